@@ -1,0 +1,237 @@
+"""Every error that iceberg-hms raises, in one tree.
+
+    IcebergHmsError
+     +-- ConfigError                 a setting is unknown, malformed or contradicts another
+     +-- InvalidInput                what the caller sent cannot be done, now or later
+     |    +-- UnsupportedFormat      format-version 4, encryption: valid Iceberg that we refuse to touch
+     +-- NotFound
+     |    +-- NoSuchNamespace
+     |    +-- NoSuchTable
+     |    |    +-- NotAnIcebergTable the name is taken by a Hive table, a view or another format
+     |    +-- MissingFile            a file that the table needs is not there
+     +-- AlreadyExists               the name is taken
+     +-- NamespaceNotEmpty
+     +-- CommitFailed                PROVED: nothing was changed; the attempt's own files may be deleted
+     |    +-- AssumptionBroken       the table moved under the change: names the assumption
+     |    +-- LockNotAcquired        no swap was sent, because no lock could be had in time
+     |    +-- CommitConflict         the bounded number of replays was used up
+     |    +-- InvariantViolated      the staged metadata would have broken the table
+     +-- CommitStateUnknown          the swap may have happened; delete nothing, look again
+     +-- QueueFull                   refused before any work began
+     +-- MetastoreError
+     |    +-- MetastoreUnavailable   no server of the list answers
+     |    +-- MetastoreRefused       the metastore answered, with an error of its own
+     |    |    +-- AccessDenied
+     |    +-- LockUnavailable        the lock API is missing or broken on this metastore
+     |    +-- LockLost               the lock is no longer ours
+     +-- StorageError                a file could not be read or written
+     |    +-- CorruptFile            it was read, and is not what it should be
+     +-- EngineError                 Java, Spark or a local server could not be started
+
+A type exists only where the caller does something different; the message carries the rest. `next_step` is one sentence
+that says what to do; it is part of `str(error)`. Whether an attempt's files may be deleted is a property of the type
+(`proved_failed`), never of a message.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class IcebergHmsError(Exception):
+    """Base of all. `message` says what happened, `next_step` what the caller does now."""
+
+    default_next_step: ClassVar[str] = ""
+    #: True only if it is proved that no change reached the table: then the attempt's own files may be deleted.
+    proved_failed: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, next_step: str | None = None) -> None:
+        self.message = message
+        self.next_step = self.default_next_step if next_step is None else next_step
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.next_step})" if self.next_step else self.message
+
+
+class ConfigError(IcebergHmsError):
+    """A setting is unknown, malformed, or contradicts another. Nothing was started."""
+
+    default_next_step = "correct the setting; `iceberg-hms doctor` prints what is in force"
+
+
+class InvalidInput(IcebergHmsError, ValueError):
+    """What was asked cannot be done, however often it is tried. Nothing was changed."""
+
+    proved_failed = True
+
+
+class UnsupportedFormat(InvalidInput):
+    """Valid Iceberg that iceberg-hms refuses to touch: format-version 4 and later, encrypted tables."""
+
+    default_next_step = "use a table of format version 1, 2 or 3 without encryption"
+
+
+class NotFound(IcebergHmsError):
+    """Something that was named is not there. Nothing was changed."""
+
+    proved_failed = True
+
+
+class NoSuchNamespace(NotFound):
+    """No such database in the metastore."""
+
+    def __init__(
+        self, namespace: str, *, next_step: str = "create it with create_namespace, or list_namespaces()"
+    ) -> None:
+        self.namespace = namespace
+        super().__init__(f"Namespace does not exist: {namespace}", next_step=next_step)
+
+
+class NoSuchTable(NotFound):
+    """The metastore has no table of this name."""
+
+    def __init__(
+        self, table: object, *, message: str | None = None, next_step: str = "list_tables() shows what is there"
+    ) -> None:
+        self.table = table
+        super().__init__(message or f"Table does not exist: {table}", next_step=next_step)
+
+
+class NotAnIcebergTable(NoSuchTable):
+    """The name belongs to a Hive table, a view, or another format. iceberg-hms never touches those."""
+
+    def __init__(self, table: object, found: str) -> None:
+        self.found = found
+        super().__init__(
+            table,
+            message=f"Not an iceberg table: {table} (found {found})",
+            next_step="read it through Hive or Spark, or migrate it",
+        )
+
+
+class MissingFile(NotFound):
+    """A file that was named, or that a table's metadata names, is not there."""
+
+    default_next_step = "check the path and the storage settings; a table whose metadata is gone needs repair"
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        super().__init__(f"Failed to open input stream for file: {location}")
+
+
+class AlreadyExists(IcebergHmsError):
+    """The name is taken. Nothing was changed."""
+
+    proved_failed = True
+    default_next_step = "choose another name, or load what is there"
+
+
+class NamespaceNotEmpty(IcebergHmsError):
+    """A namespace with tables or views in it is not dropped."""
+
+    proved_failed = True
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"Namespace {namespace} is not empty", next_step="drop or move its tables first")
+
+
+class CommitFailed(IcebergHmsError):
+    """PROVED: no swap that carried this change took effect. The attempt's own files may be deleted."""
+
+    proved_failed = True
+    default_next_step = "reload the table and try again"
+
+
+class AssumptionBroken(CommitFailed):
+    """The table is no longer what the change assumed.
+
+    name: the assumption, as Iceberg's REST protocol names it (`assert-ref-snapshot-id`) or as the operation does.
+    """
+
+    def __init__(self, name: str, message: str, *, expected: object = None, found: object = None) -> None:
+        self.name = name
+        self.expected = expected
+        self.found = found
+        super().__init__(
+            f"Requirement failed: {message}", next_step="reload the table, look at what changed, and decide again"
+        )
+
+
+class LockNotAcquired(CommitFailed):
+    """No lock could be had in time, so no swap was sent."""
+
+    default_next_step = "try again; `iceberg-hms doctor` tells whether the lock API works"
+
+
+class CommitConflict(CommitFailed):
+    """Other writers moved the table more often than `commit.retry.num-retries` allows."""
+
+
+class InvariantViolated(CommitFailed):
+    """The staged metadata would have broken the table; it was not published. A defect of the change or of ours."""
+
+    default_next_step = "report it with the message; the table was not touched"
+
+
+class CommitStateUnknown(IcebergHmsError):
+    """The swap may have happened. Delete nothing: files of this attempt may be part of the table."""
+
+    default_next_step = "delete nothing; reload the table and look for the snapshot id before you try again"
+
+
+class QueueFull(IcebergHmsError):
+    """The table's queue is full; nothing of this change was done."""
+
+    proved_failed = True
+    default_next_step = "wait and send it again"
+
+
+class MetastoreError(IcebergHmsError):
+    """Base of what goes wrong between us and the Hive Metastore."""
+
+
+class MetastoreUnavailable(MetastoreError):
+    """No server of the list answered."""
+
+    default_next_step = "check that the metastore runs and that metastore_uri names its host and port"
+
+
+class MetastoreRefused(MetastoreError):
+    """The metastore answered the call with an error of its own."""
+
+
+class AccessDenied(MetastoreRefused):
+    """The metastore's authorisation said no."""
+
+    default_next_step = "ask the owner of the table or database for the right"
+
+
+class LockUnavailable(MetastoreError):
+    """The lock API is missing or broken on this metastore."""
+
+    default_next_step = "create its transaction tables (schematool), or use ZooKeeper locks"
+
+
+class LockLost(MetastoreError):
+    """The lock was held and is no longer ours."""
+
+
+class StorageError(IcebergHmsError):
+    """A file could not be read or written."""
+
+    default_next_step = "check the path, the permissions and the free space"
+
+
+class CorruptFile(StorageError):
+    """A file was read and is not what it should be: truncated, another format, or damaged."""
+
+    default_next_step = "restore the file or point the table at an older metadata file; nothing was changed"
+
+    def __init__(self, location: str, why: str) -> None:
+        self.location = location
+        super().__init__(f"{location} is damaged: {why}")
+
+
+class EngineError(IcebergHmsError):
+    """Java, Spark or a local server could not be found or started."""

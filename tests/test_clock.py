@@ -1,0 +1,50 @@
+"""The real clock and its ids."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock, SystemClock
+
+
+def test_the_system_clock_is_a_clock() -> None:
+    clock: Clock = SystemClock()
+    assert isinstance(SYSTEM_CLOCK, SystemClock)
+    assert clock.monotonic() <= clock.monotonic()
+
+
+def test_wall_clock_is_milliseconds_since_1970() -> None:
+    before = time.time() * 1000
+    now = SYSTEM_CLOCK.now_ms()
+    after = time.time() * 1000
+    assert isinstance(now, int)
+    assert before - 1 <= now <= after + 1
+
+
+def test_sleep_lasts_at_least_that_long_on_the_monotonic_clock() -> None:
+    clock = SystemClock()
+    start = clock.monotonic()
+    clock.sleep(0.01)
+    assert clock.monotonic() - start >= 0.01
+
+
+def test_uuids_are_random_lower_case_and_dashed() -> None:
+    ids = {SYSTEM_CLOCK.uuid() for _ in range(100)}
+    assert len(ids) == 100
+    for text in ids:
+        assert str(uuid.UUID(text)) == text
+        assert uuid.UUID(text).version == 4
+
+
+def test_snapshot_ids_are_different_and_fit_a_signed_long() -> None:
+    ids = [SYSTEM_CLOCK.snapshot_id() for _ in range(1_000)]
+    assert len(set(ids)) == len(ids)
+    assert all(0 < value < 2**63 for value in ids)
+    assert max(ids) > 2**61, "the upper bits are random too"
+
+
+def test_jitter_is_at_least_zero_and_less_than_one() -> None:
+    values = [SYSTEM_CLOCK.jitter() for _ in range(1_000)]
+    assert all(0 <= value < 1 for value in values)
+    assert len(set(values)) > 900
