@@ -1,0 +1,315 @@
+"""Table metadata of format versions 1, 2 and 3 (spec: Table Metadata).
+
+`TableMetadata` wraps the JSON object itself: unknown fields survive a round trip, and nothing is converted before
+somebody asks for it, since metadata may hold ten thousand snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import orjson
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format import raw as read
+from iceberg_hms.format.metadata_check import check_shape, verify
+from iceberg_hms.format.partition import FIRST_PARTITION_FIELD_ID, PartitionSpec
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.snapshot import MAIN_BRANCH, Ref, Snapshot
+from iceberg_hms.format.sort_order import UNSORTED, SortOrder
+
+#: Java's `write.metadata.previous-versions-max`, and its default.
+PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
+PREVIOUS_VERSIONS_MAX_DEFAULT: Final = 100
+_WHAT = "table metadata"
+
+
+class TableMetadata:
+    """Everything that a table is, except its manifests. Immutable: changes make a new one (`format.apply`).
+
+    raw: the JSON object; never change it.
+    """
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        """Wrap JSON that is known to be sound; use `parse` for what comes from outside."""
+        self.raw = raw
+
+    @classmethod
+    def parse(cls, data: bytes | str | Mapping[str, Any]) -> TableMetadata:
+        """Metadata of JSON text, or of an object that was parsed already.
+
+        Looks at everything but the snapshots and logs, which `verify` does. Raises InvalidInput that names the field,
+        UnsupportedFormat for format version 4 and later and for encrypted tables.
+        """
+        if isinstance(data, Mapping):
+            raw: Any = data
+        else:
+            try:
+                raw = orjson.loads(data)
+            except orjson.JSONDecodeError as error:
+                raise InvalidInput(f"{_WHAT} is not JSON: {error}") from error
+        metadata = cls(read.require_object(raw, _WHAT))
+        check_shape(metadata)
+        return metadata
+
+    def to_bytes(self) -> bytes:
+        """The JSON text, UTF-8. Raises InvalidInput for what JSON cannot express, such as a lone surrogate."""
+        try:
+            return orjson.dumps(self.raw)
+        except TypeError as error:
+            raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
+
+    def verify(self) -> TableMetadata:
+        """Look at what `parse` left out: each snapshot, ref and log entry, and that refs name snapshots that are there.
+
+        Returns itself. Raises InvalidInput that names what is wrong.
+        """
+        verify(self)
+        return self
+
+    @property
+    def format_version(self) -> int:
+        return int(self.raw["format-version"])
+
+    @property
+    def uuid(self) -> str | None:
+        """None in v1 only."""
+        return self.raw.get("table-uuid")
+
+    @cached_property
+    def location(self) -> str:
+        """The table's base location, without slashes at the end."""
+        return strip_trailing_slash(self.raw["location"])
+
+    @property
+    def last_sequence_number(self) -> int:
+        """0 in v1."""
+        return self.raw.get("last-sequence-number") or 0
+
+    @property
+    def next_sequence_number(self) -> int:
+        """What the next snapshot gets; 0 in v1."""
+        return self.last_sequence_number + 1 if self.format_version > 1 else 0
+
+    @property
+    def last_updated_ms(self) -> int:
+        return int(self.raw["last-updated-ms"])
+
+    @property
+    def last_column_id(self) -> int:
+        return int(self.raw["last-column-id"])
+
+    @cached_property
+    def schemas(self) -> tuple[Schema, ...]:
+        return tuple(Schema.parse(raw) for raw in self.raw.get("schemas") or [self.raw["schema"]])
+
+    @property
+    def current_schema_id(self) -> int:
+        found = self.raw.get("current-schema-id")
+        return int(found) if self.raw.get("schemas") and found is not None else self.schemas[0].schema_id
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schemas_by_id[self.current_schema_id]
+
+    def schema_by_id(self, schema_id: int) -> Schema | None:
+        return self.schemas_by_id.get(schema_id)
+
+    @cached_property
+    def specs(self) -> tuple[PartitionSpec, ...]:
+        raws = self.raw.get("partition-specs") or [{"spec-id": 0, "fields": self.raw["partition-spec"]}]
+        return tuple(PartitionSpec.parse(raw) for raw in raws)
+
+    @property
+    def default_spec_id(self) -> int:
+        found = self.raw.get("default-spec-id")
+        return int(found) if self.raw.get("partition-specs") and found is not None else self.specs[0].spec_id
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The default spec."""
+        return self.specs_by_id[self.default_spec_id]
+
+    def spec_by_id(self, spec_id: int) -> PartitionSpec | None:
+        return self.specs_by_id.get(spec_id)
+
+    @property
+    def last_partition_id(self) -> int:
+        """The largest partition field id that was ever given; 999 if none was."""
+        found = self.raw.get("last-partition-id")
+        if found is None:
+            return max((spec.last_field_id for spec in self.specs), default=FIRST_PARTITION_FIELD_ID - 1)
+        return int(found)
+
+    @cached_property
+    def sort_orders(self) -> tuple[SortOrder, ...]:
+        return tuple(SortOrder.parse(raw) for raw in self.raw.get("sort-orders") or [UNSORTED.raw])
+
+    @property
+    def default_sort_order_id(self) -> int:
+        return (self.raw.get("default-sort-order-id") or 0) if self.raw.get("sort-orders") else UNSORTED.order_id
+
+    @property
+    def sort_order(self) -> SortOrder:
+        """The default sort order."""
+        return self.sort_orders_by_id[self.default_sort_order_id]
+
+    def sort_order_by_id(self, order_id: int) -> SortOrder | None:
+        return self.sort_orders_by_id.get(order_id)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The Iceberg properties."""
+        return self.raw.get("properties") or {}
+
+    @cached_property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """All snapshots, in the file's order."""
+        return tuple(Snapshot(raw) for raw in self._raw_snapshots)
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
+        raw = self.raw_snapshots_by_id.get(snapshot_id)
+        return None if raw is None else Snapshot(raw)
+
+    @cached_property
+    def raw_snapshots_by_id(self) -> Mapping[int, Mapping[str, Any]]:
+        """The snapshots' JSON objects by id; never change it."""
+        return {raw["snapshot-id"]: raw for raw in self._raw_snapshots}
+
+    @property
+    def current_snapshot_id(self) -> int | None:
+        """None without one; older versions of Java write -1 for it (spec: Appendix F)."""
+        found = self.raw.get("current-snapshot-id")
+        return None if found is None or found == -1 else int(found)
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        found = self.current_snapshot_id
+        return None if found is None else self.snapshot_by_id(found)
+
+    @cached_property
+    def refs(self) -> Mapping[str, Ref]:
+        """Branches and tags by name. `main` is there whenever there is a current snapshot, named or not."""
+        return {name: Ref.parse(raw, name) for name, raw in self.raw_refs.items()}
+
+    def ref(self, name: str) -> Ref | None:
+        return self.refs.get(name)
+
+    @property
+    def raw_refs(self) -> Mapping[str, Mapping[str, Any]]:
+        """The JSON objects of `refs`, with an implied `main`; never change it."""
+        raw: Mapping[str, Mapping[str, Any]] = self.raw.get("refs") or {}
+        if MAIN_BRANCH in raw or self.current_snapshot_id is None:
+            return raw
+        return {MAIN_BRANCH: Ref(self.current_snapshot_id).to_json(), **raw}
+
+    @property
+    def snapshot_log(self) -> Sequence[Mapping[str, Any]]:
+        """When which snapshot became current, oldest first: {"timestamp-ms": ..., "snapshot-id": ...}."""
+        return self.raw.get("snapshot-log") or []
+
+    @property
+    def metadata_log(self) -> Sequence[Mapping[str, Any]]:
+        """The former metadata files, oldest first: {"timestamp-ms": its last-updated-ms, "metadata-file": location}."""
+        return self.raw.get("metadata-log") or []
+
+    @property
+    def next_row_id(self) -> int:
+        """v3: the first row id that was never given; 0 before v3."""
+        return self.raw.get("next-row-id") or 0
+
+    def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """A snapshot and its parents, newest first, as far as they are still in the table."""
+        # Parents of a damaged table may form a circle.
+        for _ in range(len(self._raw_snapshots)):
+            snapshot = None if snapshot_id is None else self.snapshot_by_id(snapshot_id)
+            if snapshot is None:
+                return
+            yield snapshot
+            snapshot_id = snapshot.parent_id
+
+    def snapshot_as_of(self, timestamp_ms: int) -> Snapshot | None:
+        """The snapshot that was current at a time, by the snapshot log; None before the first entry."""
+        found = None
+        for entry in self.snapshot_log:
+            if entry["timestamp-ms"] <= timestamp_ms:
+                found = entry["snapshot-id"]
+        return None if found is None else self.snapshot_by_id(found)
+
+    def with_metadata_log_entry(self, location: str, timestamp_ms: int) -> TableMetadata:
+        """This metadata with its predecessor's file in the metadata log, and the log trimmed to the newest
+        `write.metadata.previous-versions-max` entries (at least one).
+
+        location, timestamp_ms: of the predecessor, its last-updated-ms.
+        """
+        log = [*self.metadata_log, {"timestamp-ms": timestamp_ms, "metadata-file": location}]
+        return self.replace(**{"metadata-log": log[-self._previous_versions_max() :]})
+
+    def replace(self, **fields: Any) -> TableMetadata:
+        """The same metadata with some JSON fields replaced, unchecked: `replace(last_updated_ms=5)`; an underscore
+        stands for a dash."""
+        changed = {key.replace("_", "-"): value for key, value in fields.items()}
+        return self.successor({**self.raw, **changed})
+
+    def successor(self, raw: Mapping[str, Any]) -> TableMetadata:
+        """Metadata of other JSON, unchecked, which keeps what was computed from fields that both share."""
+        successor = TableMetadata(raw)
+        for name, keys in _COMPUTED_FROM.items():
+            if name in self.__dict__ and all(self.raw.get(key) is raw.get(key) for key in keys):
+                successor.__dict__[name] = self.__dict__[name]
+        return successor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableMetadata) and self.raw == other.raw
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TableMetadata({self.uuid}, v{self.format_version}, {self.location})"
+
+    @property
+    def _raw_snapshots(self) -> Sequence[Mapping[str, Any]]:
+        return self.raw.get("snapshots") or ()
+
+    @cached_property
+    def schemas_by_id(self) -> dict[int, Schema]:
+        return {schema.schema_id: schema for schema in self.schemas}
+
+    @cached_property
+    def specs_by_id(self) -> dict[int, PartitionSpec]:
+        return {spec.spec_id: spec for spec in self.specs}
+
+    @cached_property
+    def sort_orders_by_id(self) -> dict[int, SortOrder]:
+        return {order.order_id: order for order in self.sort_orders}
+
+    def _previous_versions_max(self) -> int:
+        try:
+            return max(1, int(self.properties[PREVIOUS_VERSIONS_MAX]))
+        except (KeyError, ValueError):
+            return PREVIOUS_VERSIONS_MAX_DEFAULT
+
+
+#: The JSON fields that each computed attribute comes from.
+_COMPUTED_FROM: Final[Mapping[str, tuple[str, ...]]] = {
+    "location": ("location",),
+    "schemas": ("schemas", "schema"),
+    "schemas_by_id": ("schemas", "schema"),
+    "specs": ("partition-specs", "partition-spec"),
+    "specs_by_id": ("partition-specs", "partition-spec"),
+    "sort_orders": ("sort-orders",),
+    "sort_orders_by_id": ("sort-orders",),
+    "snapshots": ("snapshots",),
+    "raw_snapshots_by_id": ("snapshots",),
+    "refs": ("refs", "current-snapshot-id"),
+}
+
+
+def strip_trailing_slash(location: str) -> str:
+    """A location without slashes at its end, as Java keeps table locations; the root of a scheme stays."""
+    while location.endswith("/") and not location.endswith("://") and location != "/":
+        location = location[:-1]
+    return location

@@ -1,0 +1,132 @@
+"""Reading fields of JSON objects, with errors that name the field.
+
+Metadata and requests are kept as the JSON objects they came as, so that unknown fields survive; these helpers are where
+a field is looked at for the first time. The limits are Java's: an `int` has 32 bits and a `long` 64, since a file that
+breaks them cannot be read by Java any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from iceberg_hms.errors import InvalidInput
+
+MIN_INT, MAX_INT = -(2**31), 2**31 - 1
+MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
+
+_MISSING = object()
+
+
+def require_object(value: Any, what: str) -> Mapping[str, Any]:
+    """`value` if it is a JSON object. Raises InvalidInput that names `what`."""
+    if not isinstance(value, Mapping):
+        _refuse(what, "a JSON object", value)
+    return value
+
+
+def require_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
+    """A field that must be there and be a list. `what` names the object that it is in."""
+    value = raw.get(key, _MISSING)
+    if not isinstance(value, list):
+        _refuse_field(raw, key, what, "a list")
+    return value
+
+
+def optional_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
+    """A list field; the empty list if it is absent or null."""
+    return [] if raw.get(key) is None else require_list(raw, key, what)
+
+
+def require_str(raw: Mapping[str, Any], key: str, what: str) -> str:
+    """A field that must be there and be a string."""
+    value = raw.get(key, _MISSING)
+    if not isinstance(value, str):
+        _refuse_field(raw, key, what, "a string")
+    return value
+
+
+def optional_str(raw: Mapping[str, Any], key: str, what: str) -> str | None:
+    """A string field; None if it is absent or null."""
+    return None if raw.get(key) is None else require_str(raw, key, what)
+
+
+def require_bool(raw: Mapping[str, Any], key: str, what: str) -> bool:
+    """A field that must be there and be true or false."""
+    value = raw.get(key, _MISSING)
+    if not isinstance(value, bool):
+        _refuse_field(raw, key, what, "true or false")
+    return value
+
+
+def require_int(raw: Mapping[str, Any], key: str, what: str) -> int:
+    """A field that must be there and be a 32-bit integer."""
+    value = raw.get(key, _MISSING)
+    if not is_integer(value, MIN_INT, MAX_INT):
+        _refuse_field(raw, key, what, "an int")
+    return int(raw[key])
+
+
+def optional_int(raw: Mapping[str, Any], key: str, what: str) -> int | None:
+    """A 32-bit integer field; None if it is absent or null."""
+    return None if raw.get(key) is None else require_int(raw, key, what)
+
+
+def require_long(raw: Mapping[str, Any], key: str, what: str) -> int:
+    """A field that must be there and be a 64-bit integer."""
+    value = raw.get(key, _MISSING)
+    if not is_integer(value, MIN_LONG, MAX_LONG):
+        _refuse_field(raw, key, what, "a long")
+    return int(raw[key])
+
+
+def optional_long(raw: Mapping[str, Any], key: str, what: str) -> int | None:
+    """A 64-bit integer field; None if it is absent or null."""
+    return None if raw.get(key) is None else require_long(raw, key, what)
+
+
+def require_int_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
+    """A field that must be there and be a list of 32-bit integers."""
+    values = require_list(raw, key, what)
+    if not all(is_integer(value, MIN_INT, MAX_INT) for value in values):
+        _refuse_field(raw, key, what, "a list of ints")
+    return values
+
+
+def require_long_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
+    """A field that must be there and be a list of 64-bit integers."""
+    values = require_list(raw, key, what)
+    if not all(is_integer(value, MIN_LONG, MAX_LONG) for value in values):
+        _refuse_field(raw, key, what, "a list of longs")
+    return values
+
+
+def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str, str]:
+    """A field that must be there and be an object with string values."""
+    values = raw.get(key, _MISSING)
+    if not isinstance(values, Mapping):
+        _refuse_field(raw, key, what, "an object of strings")
+    for name, value in values.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidInput(f"{what}: {key}: the value of {name!r} is not a string: {_shown(value)}")
+    return values
+
+
+def is_integer(value: Any, lowest: int, highest: int) -> bool:
+    """True for an int within the bounds; JSON's true and false are no integers."""
+    return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
+
+
+def _refuse_field(raw: Mapping[str, Any], key: str, what: str, wanted: str) -> NoReturn:
+    if key not in raw:
+        raise InvalidInput(f"{what}: required field is missing: {key}")
+    _refuse(f"{what}: {key}", wanted, raw[key])
+
+
+def _refuse(what: str, wanted: str, value: Any) -> NoReturn:
+    raise InvalidInput(f"{what} must be {wanted}, but is {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."
