@@ -1,0 +1,196 @@
+"""Append data files: the operation that never conflicts with another one.
+
+A fast append (Java's FastAppend): the new snapshot's list is the append's own manifests, then all of its parent's. The
+own manifests depend on no base, so they are written once and every replay names them again; what is computed anew is
+the list, the numbers and the totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from iceberg_hms.changes import requirements, updates
+from iceberg_hms.changes import summary as summaries
+from iceberg_hms.changes.change import Identity, Manifests, Staged, Update
+from iceberg_hms.errors import AssumptionBroken, InvalidInput
+from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifest_list import ManifestFile, assign
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.partition import PartitionSpec
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
+
+NAME_MAPPING = "schema.name-mapping.default"
+
+
+class Append:
+    """Adds data files to a branch. For one commit: after a failure make a new one, since its manifests are deleted.
+
+    data_files: what is added; their partition values follow the spec `spec_id`. None at all make an empty snapshot.
+    branch: made from main's current snapshot if the table does not have it.
+    summary: the caller's own summary properties.
+    idempotency_key: kept in the summary; an append whose key the branch's history has already adds nothing.
+    snapshot_id: a new one (`Clock.snapshot_id()`), the same over all replays.
+    schema_id, spec_id, table_uuid: of the table that the files were written for.
+    now_ms: the wall clock, in milliseconds.
+    caller: who asked, for logs and locks.
+    name_mapping: JSON for the table property `schema.name-mapping.default`, set if the table has none: readers need it
+    for files whose columns carry no field ids (spec: column projection).
+
+    Raises InvalidInput for delete files, a file named twice, negative counts, partition values of another spec, and
+    summary properties whose values are computed.
+    """
+
+    def __init__(
+        self,
+        data_files: Sequence[DataFile],
+        *,
+        branch: str = MAIN_BRANCH,
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        snapshot_id: int,
+        schema_id: int,
+        spec_id: int,
+        table_uuid: str | None,
+        now_ms: Callable[[], int],
+        caller: str = "",
+        name_mapping: str | None = None,
+    ) -> None:
+        self._files = tuple(data_files)
+        _check_files(self._files, spec_id)
+        self._branch = branch
+        self._summary = summaries.check_custom(summary or {}, idempotency_key)
+        self._identity = Identity(
+            snapshot_ids=(snapshot_id,),
+            ref=branch,
+            idempotency_key=self._summary.get(summaries.IDEMPOTENCY_KEY),
+            caller=caller,
+        )
+        self._snapshot_id = snapshot_id
+        self._schema_id = schema_id
+        self._spec_id = spec_id
+        self._table_uuid = table_uuid
+        self._now_ms = now_ms
+        self._name_mapping = name_mapping
+        self._written: dict[int, tuple[ManifestFile, ...]] = {}
+
+    @property
+    def identity(self) -> Identity:
+        return self._identity
+
+    def check(self, base: TableMetadata | None) -> None:
+        """Raises AssumptionBroken: the table is gone or another one, or the schema or spec that the files were written
+        with was removed; InvalidInput: the branch is a tag, the files lack the spec's partition values."""
+        if base is None:
+            raise AssumptionBroken(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
+        if self._table_uuid is not None:
+            requirements.check([requirements.assert_table_uuid(self._table_uuid)], base)
+        _, spec = self._written_with(base)
+        ref = base.ref(self._branch)
+        if ref is not None and ref.type != updates.BRANCH:
+            raise InvalidInput(f"{self._branch} is a tag, not a branch. Tags cannot be targets for producing snapshots")
+        names = {field.name for field in spec.fields}
+        for data_file in self._files:
+            if set(data_file.partition) != names:
+                found = sorted(data_file.partition)
+                raise InvalidInput(f"{data_file.file_path} has partition values {found}, its spec has {sorted(names)}")
+
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
+        """On first use writes the manifests; then fixes the list that names them before the branch's own.
+        Raises StorageError, CorruptFile or MissingFile where the parent's list cannot be read."""
+        if base is None:
+            raise AssumptionBroken(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
+        ref = base.ref(self._branch)
+        parent = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
+        kept = () if parent is None else tuple(manifests.list(parent))
+        own = self._own_manifests(base, manifests)
+        raw = self._snapshot(base, parent, own, kept)
+        location = manifests.stage_list(base, Snapshot.parse(raw), (*own, *kept))
+        staged = [
+            *self._name_mapping_update(base),
+            updates.add_snapshot({**raw, "manifest-list": location}),
+            updates.set_snapshot_ref(self._branch, self._snapshot_id, retention=ref),
+        ]
+        written = [manifest.manifest_path for each in self._written.values() for manifest in each]
+        return Staged(staged, (*written, location))
+
+    def _written_with(self, base: TableMetadata) -> tuple[Schema, PartitionSpec]:
+        schema, spec = base.schema_by_id(self._schema_id), base.spec_by_id(self._spec_id)
+        if schema is None:
+            raise AssumptionBroken("append-schema", f"schema {self._schema_id} was removed", expected=self._schema_id)
+        if spec is None:
+            raise AssumptionBroken("append-spec", f"spec {self._spec_id} was removed", expected=self._spec_id)
+        return schema, spec
+
+    def _own_manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
+        # A manifest is in one format version's layout, so an upgrade in between asks for new ones.
+        version = base.format_version
+        if version not in self._written:
+            entries = [
+                ManifestEntry(Status.ADDED, data_file, snapshot_id=self._snapshot_id) for data_file in self._files
+            ]
+            schema, spec = self._written_with(base)
+            written = manifests.write(base, schema, spec, self._snapshot_id, entries) if entries else ()
+            self._written[version] = tuple(written)
+        return self._written[version]
+
+    def _snapshot(
+        self,
+        base: TableMetadata,
+        parent: Snapshot | None,
+        own: Sequence[ManifestFile],
+        kept: Sequence[ManifestFile],
+    ) -> dict[str, Any]:
+        changes = summaries.Added.of(self._files).to_summary()
+        raw: dict[str, Any] = {"snapshot-id": self._snapshot_id}
+        if parent is not None:
+            raw["parent-snapshot-id"] = parent.snapshot_id
+        if base.format_version > 1:
+            raw["sequence-number"] = base.next_sequence_number
+        raw["timestamp-ms"] = max(self._now_ms(), base.last_updated_ms)
+        raw["summary"] = {
+            summaries.OPERATION: summaries.APPEND,
+            **self._summary,
+            **changes,
+            **summaries.manifest_counts(created=len(own), kept=len(kept)),
+            **summaries.totals(None if parent is None else parent.summary, changes),
+        }
+        raw["schema-id"] = base.current_schema_id
+        if base.format_version > 2:
+            raw["first-row-id"] = base.next_row_id
+            raw["added-rows"] = _added_rows(base, self._snapshot_id, (*own, *kept))
+        return raw
+
+    def _name_mapping_update(self, base: TableMetadata) -> list[Update]:
+        if self._name_mapping is None or NAME_MAPPING in base.properties:
+            return []
+        return [updates.set_properties({NAME_MAPPING: self._name_mapping})]
+
+
+def _added_rows(base: TableMetadata, snapshot_id: int, manifests: Sequence[ManifestFile]) -> int:
+    """How far the list moves the table's next-row-id (spec: row lineage). Manifests of a table that was upgraded to v3
+    have no first_row_id yet and get theirs with the first list that names them."""
+    _, next_row_id = assign(
+        [manifest for manifest in manifests if manifest.first_row_id is None],
+        format_version=base.format_version,
+        snapshot_id=snapshot_id,
+        sequence_number=base.next_sequence_number,
+        first_row_id=base.next_row_id,
+    )
+    return (next_row_id or 0) - base.next_row_id
+
+
+def _check_files(data_files: Sequence[DataFile], spec_id: int) -> None:
+    seen: set[str] = set()
+    for data_file in data_files:
+        path = data_file.file_path
+        if data_file.content != Content.DATA:
+            raise InvalidInput(f"Cannot append a delete file: {path}")
+        if data_file.spec_id != spec_id:
+            raise InvalidInput(f"{path} was made for partition spec {data_file.spec_id}, the append is for {spec_id}")
+        if data_file.record_count < 0 or data_file.file_size_in_bytes < 0:
+            raise InvalidInput(f"{path} has a negative record count or size")
+        if path in seen:
+            raise InvalidInput(f"Cannot append a file twice: {path}")
+        seen.add(path)

@@ -1,0 +1,113 @@
+"""A REST commit, as it came over the wire or through `Catalog.commit`, made into a change.
+
+    change = from_request(requirements, updates, Client(user_agent="PyIceberg/0.12.0"))
+
+A plain request replays whenever its requirements hold on the table as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iceberg_hms.changes import requirements as requirements_
+from iceberg_hms.changes import updates as updates_
+from iceberg_hms.changes.change import Change, Identity, Manifests, Requirement, Staged, Update
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
+from iceberg_hms.errors import AssumptionBroken, InvalidInput
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import MAIN_BRANCH
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a request's headers say of its sender.
+
+    user_agent: `User-Agent`; client_version: `X-Client-Version`; caller: who is authenticated, for logs and locks.
+    """
+
+    user_agent: str = ""
+    client_version: str = ""
+    caller: str = ""
+
+
+@dataclass(frozen=True)
+class PlainRequest:
+    """A commit that is applied as it was sent, on any base that meets its requirements."""
+
+    identity: Identity
+    requirements: tuple[Requirement, ...]
+    updates: tuple[Update, ...]
+
+    def check(self, base: TableMetadata | None) -> None:
+        """Raises AssumptionBroken for the first requirement that does not hold; see `requirements.check`."""
+        requirements_.check(self.requirements, base)
+        if base is None and not requirements_.is_create(self.requirements):
+            raise AssumptionBroken(requirements_.ASSERT_TABLE_UUID, "table does not exist")
+
+    def stage(self, _base: TableMetadata | None, _manifests: Manifests) -> Staged:
+        """The updates as sent. The client wrote its files itself, so none are listed for clean-up."""
+        return Staged(self.updates)
+
+
+def from_request(
+    requirements: object,
+    updates: object,
+    client: Client | None = None,
+    *,
+    idempotency_key: str | None = None,
+) -> Change:
+    """Make a commit request into a change.
+
+    requirements, updates: lists of JSON objects of the REST protocol.
+    client: what is known of the sender.
+    idempotency_key: the key of the caller's whole job. It is kept in the summary of the snapshots that the commit adds
+    (`iceberg-hms.idempotency-key`); a snapshot that carries that property already brings its own.
+
+    Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys) and
+    UnsupportedFormat (encryption). Nothing was done then.
+    """
+    parsed_requirements = requirements_.parse(requirements)
+    parsed_updates = updates_.parse(updates)
+    snapshots = [update["snapshot"] for update in parsed_updates if update["action"] == "add-snapshot"]
+    key = _job_key(snapshots, idempotency_key)
+    if idempotency_key is not None:
+        parsed_updates = tuple(_with_key(update, idempotency_key) for update in parsed_updates)
+    snapshot_ids = tuple(snapshot["snapshot-id"] for snapshot in snapshots)
+    if len(set(snapshot_ids)) < len(snapshot_ids):
+        raise InvalidInput(f"Cannot add a snapshot twice in one commit: {list(snapshot_ids)}")
+    identity = Identity(
+        snapshot_ids=snapshot_ids,
+        ref=_moved_ref(snapshot_ids, parsed_updates),
+        idempotency_key=key,
+        caller="" if client is None else client.caller,
+    )
+    return PlainRequest(identity, parsed_requirements, parsed_updates)
+
+
+def _job_key(snapshots: Sequence[Update], given: str | None) -> str | None:
+    summaries = [snapshot.get("summary") or {} for snapshot in snapshots]
+    keys: set[str] = {summary[IDEMPOTENCY_KEY] for summary in summaries if IDEMPOTENCY_KEY in summary}
+    if given is not None:
+        if not snapshots:
+            raise InvalidInput("An idempotency key is kept in a snapshot's summary, and this commit adds no snapshot")
+        keys.add(given)
+    if len(keys) > 1:
+        raise InvalidInput(f"A commit has one idempotency key, found {sorted(keys)}")
+    return keys.pop() if keys else None
+
+
+def _with_key(update: Update, key: str) -> Update:
+    if update["action"] != "add-snapshot":
+        return update
+    snapshot = update["snapshot"]
+    return {**update, "snapshot": {**snapshot, "summary": {**(snapshot.get("summary") or {}), IDEMPOTENCY_KEY: key}}}
+
+
+def _moved_ref(snapshot_ids: Sequence[int], updates: Sequence[Update]) -> str | None:
+    """The ref that the commit moves to the last snapshot that it adds; main, if that is one of several."""
+    if not snapshot_ids:
+        return None
+    moves = [update for update in updates if update["action"] == "set-snapshot-ref"]
+    refs = [str(update["ref-name"]) for update in moves if update["snapshot-id"] == snapshot_ids[-1]]
+    return MAIN_BRANCH if MAIN_BRANCH in refs else next(iter(refs), None)

@@ -1,0 +1,217 @@
+"""The REST protocol's requirements: what a commit assumes of the table (spec: TableRequirement).
+
+A requirement is its JSON object, {"type": "assert-table-uuid", "uuid": "..."}. `parse` looks at the shape once, when a
+request arrives; `check` compares one with the table, as often as the table moves. Messages are those of Java's
+UpdateRequirement: clients and their users know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_hms.changes.change import Requirement
+from iceberg_hms.errors import AssumptionBroken, InvalidInput
+from iceberg_hms.format import raw as read
+from iceberg_hms.format.metadata import TableMetadata
+
+ASSERT_CREATE = "assert-create"
+ASSERT_TABLE_UUID = "assert-table-uuid"
+ASSERT_VIEW_UUID = "assert-view-uuid"
+ASSERT_REF_SNAPSHOT_ID = "assert-ref-snapshot-id"
+ASSERT_LAST_ASSIGNED_FIELD_ID = "assert-last-assigned-field-id"
+ASSERT_CURRENT_SCHEMA_ID = "assert-current-schema-id"
+ASSERT_LAST_ASSIGNED_PARTITION_ID = "assert-last-assigned-partition-id"
+ASSERT_DEFAULT_SPEC_ID = "assert-default-spec-id"
+ASSERT_DEFAULT_SORT_ORDER_ID = "assert-default-sort-order-id"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How one type of requirement is read and what it asserts of a table that exists."""
+
+    take: Callable[[Mapping[str, Any]], dict[str, Any]]
+    check: Callable[[Requirement, TableMetadata], None]
+
+
+def parse(requirements: object) -> tuple[Requirement, ...]:
+    """The requirements of a request, each with its known fields only.
+
+    requirements: a list of JSON objects. Raises InvalidInput: unknown type, missing or malformed field, a view's
+    requirement, or `assert-create` beside others (a table that is not there has nothing else to assert).
+    """
+    if not isinstance(requirements, list | tuple):
+        raise InvalidInput(f"Cannot parse requirements from non-array value: {requirements!r}")
+    parsed = tuple(_parse_one(requirement) for requirement in requirements)
+    if len(parsed) > 1 and any(requirement["type"] == ASSERT_CREATE for requirement in parsed):
+        others = sorted({requirement["type"] for requirement in parsed} - {ASSERT_CREATE})
+        raise InvalidInput(f"Invalid create requirements: assert-create must stand alone, found with it: {others}")
+    return parsed
+
+
+def check(requirements: Iterable[Requirement], base: TableMetadata | None) -> None:
+    """Raise AssumptionBroken for the first parsed requirement that the table does not meet; `base` None = no table."""
+    for requirement in requirements:
+        kind = requirement["type"]
+        if kind == ASSERT_CREATE:
+            if base is not None:
+                raise AssumptionBroken(kind, "table already exists", expected=None, found=base.uuid)
+        elif base is None:
+            raise AssumptionBroken(kind, "table does not exist", expected=_expected(requirement), found=None)
+        else:
+            _RULES[kind].check(requirement, base)
+
+
+def is_create(requirements: Iterable[Requirement]) -> bool:
+    """Whether parsed requirements belong to the commit of a table that does not exist yet."""
+    return any(requirement["type"] == ASSERT_CREATE for requirement in requirements)
+
+
+def assert_create() -> Requirement:
+    """The table must not exist."""
+    return {"type": ASSERT_CREATE}
+
+
+def assert_table_uuid(uuid: str) -> Requirement:
+    """The table must be this very table, not another one of the same name."""
+    return {"type": ASSERT_TABLE_UUID, "uuid": uuid}
+
+
+def assert_ref_snapshot_id(ref: str, snapshot_id: int | None) -> Requirement:
+    """The branch or tag must point to this snapshot; None = it must not exist."""
+    return {"type": ASSERT_REF_SNAPSHOT_ID, "ref": ref, "snapshot-id": snapshot_id}
+
+
+def assert_last_assigned_field_id(field_id: int) -> Requirement:
+    """No column was added: the table's `last-column-id` is unchanged."""
+    return {"type": ASSERT_LAST_ASSIGNED_FIELD_ID, "last-assigned-field-id": field_id}
+
+
+def assert_current_schema_id(schema_id: int) -> Requirement:
+    """The current schema is unchanged."""
+    return {"type": ASSERT_CURRENT_SCHEMA_ID, "current-schema-id": schema_id}
+
+
+def assert_last_assigned_partition_id(field_id: int) -> Requirement:
+    """No partition field was added: the table's `last-partition-id` is unchanged."""
+    return {"type": ASSERT_LAST_ASSIGNED_PARTITION_ID, "last-assigned-partition-id": field_id}
+
+
+def assert_default_spec_id(spec_id: int) -> Requirement:
+    """The default partition spec is unchanged."""
+    return {"type": ASSERT_DEFAULT_SPEC_ID, "default-spec-id": spec_id}
+
+
+def assert_default_sort_order_id(order_id: int) -> Requirement:
+    """The default sort order is unchanged."""
+    return {"type": ASSERT_DEFAULT_SORT_ORDER_ID, "default-sort-order-id": order_id}
+
+
+def _parse_one(requirement: object) -> Requirement:
+    source = read.require_object(requirement, "update requirement")
+    if source.get("type") is None:
+        raise InvalidInput("Cannot parse update requirement. Missing field: type")
+    kind = read.require_str(source, "type", "update requirement").lower()
+    if kind == ASSERT_VIEW_UUID:
+        raise InvalidInput("Cannot validate assert-view-uuid against a table")
+    rule = _RULES.get(kind)
+    if rule is None:
+        raise InvalidInput(f"Unrecognized update requirement. Cannot convert to json: {kind}")
+    return {"type": kind, **rule.take(source)}
+
+
+def _expected(requirement: Requirement) -> object:
+    return {name: value for name, value in requirement.items() if name != "type"}
+
+
+def _read_uuid(source: Mapping[str, Any]) -> dict[str, Any]:
+    return {"uuid": read.require_str(source, "uuid", ASSERT_TABLE_UUID)}
+
+
+def _check_uuid(requirement: Requirement, base: TableMetadata) -> None:
+    wanted = requirement["uuid"]
+    if base.uuid is None or base.uuid.lower() != wanted.lower():
+        found = "null" if base.uuid is None else base.uuid
+        raise AssumptionBroken(
+            ASSERT_TABLE_UUID,
+            f"UUID does not match: expected {found} != {wanted}",
+            expected=wanted,
+            found=base.uuid,
+        )
+
+
+def _read_ref(source: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "ref": read.require_str(source, "ref", ASSERT_REF_SNAPSHOT_ID),
+        "snapshot-id": read.optional_long(source, "snapshot-id", ASSERT_REF_SNAPSHOT_ID),
+    }
+
+
+def _check_ref(requirement: Requirement, base: TableMetadata) -> None:
+    name, wanted = requirement["ref"], requirement["snapshot-id"]
+    ref = base.ref(name)
+    found = None if ref is None else ref.snapshot_id
+    if found == wanted:
+        return
+    if ref is None:
+        message = f"branch or tag {name} is missing, expected {wanted}"
+    elif wanted is None:
+        message = f"{ref.type} {name} was created concurrently"
+    else:
+        message = f"{ref.type} {name} has changed: expected id {wanted} != {found}"
+    raise AssumptionBroken(ASSERT_REF_SNAPSHOT_ID, message, expected=wanted, found=found)
+
+
+def _id_rule(kind: str, field: str, what: str, current: Callable[[TableMetadata], int]) -> _Rule:
+    """A requirement that one id of the table is what the client saw."""
+
+    def read_id(source: Mapping[str, Any]) -> dict[str, Any]:
+        return {field: read.require_int(source, field, kind)}
+
+    def check_id(requirement: Requirement, base: TableMetadata) -> None:
+        wanted, found = requirement[field], current(base)
+        if wanted != found:
+            message = f"{what} changed: expected id {wanted} != {found}"
+            raise AssumptionBroken(kind, message, expected=wanted, found=found)
+
+    return _Rule(read_id, check_id)
+
+
+def _nothing(_source: Mapping[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+def _always(_requirement: Requirement, _base: TableMetadata) -> None:
+    """`check` answers assert-create itself, since it is the only one that may look at no table."""
+
+
+_RULES: Mapping[str, _Rule] = {
+    ASSERT_CREATE: _Rule(_nothing, _always),
+    ASSERT_TABLE_UUID: _Rule(_read_uuid, _check_uuid),
+    ASSERT_REF_SNAPSHOT_ID: _Rule(_read_ref, _check_ref),
+    ASSERT_LAST_ASSIGNED_FIELD_ID: _id_rule(
+        ASSERT_LAST_ASSIGNED_FIELD_ID,
+        "last-assigned-field-id",
+        "last assigned field id",
+        lambda base: base.last_column_id,
+    ),
+    ASSERT_CURRENT_SCHEMA_ID: _id_rule(
+        ASSERT_CURRENT_SCHEMA_ID, "current-schema-id", "current schema", lambda base: base.current_schema_id
+    ),
+    ASSERT_LAST_ASSIGNED_PARTITION_ID: _id_rule(
+        ASSERT_LAST_ASSIGNED_PARTITION_ID,
+        "last-assigned-partition-id",
+        "last assigned partition id",
+        lambda base: base.last_partition_id,
+    ),
+    ASSERT_DEFAULT_SPEC_ID: _id_rule(
+        ASSERT_DEFAULT_SPEC_ID, "default-spec-id", "default partition spec", lambda base: base.default_spec_id
+    ),
+    ASSERT_DEFAULT_SORT_ORDER_ID: _id_rule(
+        ASSERT_DEFAULT_SORT_ORDER_ID,
+        "default-sort-order-id",
+        "default sort order",
+        lambda base: base.default_sort_order_id,
+    ),
+}

@@ -1,0 +1,263 @@
+"""The REST protocol's updates: what a commit changes (spec: TableUpdate), their shapes and how to make them.
+
+An update is its JSON object, {"action": "set-location", "location": "..."}. `parse` looks at shapes once, when a
+request arrives, so that a malformed one costs nothing but an answer; what an update means is in `format.apply`, what it
+assumes of the table in `changes.derived`. The functions after `parse` make updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from iceberg_hms.changes.change import Update
+from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.format import raw as read
+from iceberg_hms.format.snapshot import Ref
+
+BRANCH = "branch"
+TAG = "tag"
+
+_Shape = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def parse(updates: object) -> tuple[Update, ...]:
+    """The updates of a request. `action` is in lower case, and fields that older clients call otherwise have today's
+    name; all else is as it was sent.
+
+    updates: a list of JSON objects. Raises InvalidInput: unknown action, missing or malformed field, a view's update;
+    UnsupportedFormat: encryption.
+    """
+    if not isinstance(updates, list | tuple):
+        raise InvalidInput(f"Cannot parse metadata updates from non-array value: {updates!r}")
+    return tuple(_parse_one(update) for update in updates)
+
+
+def assign_uuid(uuid: str) -> Update:
+    return {"action": "assign-uuid", "uuid": uuid}
+
+
+def upgrade_format_version(version: int) -> Update:
+    return {"action": "upgrade-format-version", "format-version": version}
+
+
+def add_schema(schema: Mapping[str, Any]) -> Update:
+    """schema: the spec's JSON. Its id counts only within this commit."""
+    return {"action": "add-schema", "schema": schema}
+
+
+def set_current_schema(schema_id: int = -1) -> Update:
+    """-1 = the schema that this commit added last."""
+    return {"action": "set-current-schema", "schema-id": schema_id}
+
+
+def add_spec(spec: Mapping[str, Any]) -> Update:
+    return {"action": "add-spec", "spec": spec}
+
+
+def set_default_spec(spec_id: int = -1) -> Update:
+    """-1 = the partition spec that this commit added last."""
+    return {"action": "set-default-spec", "spec-id": spec_id}
+
+
+def add_sort_order(order: Mapping[str, Any]) -> Update:
+    return {"action": "add-sort-order", "sort-order": order}
+
+
+def set_default_sort_order(order_id: int = -1) -> Update:
+    """-1 = the sort order that this commit added last."""
+    return {"action": "set-default-sort-order", "sort-order-id": order_id}
+
+
+def add_snapshot(snapshot: Mapping[str, Any]) -> Update:
+    """snapshot: the spec's JSON; no ref points to it yet."""
+    return {"action": "add-snapshot", "snapshot": snapshot}
+
+
+def set_snapshot_ref(name: str, snapshot_id: int, *, kind: str = BRANCH, retention: Ref | None = None) -> Update:
+    """Point a branch or tag to a snapshot.
+
+    retention: a ref whose retention settings stay; an update that leaves them out removes them.
+    """
+    update: dict[str, Any] = {
+        "action": "set-snapshot-ref",
+        "ref-name": name,
+        "type": kind,
+        "snapshot-id": snapshot_id,
+    }
+    if retention is not None:
+        kept = {
+            "min-snapshots-to-keep": retention.min_snapshots_to_keep,
+            "max-snapshot-age-ms": retention.max_snapshot_age_ms,
+            "max-ref-age-ms": retention.max_ref_age_ms,
+        }
+        update.update({key: value for key, value in kept.items() if value is not None})
+    return update
+
+
+def remove_snapshot_ref(name: str) -> Update:
+    return {"action": "remove-snapshot-ref", "ref-name": name}
+
+
+def remove_snapshots(snapshot_ids: Iterable[int]) -> Update:
+    return {"action": "remove-snapshots", "snapshot-ids": list(snapshot_ids)}
+
+
+def set_location(location: str) -> Update:
+    return {"action": "set-location", "location": location}
+
+
+def set_properties(properties: Mapping[str, str]) -> Update:
+    """properties: table properties to add or replace; the others stay."""
+    return {"action": "set-properties", "updates": dict(properties)}
+
+
+def remove_properties(names: Iterable[str]) -> Update:
+    return {"action": "remove-properties", "removals": list(names)}
+
+
+def _parse_one(update: object) -> Update:
+    source = read.require_object(update, "metadata update")
+    if source.get("action") is None:
+        raise InvalidInput("Cannot parse metadata update. Missing field: action")
+    action = read.require_str(source, "action", "metadata update").lower()
+    if action in _VIEW_ACTIONS:
+        raise InvalidInput(f"Cannot apply update {action} to a table")
+    shape = _SHAPES.get(action)
+    if shape is None:
+        raise InvalidInput(f"Cannot convert metadata update action to json: {action}")
+    return {**source, "action": action, **shape(source)}
+
+
+def _text(action: str, *names: str) -> _Shape:
+    return lambda source: {name: read.require_str(source, name, action) for name in names}
+
+
+def _integer(action: str, name: str) -> _Shape:
+    return lambda source: {name: read.require_int(source, name, action)}
+
+
+def _long(action: str, name: str) -> _Shape:
+    return lambda source: {name: read.require_long(source, name, action)}
+
+
+def _child(action: str, name: str) -> _Shape:
+    return lambda source: {name: _child_of(source, name, action)}
+
+
+def _integer_list(action: str, name: str) -> _Shape:
+    return lambda source: {name: read.require_int_list(source, name, action)}
+
+
+def _child_of(source: Mapping[str, Any], name: str, action: str) -> Mapping[str, Any]:
+    return read.require_object(source.get(name), f"{action}: {name}")
+
+
+def _str_list(source: Mapping[str, Any], name: str, action: str) -> list[str]:
+    values = read.require_list(source, name, action)
+    if not all(isinstance(value, str) for value in values):
+        raise InvalidInput(f"{action}: {name} must be a list of strings")
+    return values
+
+
+def _snapshot(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    where = "add-snapshot"
+    snapshot = _child_of(source, "snapshot", where)
+    read.require_long(snapshot, "snapshot-id", where)
+    read.require_long(snapshot, "timestamp-ms", where)
+    read.optional_long(snapshot, "parent-snapshot-id", where)
+    read.optional_long(snapshot, "sequence-number", where)
+    if snapshot.get("summary") is not None:
+        read.require_str_map(snapshot, "summary", where)
+    if snapshot.get("manifests") is None:
+        read.require_str(snapshot, "manifest-list", where)
+    else:
+        _str_list(snapshot, "manifests", where)
+    if snapshot.get("key-id") is not None:
+        raise UnsupportedFormat("Cannot add a snapshot whose manifest list is encrypted")
+    return {"snapshot": snapshot}
+
+
+def _snapshot_ref(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    where = "set-snapshot-ref"
+    kind = read.require_str(source, "type", where).lower()
+    if kind not in (BRANCH, TAG):
+        raise InvalidInput(f"Invalid {where}: type must be branch or tag, found {kind!r}")
+    for name in ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"):
+        read.optional_long(source, name, where)
+    return {
+        "ref-name": read.require_str(source, "ref-name", where),
+        "snapshot-id": read.require_long(source, "snapshot-id", where),
+        "type": kind,
+    }
+
+
+def _snapshots(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"snapshot-ids": read.require_long_list(source, "snapshot-ids", "remove-snapshots")}
+
+
+def _properties(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    # Clients older than Iceberg 1.0 say "updated" and "removed".
+    name = "updated" if "updated" in source and "updates" not in source else "updates"
+    return {"updates": read.require_str_map(source, name, "set-properties")}
+
+
+def _removals(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = "removed" if "removed" in source and "removals" not in source else "removals"
+    return {"removals": _str_list(source, name, "remove-properties")}
+
+
+def _statistics(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    where = "set-statistics"
+    statistics = _child_of(source, "statistics", where)
+    read.require_str(statistics, "statistics-path", where)
+    for name in ("snapshot-id", "file-size-in-bytes", "file-footer-size-in-bytes"):
+        read.require_long(statistics, name, where)
+    if not isinstance(statistics.get("blob-metadata"), list | tuple):
+        raise InvalidInput(f"Invalid {where}: blob-metadata must be a list")
+    return {"statistics": statistics}
+
+
+def _partition_statistics(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    where = "set-partition-statistics"
+    statistics = _child_of(source, "partition-statistics", where)
+    read.require_str(statistics, "statistics-path", where)
+    for name in ("snapshot-id", "file-size-in-bytes"):
+        read.require_long(statistics, name, where)
+    return {"partition-statistics": statistics}
+
+
+def _encryption(_source: Mapping[str, Any]) -> Mapping[str, Any]:
+    raise UnsupportedFormat("Cannot add an encryption key: encrypted tables are not supported")
+
+
+_VIEW_ACTIONS = frozenset({"add-view-version", "set-current-view-version"})
+
+_SHAPES: Mapping[str, _Shape] = {
+    "assign-uuid": _text("assign-uuid", "uuid"),
+    "upgrade-format-version": _integer("upgrade-format-version", "format-version"),
+    "add-schema": _child("add-schema", "schema"),
+    "set-current-schema": _integer("set-current-schema", "schema-id"),
+    "remove-schemas": _integer_list("remove-schemas", "schema-ids"),
+    "add-spec": _child("add-spec", "spec"),
+    "set-default-spec": _integer("set-default-spec", "spec-id"),
+    "remove-partition-specs": _integer_list("remove-partition-specs", "spec-ids"),
+    "add-sort-order": _child("add-sort-order", "sort-order"),
+    "set-default-sort-order": _integer("set-default-sort-order", "sort-order-id"),
+    "add-snapshot": _snapshot,
+    "remove-snapshots": _snapshots,
+    "set-snapshot-ref": _snapshot_ref,
+    "remove-snapshot-ref": _text("remove-snapshot-ref", "ref-name"),
+    "set-properties": _properties,
+    "remove-properties": _removals,
+    "set-location": _text("set-location", "location"),
+    "set-statistics": _statistics,
+    "remove-statistics": _long("remove-statistics", "snapshot-id"),
+    "set-partition-statistics": _partition_statistics,
+    "remove-partition-statistics": _long("remove-partition-statistics", "snapshot-id"),
+    "add-encryption-key": _encryption,
+    "remove-encryption-key": _text("remove-encryption-key", "key-id"),
+}
+
+#: Every action that a table commit may carry.
+ACTIONS: frozenset[str] = frozenset(_SHAPES)

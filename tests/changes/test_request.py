@@ -1,0 +1,114 @@
+"""REST commits as changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iceberg_hms.changes import requirements, updates
+from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
+from iceberg_hms.errors import AssumptionBroken, InvalidInput, UnsupportedFormat
+from tests.changes.tables import UUID, snapshot, table, with_main
+
+UUID_HOLDS = [requirements.assert_table_uuid(UUID)]
+#: Plain requests ask nothing of manifests; whoever touches this finds out.
+NO_MANIFESTS: Any = object()
+
+
+def test_a_plain_request_is_applied_as_it_was_sent() -> None:
+    sent = [updates.set_properties({"a": "1"}), updates.set_location("file:/x")]
+    change = from_request(UUID_HOLDS, sent)
+    change.check(table())
+    staged = change.stage(table(), NO_MANIFESTS)
+    assert list(staged.updates) == sent
+    assert list(staged.files) == []
+
+
+def test_its_requirements_are_looked_at_on_every_base() -> None:
+    change = from_request([requirements.assert_ref_snapshot_id("main", None)], [updates.set_location("file:/x")])
+    change.check(table())
+    with pytest.raises(AssumptionBroken, match="created concurrently"):
+        change.check(with_main(7))
+
+
+def test_a_request_without_requirements_does_not_make_a_table() -> None:
+    change = from_request([], [updates.set_location("file:/x")])
+    change.check(table())
+    with pytest.raises(AssumptionBroken, match="table does not exist"):
+        change.check(None)
+
+
+def test_a_create_request_needs_that_there_is_no_table() -> None:
+    change = from_request([requirements.assert_create()], [updates.assign_uuid(UUID)])
+    change.check(None)
+    with pytest.raises(AssumptionBroken, match="table already exists"):
+        change.check(table())
+
+
+def test_its_identity_is_its_snapshots_and_the_ref_that_it_moves_to_the_last_of_them() -> None:
+    sent = [
+        updates.add_snapshot(snapshot(7)),
+        updates.add_snapshot(snapshot(8)),
+        updates.set_snapshot_ref("audit", 7),
+        updates.set_snapshot_ref("main", 8),
+    ]
+    identity = from_request(UUID_HOLDS, sent, Client(caller="etl")).identity
+    assert identity.snapshot_ids == (7, 8)
+    assert identity.ref == "main"
+    assert identity.caller == "etl"
+    assert identity.idempotency_key is None
+
+
+def test_of_several_refs_on_one_snapshot_main_is_looked_at() -> None:
+    for order in (["v1", "main"], ["main", "v1"]):
+        sent = [updates.add_snapshot(snapshot(7)), *(updates.set_snapshot_ref(name, 7) for name in order)]
+        assert from_request(UUID_HOLDS, sent).identity.ref == "main"
+
+
+def test_a_staged_snapshot_moves_no_ref() -> None:
+    assert from_request(UUID_HOLDS, [updates.add_snapshot(snapshot(7))]).identity.ref is None
+
+
+def test_a_rollback_adds_no_snapshot() -> None:
+    identity = from_request(UUID_HOLDS, [updates.set_snapshot_ref("main", 7)]).identity
+    assert (identity.snapshot_ids, identity.ref) == ((), None)
+
+
+def test_the_key_of_a_job_is_read_from_the_summary() -> None:
+    sent = [updates.add_snapshot(snapshot(7, summary={"operation": "append", IDEMPOTENCY_KEY: "job-1"}))]
+    assert from_request(UUID_HOLDS, sent).identity.idempotency_key == "job-1"
+
+
+def test_a_key_that_is_given_is_kept_in_the_summary() -> None:
+    sent = [updates.add_snapshot(snapshot(7)), updates.set_snapshot_ref("main", 7)]
+    change = from_request(UUID_HOLDS, sent, idempotency_key="job-1")
+    assert change.identity.idempotency_key == "job-1"
+    kept = change.stage(table(), NO_MANIFESTS).updates[0]["snapshot"]
+    assert kept["summary"] == {"operation": "append", IDEMPOTENCY_KEY: "job-1"}
+    assert sent[0]["snapshot"]["summary"] == {"operation": "append"}, "what the caller gave must not change"
+
+
+@pytest.mark.parametrize(
+    ("sent", "key", "message"),
+    [
+        ([updates.set_location("file:/x")], "job-1", "adds no snapshot"),
+        ([updates.add_snapshot(snapshot(7, summary={IDEMPOTENCY_KEY: "a"}))], "b", "one idempotency key"),
+        ([updates.add_snapshot(snapshot(7)), updates.add_snapshot(snapshot(7))], None, "twice in one commit"),
+    ],
+)
+def test_contradictions_are_refused(sent: Any, key: str | None, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        from_request(UUID_HOLDS, sent, idempotency_key=key)
+
+
+@pytest.mark.parametrize(("required", "sent"), [({}, []), ([], {}), ([{}], []), ([], [{}]), (None, None)])
+def test_malformed_requests_are_refused_before_anything_is_queued(required: Any, sent: Any) -> None:
+    with pytest.raises(InvalidInput):
+        from_request(required, sent)
+
+
+def test_an_encryption_key_is_refused() -> None:
+    with pytest.raises(UnsupportedFormat):
+        from_request([], [{"action": "add-encryption-key", "encryption-key": {}}])

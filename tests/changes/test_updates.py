@@ -1,0 +1,147 @@
+"""Updates: shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.updates import parse
+from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.format.snapshot import Ref
+from tests.changes.tables import UUID, snapshot
+
+STATISTICS = {
+    "snapshot-id": 7,
+    "statistics-path": "file:/stats.puffin",
+    "file-size-in-bytes": 10,
+    "file-footer-size-in-bytes": 4,
+    "blob-metadata": [],
+}
+PARTITION_STATISTICS = {"snapshot-id": 7, "statistics-path": "file:/stats.parquet", "file-size-in-bytes": 10}
+
+WELL_FORMED: list[dict[str, Any]] = [
+    {**updates.assign_uuid(UUID)},
+    {**updates.upgrade_format_version(2)},
+    {**updates.add_schema({"type": "struct", "fields": []})},
+    {**updates.set_current_schema()},
+    {"action": "remove-schemas", "schema-ids": [1]},
+    {**updates.add_spec({"fields": []})},
+    {**updates.set_default_spec()},
+    {"action": "remove-partition-specs", "spec-ids": [1]},
+    {**updates.add_sort_order({"order-id": 1, "fields": []})},
+    {**updates.set_default_sort_order()},
+    {**updates.add_snapshot(snapshot(7))},
+    {**updates.remove_snapshots([7])},
+    {**updates.set_snapshot_ref("main", 7)},
+    {**updates.remove_snapshot_ref("audit")},
+    {**updates.set_properties({"owner": "me"})},
+    {**updates.remove_properties(["owner"])},
+    {**updates.set_location("file:/elsewhere")},
+    {"action": "set-statistics", "snapshot-id": 7, "statistics": STATISTICS},
+    {"action": "remove-statistics", "snapshot-id": 7},
+    {"action": "set-partition-statistics", "partition-statistics": PARTITION_STATISTICS},
+    {"action": "remove-partition-statistics", "snapshot-id": 7},
+    {"action": "remove-encryption-key", "key-id": "k1"},
+]
+
+
+@pytest.mark.parametrize("update", WELL_FORMED, ids=lambda update: update["action"])
+def test_well_formed_updates_pass_as_they_are(update: dict[str, Any]) -> None:
+    assert parse([update]) == (update,)
+
+
+def test_the_list_of_actions_is_the_protocols() -> None:
+    assert {update["action"] for update in WELL_FORMED} | {"add-encryption-key"} == updates.ACTIONS
+
+
+@pytest.mark.parametrize("update", WELL_FORMED, ids=lambda update: update["action"])
+def test_each_field_must_be_there_and_of_its_type(update: dict[str, Any]) -> None:
+    for name in set(update) - {"action", "snapshot-id" if update["action"] == "set-statistics" else ""}:
+        missing = {key: value for key, value in update.items() if key != name}
+        for malformed in (missing, {**update, name: None}, {**update, name: object()}):
+            with pytest.raises(InvalidInput, match=name.replace("_", "-")):
+                parse([malformed])
+
+
+def test_unknown_fields_survive() -> None:
+    update = {**updates.set_location("file:/elsewhere"), "reason": "moved"}
+    assert parse([update]) == (update,)
+
+
+def test_the_action_is_read_without_regard_to_case_as_java_does() -> None:
+    assert parse([{"action": "SET-LOCATION", "location": "file:/x"}]) == (updates.set_location("file:/x"),)
+
+
+def test_older_clients_names_for_properties_are_read() -> None:
+    set_, removed = parse(
+        [{"action": "set-properties", "updated": {"a": "1"}}, {"action": "remove-properties", "removed": ["b"]}]
+    )
+    assert set_["updates"] == {"a": "1"}
+    assert removed["removals"] == ["b"]
+
+
+def test_todays_name_wins_over_the_old_one() -> None:
+    (set_,) = parse([{"action": "set-properties", "updated": {"a": "1"}, "updates": {"a": "2"}}])
+    assert set_["updates"] == {"a": "2"}
+
+
+def test_a_refs_retention_is_kept() -> None:
+    kept = Ref(5, "branch", min_snapshots_to_keep=3, max_snapshot_age_ms=None, max_ref_age_ms=99)
+    assert updates.set_snapshot_ref("audit", 7, retention=kept) == {
+        "action": "set-snapshot-ref",
+        "ref-name": "audit",
+        "type": "branch",
+        "snapshot-id": 7,
+        "min-snapshots-to-keep": 3,
+        "max-ref-age-ms": 99,
+    }
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        None,
+        {"action": "set-location"},
+        [None],
+        [{}],
+        [{"action": 3}],
+        [{"action": "drop-everything"}],
+        [{"action": "add-view-version", "view-version": {}}],
+        [{"action": "set-current-view-version", "view-version-id": 1}],
+        [{"action": "upgrade-format-version", "format-version": "2"}],
+        [{"action": "set-current-schema", "schema-id": True}],
+        [{"action": "set-properties", "updates": {"a": 1}}],
+        [{"action": "set-properties", "updates": [["a", "1"]]}],
+        [{"action": "remove-properties", "removals": "owner"}],
+        [{"action": "remove-properties", "removals": [1]}],
+        [{"action": "remove-snapshots", "snapshot-ids": ["7"]}],
+        [{"action": "set-snapshot-ref", "ref-name": "main", "type": "twig", "snapshot-id": 7}],
+        [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 7, "max-ref-age-ms": "1"}],
+        [{"action": "add-snapshot", "snapshot": [7]}],
+        [updates.add_snapshot(snapshot(7, manifest_list=None))],
+        [updates.add_snapshot(snapshot(7, manifest_list=None, manifests=[1]))],
+        [updates.add_snapshot(snapshot(7, summary={"added-records": 5}))],
+        [updates.add_snapshot(snapshot(2**63))],
+        [updates.add_snapshot(snapshot(7, parent_snapshot_id="5"))],
+        [{"action": "set-statistics", "statistics": {**STATISTICS, "blob-metadata": None}}],
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_malformed_updates_are_refused(malformed: Any) -> None:
+    with pytest.raises(InvalidInput):
+        parse(malformed)
+
+
+@pytest.mark.parametrize(
+    "encrypted",
+    [
+        {"action": "add-encryption-key", "encryption-key": {"key-id": "k1", "encrypted-key-metadata": "eA=="}},
+        updates.add_snapshot(snapshot(7, key_id="k1")),
+    ],
+    ids=lambda update: update["action"],
+)
+def test_encryption_is_refused_with_a_clear_word(encrypted: Any) -> None:
+    with pytest.raises(UnsupportedFormat, match="encrypt"):
+        parse([encrypted])
