@@ -1,0 +1,111 @@
+"""The door: changes go in, reports or errors come out.
+
+One queue a table. Its worker starts when the first change arrives, drains all that is waiting as one group, and ends
+when the queue is empty; so a table that nobody writes to costs nothing, and writers that come while a swap is under way
+share the next one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from iceberg_hms.changes.change import Change
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.group import GroupCommit, Habit
+from iceberg_hms.coordinator.member import Member
+from iceberg_hms.coordinator.moves import Moves
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import QueueFull
+
+#: How many tables' habits are remembered.
+HABITS_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Queue:
+    """A table's waiting members. It exists while its worker runs."""
+
+    members: list[tuple[Member, int]] = field(default_factory=list)
+    bytes: int = 0
+
+
+class Coordinator:
+    """Commits changes to tables. Safe for threads; several coordinators on one table are safe too."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        self._world = world
+        self._settings = settings
+        self._mutex = world.runtime.mutex()
+        self._queues: dict[TableName, _Queue] = {}
+        self._habits: OrderedDict[TableName, Habit] = OrderedDict()
+        self._cache = MetadataCache(
+            world.files,
+            world.runtime,
+            max_bytes=settings.metadata_cache_max_bytes,
+            read_retries=settings.metadata_refresh_max_retries,
+        )
+        #: Create, register, rename, drop.
+        self.moves = Moves(world, self._cache, settings)
+
+    def load(self, name: TableName) -> Base:
+        """The table as it is now: one metastore call, and the metadata from the cache or its file.
+
+        Raises NoSuchTable, NotAnIcebergTable, MissingFile, CorruptFile, MetastoreError, StorageError.
+        """
+        pointer = self._world.pointer.load(name)
+        return Base(pointer, self._cache.get(pointer.metadata_location))
+
+    def commit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> CommitReport:
+        """Commit a change to a table that is there; returns when it is in the table.
+
+        wait_seconds: for how long the caller waits for its turn and for the lock. A change whose swap was sent waits
+        for its outcome, however long.
+        size: the bytes that the change holds in the queue.
+        Raises NoSuchTable, NotAnIcebergTable, InvalidInput; CommitFailed and its subtypes when it is proved that
+        nothing was changed; CommitStateUnknown when it is not known (delete nothing); QueueFull, MetastoreError and
+        StorageError before anything was sent.
+        """
+        member = Member(self._world.runtime, change, wait_seconds)
+        if self._enqueue(name, member, size):
+            self._world.runtime.spawn(f"commit {name}", lambda: self._drain(name))
+        return member.wait()
+
+    def _enqueue(self, name: TableName, member: Member, size: int) -> bool:
+        """True if the table has no worker yet."""
+        with self._mutex:
+            queue = self._queues.get(name)
+            starts = queue is None
+            if queue is None:
+                queue = self._queues[name] = _Queue()
+            if len(queue.members) >= self._settings.queue_max_changes:
+                raise QueueFull(f"{len(queue.members)} commits are waiting for {name}")
+            if queue.members and queue.bytes + size > self._settings.queue_max_bytes:
+                raise QueueFull(f"{queue.bytes} bytes of commits are waiting for {name}")
+            queue.members.append((member, size))
+            queue.bytes += size
+            return starts
+
+    def _drain(self, name: TableName) -> None:
+        while members := self._take(name):
+            group = GroupCommit(self._world, self._cache, self._settings, name, members)
+            habit = group.run(self._habits.get(name, Habit()))
+            with self._mutex:
+                self._habits[name] = habit
+                self._habits.move_to_end(name)
+                while len(self._habits) > HABITS_MAX:
+                    self._habits.popitem(last=False)
+
+    def _take(self, name: TableName) -> list[Member]:
+        """The next group, in arrival order; an empty one ends the worker and its queue in the same instant."""
+        with self._mutex:
+            queue = self._queues[name]
+            taken = queue.members[: self._settings.group_max_changes]
+            queue.members = queue.members[self._settings.group_max_changes :]
+            queue.bytes -= sum(size for _, size in taken)
+            if not taken:
+                del self._queues[name]
+            return [member for member, _ in taken]

@@ -1,0 +1,361 @@
+"""One group of changes of one table, from the loaded pointer to the settled outcome.
+
+    2  load      the pointer and the base metadata
+    3  stage     every change on the running metadata; invariants
+    4  write     manifest lists and one metadata file, side by side, under names never used before
+    5  lock      once for the group
+    6  reload    moved? stage again on the new base, with the lock held: progress is certain
+    7  swap      under the lock, with the base's metadata_location as the expected value
+    8  outcome   from the answer, or where there is none or it is a refusal, from the table itself
+    9  release, answer the callers, delete the files of proved failures only, publish
+
+Steps 2 to 4 happen before the lock, so that it is held for three metastore calls and no file. Where other writers keep
+moving the table that work is thrown away, so such a group locks first and builds once.
+
+Two facts carry the safety. A member is answered "failed" only if no swap that carried it was sent, or the table's whole
+chain lacks it. A file is deleted only by the same proof.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
+from iceberg_hms.coordinator.outcome import Trace, trace
+from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.staging import stage_group
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost
+from iceberg_hms.format import metadata_file
+from iceberg_hms.format.metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
+
+#: Table property: whether metadata files that fall out of the metadata log are deleted after a commit.
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What the last group learned of its table, for the next one.
+
+    lock_first: other writers move the table, so what is built before the lock is wasted.
+    last_location: where the pointer was when the last group ended, as far as it knows.
+    """
+
+    lock_first: bool = False
+    last_location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A group as it was built on one base.
+
+    written: files that only this attempt's metadata would name; worthless once the attempt is.
+    """
+
+    base: Base
+    metadata: TableMetadata
+    location: str
+    members: tuple[Member, ...]
+    written: tuple[str, ...]
+
+
+class GroupCommit:
+    """Commits a group of changes to a table that is there; every member is settled when `run` returns."""
+
+    def __init__(
+        self,
+        world: World,
+        cache: MetadataCache,
+        settings: Settings,
+        name: TableName,
+        members: Sequence[Member],
+    ) -> None:
+        self._world = world
+        self._cache = cache
+        self._settings = settings
+        self._name = name
+        self._waiting = list(members)
+        self._outcomes: list[tuple[Member, Outcome]] = []
+        self._garbage: list[str] = []
+        self._own_files: dict[Member, set[str]] = {}
+        self._attempts = 0
+        self._moved = 0
+        self._contested = False
+        self._last_location: str | None = None
+        self._lock_wait_ms = 0.0
+        self._swap_ms = 0.0
+        self._refusal: Exception | None = None
+        #: Built, and not yet sent, abandoned or landed.
+        self._unsent: Attempt | None = None
+
+    def run(self, habit: Habit) -> Habit:
+        """Commit the group, and return what the next group of this table should know."""
+        try:
+            self._commit(habit)
+        except Exception as error:  # noqa: BLE001 - nothing was sent, or _swap would have made an outcome of it
+            self._abandon(self._unsent)
+            self._fail_waiting(error)
+        self._finish()
+        return Habit(lock_first=self._contested, last_location=self._last_location)
+
+    def _commit(self, habit: Habit) -> None:
+        attempt = None if habit.lock_first else self._build(self._load())
+        if not self._waiting:
+            return
+        lock = self._acquire()
+        try:
+            base = self._load()
+            self._contested = base.pointer.metadata_location != (
+                attempt.base.pointer.metadata_location if attempt else habit.last_location
+            )
+            self._commit_locked(attempt, base, lock)
+        finally:
+            lock.release()
+
+    def _commit_locked(self, attempt: Attempt | None, base: Base, lock: HeldLock) -> None:
+        # Each round ends in an outcome, in a withdrawn member or in a proved conflict, so the bound is their sum.
+        rounds = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
+        for round_ in range(rounds):
+            if round_:
+                base = self._load()
+            if attempt is None or attempt.base.pointer.metadata_location != base.pointer.metadata_location:
+                self._moved += attempt is not None
+                self._abandon(attempt)
+                attempt = self._build(base)
+            if attempt is None:
+                return
+            taken = [member.take_for_swap() for member in attempt.members]
+            if not all(taken):
+                for member in attempt.members:
+                    member.proved_absent()
+                self._waiting = [member for member in self._waiting if not member.withdrawn]
+                self._abandon(attempt)
+                attempt = None
+                if not self._waiting:
+                    return
+                continue
+            if self._swap(attempt, base, lock):
+                return
+            self._abandon(attempt)
+            attempt = None
+        self._fail_waiting(
+            CommitConflict(
+                f"{self._name} moved under every one of {rounds} attempts, although its lock was held",
+                next_step="another writer swaps without the lock: see `iceberg-hms doctor`; then try again",
+            )
+        )
+
+    def _load(self) -> Base:
+        pointer = self._world.pointer.load(self._name)
+        return Base(pointer, self._cache.get(pointer.metadata_location))
+
+    def _build(self, base: Base) -> Attempt | None:
+        """Steps 3 and 4. None if no member is left to be carried: each has had its outcome."""
+        self._attempts += 1
+        manifests = self._world.manifests()
+        staging = stage_group(base.metadata, self._waiting, manifests, self._world.runtime.now_ms)
+        for member, error in staging.broken:
+            self._outcomes.append((member, Unknown(error) if isinstance(error, CommitStateUnknown) else Failed(error)))
+        self._waiting = list(staging.carried)
+        for member, files in staging.files.items():
+            self._own_files.setdefault(member, set()).update(files)
+        for member in staging.already:
+            self._outcomes.append((member, Committed(self._report(member, base, already=True))))
+        if staging.metadata is None or not self._waiting:
+            return None
+        if staging.metadata is base.metadata:
+            for member in self._waiting:
+                self._outcomes.append((member, Committed(self._report(member, base, already=True))))
+            self._waiting = []
+            return None
+        metadata = staging.metadata.with_metadata_log_entry(
+            base.pointer.metadata_location, base.metadata.last_updated_ms
+        )
+        location = metadata_file.new_location(metadata, base.pointer.metadata_location, self._world.runtime.uuid())
+        data = metadata_file.encode(metadata)
+        try:
+            lists, _ = self._world.runtime.gather([manifests.flush, lambda: self._world.files.write(location, data)])
+        except Exception:
+            self._garbage.append(location)
+            raise
+        self._cache.put(location, metadata, len(data))
+        self._unsent = Attempt(base, metadata, location, tuple(self._waiting), (location, *lists))
+        return self._unsent
+
+    def _acquire(self) -> HeldLock:
+        runtime = self._world.runtime
+        started = runtime.now()
+        deadline = max(member.deadline for member in self._waiting)
+        lock = self._world.lock.acquire(self._name, wait_seconds=max(0.0, deadline - started), request=runtime.uuid())
+        self._lock_wait_ms = (runtime.now() - started) * 1000
+        return lock
+
+    def _swap(self, attempt: Attempt, base: Base, lock: HeldLock) -> bool:
+        """Steps 7 and 8. False: proved absent, build again. Otherwise every member of the attempt has its outcome."""
+        runtime = self._world.runtime
+        started = runtime.now()
+        self._unsent = None
+        try:
+            answer: SwapAnswer = self._world.pointer.swap(
+                base.pointer, attempt.location, attempt.metadata, attempt.base.metadata
+            )
+        except IcebergHmsError as error:
+            # The port raises its own errors only for what happened before anything was sent.
+            for member in attempt.members:
+                member.proved_absent()
+            self._abandon(attempt)
+            self._fail_waiting(error)
+            return True
+        except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
+            answer = Unanswered(error)
+        found = self._resolve(attempt, answer, lock)
+        self._swap_ms += (runtime.now() - started) * 1000
+        if found is Trace.LANDED:
+            self._last_location = attempt.location
+            self._garbage.extend(_expired_metadata_files(attempt.base.metadata, attempt.metadata))
+            for member in attempt.members:
+                self._outcomes.append((member, Committed(self._report(member, base, attempt=attempt))))
+            self._waiting = []
+            return True
+        if found is Trace.UNTRACEABLE:
+            unknown = CommitStateUnknown(f"it is not known whether {attempt.location} became {self._name}: {answer}")
+            for member in attempt.members:
+                self._outcomes.append((member, Unknown(unknown)))
+            self._waiting = []
+            return True
+        for member in attempt.members:
+            member.proved_absent()
+        if isinstance(answer, Refused) and not answer.conflict:
+            if self._refusal is not None:
+                # A refusal that is no conflict and comes again is the metastore's last word, never a loop.
+                self._abandon(attempt)
+                self._fail_waiting(answer.error)
+                return True
+            self._refusal = answer.error
+        return False
+
+    def _resolve(self, attempt: Attempt, answer: SwapAnswer, lock: HeldLock) -> Trace:
+        try:
+            match answer:
+                case Swapped():
+                    return self._confirm_coverage(attempt, lock)
+                case Refused():
+                    return self._look(attempt)
+                case Unanswered():
+                    return self._look_until_seen(attempt)
+        except Exception:  # a swap was sent, so not even a defect of ours may make a "failed" of it
+            logger.exception("the outcome of a swap of %s could not be told", self._name)
+            return Trace.UNTRACEABLE
+
+    def _confirm_coverage(self, attempt: Attempt, lock: HeldLock) -> Trace:
+        """Acknowledge only what the lock covered: a writer that took a lost lock swaps blindly over ours."""
+        try:
+            if self._world.runtime.now() - lock.covered_since() > lock.lease_seconds / 2:
+                lock.renew()
+        except IcebergHmsError as error:
+            if not isinstance(error, LockLost):
+                logger.warning("lock of %s could not be renewed after the swap: %s", self._name, error)
+            return self._look_behind_the_thief(attempt)
+        return Trace.LANDED
+
+    def _look_behind_the_thief(self, attempt: Attempt) -> Trace:
+        """The lock was lost: take it again, which waits out whoever has it, and look then."""
+        try:
+            again = self._acquire()
+        except IcebergHmsError as error:
+            logger.warning("lock of %s could not be taken again: %s", self._name, error)
+            return Trace.UNTRACEABLE
+        try:
+            return self._look(attempt, absent=Trace.UNTRACEABLE)
+        finally:
+            again.release()
+
+    def _look_until_seen(self, attempt: Attempt) -> Trace:
+        """No answer: the swap may still be under way, so its absence proves nothing yet. Re-read for a bounded time."""
+        settings, runtime = self._settings, self._world.runtime
+        deadline = runtime.now() + settings.status_check_total_timeout_ms / 1000
+        wait = settings.status_check_min_wait_ms / 1000
+        for retry in range(settings.status_check_num_retries + 1):
+            found = self._look(attempt, absent=Trace.UNTRACEABLE)
+            if found is Trace.LANDED or retry == settings.status_check_num_retries or runtime.now() + wait > deadline:
+                return found
+            runtime.sleep(wait)
+            wait = min(wait * 2, settings.status_check_max_wait_ms / 1000)
+        return Trace.UNTRACEABLE
+
+    def _look(self, attempt: Attempt, *, absent: Trace = Trace.ABSENT) -> Trace:
+        try:
+            current = self._world.pointer.load(self._name).metadata_location
+        except IcebergHmsError as error:
+            logger.warning("the outcome of a swap of %s could not be looked up: %s", self._name, error)
+            return Trace.UNTRACEABLE
+        found = trace(
+            self._cache,
+            current,
+            ours=attempt.location,
+            base=attempt.base.pointer.metadata_location,
+            snapshot_ids=[id_ for member in attempt.members for id_ in member.change.identity.snapshot_ids],
+        )
+        return absent if found is Trace.ABSENT else found
+
+    def _abandon(self, attempt: Attempt | None) -> None:
+        """An attempt that no swap carried, or whose swap is proved absent: its own files are garbage."""
+        if attempt is not None:
+            self._garbage.extend(attempt.written)
+            self._unsent = None
+
+    def _fail_waiting(self, error: Exception) -> None:
+        for member in self._waiting:
+            self._outcomes.append((member, Failed(error)))
+        self._waiting = []
+
+    def _report(
+        self, member: Member, base: Base, *, attempt: Attempt | None = None, already: bool = False
+    ) -> CommitReport:
+        return CommitReport(
+            table=self._name,
+            metadata_location=attempt.location if attempt else base.pointer.metadata_location,
+            metadata=attempt.metadata if attempt else base.metadata,
+            previous_metadata_location=base.pointer.metadata_location
+            if attempt
+            else base.pointer.previous_metadata_location,
+            snapshot_ids=member.change.identity.snapshot_ids,
+            attempts=self._attempts,
+            replays=self._moved,
+            group_size=len(attempt.members) if attempt else 0,
+            lock_wait_ms=self._lock_wait_ms,
+            swap_ms=self._swap_ms,
+            total_ms=(self._world.runtime.now() - member.started) * 1000,
+            already_committed=already,
+        )
+
+    def _finish(self) -> None:
+        """Step 9: answer the callers first, then tidy up; neither a file nor a listener can change an outcome."""
+        for member, outcome in self._outcomes:
+            member.settle(outcome)
+            if isinstance(outcome, Failed):
+                self._garbage.extend(self._own_files.get(member, ()))
+        for location in self._garbage:
+            try:
+                self._world.files.delete(location)
+            except IcebergHmsError as error:
+                logger.warning("%s is garbage and could not be deleted: %s", location, error)
+        for _, outcome in self._outcomes:
+            if isinstance(outcome, Committed) and not outcome.report.already_committed:
+                self._world.events.publish({"event": "committed", "report": outcome.report})
+
+
+def _expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:
+    """Metadata files that fell out of the log, if the table asks for their deletion (Java's
+    CatalogUtil.deleteRemovedMetadataFiles)."""
+    if new.properties.get(DELETE_AFTER_COMMIT, "false").lower() != "true":
+        return []
+    kept = {entry["metadata-file"] for entry in new.metadata_log}
+    return [entry["metadata-file"] for entry in base.metadata_log if entry["metadata-file"] not in kept]

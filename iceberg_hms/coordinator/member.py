@@ -1,0 +1,114 @@
+"""One queued change, and the caller that waits for it.
+
+A member is in one of four states; only the functions here move it:
+
+    waiting    --take_for_swap-->  sent        a swap that carries it is about to be sent
+    waiting    --withdraw------->  withdrawn   its caller's time is over: proved failed, nothing of it was sent
+    sent       --proved_absent-->  waiting     the swap was refused and the table lacks it
+    waiting | sent  --settle---->  settled     its outcome is known, or known to be unknown
+
+The point of the table: a caller whose time ends may be told "failed" only in `waiting`. Once a swap is sent it waits
+for the outcome, because a "failed" answer is an order to delete the change's files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from iceberg_hms.changes.change import Change
+from iceberg_hms.coordinator.ports import Runtime
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired
+
+
+class State(Enum):
+    WAITING = auto()
+    SENT = auto()
+    WITHDRAWN = auto()
+    SETTLED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The change is in the table."""
+
+    report: CommitReport
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No swap that carried the change took effect. What is proved is the absence, whatever the type of the error."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The change may be in the table."""
+
+    error: CommitStateUnknown
+
+
+Outcome = Committed | Failed | Unknown
+
+
+class Member:
+    """A change in a table's queue."""
+
+    def __init__(self, runtime: Runtime, change: Change, wait_seconds: float) -> None:
+        self.change = change
+        self.started = runtime.now()
+        self.deadline = self.started + wait_seconds
+        self.wait_seconds = wait_seconds
+        self._runtime = runtime
+        self._mutex = runtime.mutex()
+        self._done = runtime.event()
+        self._state = State.WAITING
+        self._outcome: Outcome | None = None
+
+    @property
+    def withdrawn(self) -> bool:
+        return self._state is State.WITHDRAWN
+
+    def take_for_swap(self) -> bool:
+        """Called before a swap that carries this member is sent. False: it was withdrawn, build without it."""
+        with self._mutex:
+            if self._state is State.WITHDRAWN:
+                return False
+            self._state = State.SENT
+            return True
+
+    def proved_absent(self) -> None:
+        """The swap was refused and the table lacks the change: its caller may leave again."""
+        with self._mutex:
+            if self._state is State.SENT:
+                self._state = State.WAITING
+
+    def settle(self, outcome: Outcome) -> None:
+        """Answer the caller. Only the first answer counts: a withdrawn member has had its own."""
+        with self._mutex:
+            if self._state not in (State.SETTLED, State.WITHDRAWN):
+                self._state = State.SETTLED
+                self._outcome = outcome
+        self._done.set()
+
+    def wait(self) -> CommitReport:
+        """Block the caller until the outcome is there, or until its time is over and it can still be withdrawn.
+
+        Raises what the outcome says: CommitFailed and its like, CommitStateUnknown, MetastoreError, StorageError.
+        """
+        self._done.wait(max(0.0, self.deadline - self._runtime.now()))
+        with self._mutex:
+            if self._state is State.WAITING:
+                self._state = State.WITHDRAWN
+        if self._state is State.WITHDRAWN:
+            raise LockNotAcquired(f"the commit did not get its turn within {self.wait_seconds:g} s; nothing was sent")
+        self._done.wait()
+        match self._outcome:
+            case Committed(report=report):
+                return report
+            case Failed(error=error) | Unknown(error=error):
+                raise error
+            case None:
+                raise CommitStateUnknown("the worker of the table's queue ended without an answer")

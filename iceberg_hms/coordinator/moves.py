@@ -1,0 +1,256 @@
+"""The other moves of a table's pointer: create, register, rename, drop. Each is a swap, with its own fence.
+
+    create, register   the metastore refuses a taken name: that is the compare-and-swap. No lock is needed.
+    register over      a lock, a re-read, and a swap to a *copy* of the given file: a name that was used before would
+                       open an A-B-A hole in everybody's compare-and-swap.
+    rename             locks on both names, in the order of the names, a re-read, the expected value.
+    drop               a lock and a re-read; the metastore takes no expected value for it.
+
+For all of them a refusal or a lost reply is looked up in the metastore before anything is believed, and nothing is
+deleted without proof.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import NoReturn
+
+from iceberg_hms.changes.change import Change
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.outcome import Trace, trace
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import (
+    AlreadyExists,
+    CommitConflict,
+    CommitStateUnknown,
+    IcebergHmsError,
+    NoSuchTable,
+    NotAnIcebergTable,
+)
+from iceberg_hms.format import metadata_file
+from iceberg_hms.format.metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
+
+
+class Moves:
+    """Safe for threads; needs no queue, since the metastore orders these moves."""
+
+    def __init__(self, world: World, cache: MetadataCache, settings: Settings) -> None:
+        self._world = world
+        self._cache = cache
+        self._settings = settings
+
+    def create(self, name: TableName, change: Change, *, owner: str | None = None) -> CommitReport:
+        """Create a table from a change whose base is nothing (`assert-create` and the updates that build the metadata).
+
+        Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError, StorageError.
+        """
+        started = self._world.runtime.now()
+        self._refuse_taken(name)
+        manifests = self._world.manifests()
+        metadata, staged = stage_one(None, change, manifests, self._world.runtime.now_ms)
+        location = metadata_file.new_location(metadata, None, self._world.runtime.uuid())
+        data = metadata_file.encode(metadata)
+        lists, _ = self._world.runtime.gather([manifests.flush, lambda: self._world.files.write(location, data)])
+        self._cache.put(location, metadata, len(data))
+        try:
+            self._insert(name, location, metadata, owner)
+        except IcebergHmsError as error:
+            if error.proved_failed:
+                self._delete([location, *lists, *staged])
+            raise
+        return self._report(name, location, metadata, None, started, change.identity.snapshot_ids)
+
+    def register(self, name: TableName, location: str, *, overwrite: bool, owner: str | None = None) -> CommitReport:
+        """Point a new table at a metadata file that is there. With `overwrite` a table of this name is pointed at a
+        copy of the file instead. Raises as `create`, and MissingFile or CorruptFile for the given file."""
+        started = self._world.runtime.now()
+        metadata = self._cache.get(location)
+        try:
+            taken: Pointer | None = self._world.pointer.load(name)
+        except NotAnIcebergTable as error:
+            raise AlreadyExists(f"Table already exists: {name}") from error
+        except NoSuchTable:
+            taken = None
+        if taken is None:
+            self._insert(name, location, metadata, owner)
+            return self._report(name, location, metadata, None, started)
+        if not overwrite:
+            raise AlreadyExists(f"Table already exists: {name}")
+        copy = metadata_file.new_location(metadata, taken.metadata_location, self._world.runtime.uuid())
+        data = metadata_file.encode(metadata)
+        self._world.files.write(copy, data)
+        self._cache.put(copy, metadata, len(data))
+        try:
+            previous = self._repoint(name, copy, metadata)
+        except IcebergHmsError as error:
+            if error.proved_failed:
+                self._delete([copy])
+            raise
+        return self._report(name, copy, metadata, previous, started)
+
+    def rename(self, name: TableName, to: TableName, *, wait_seconds: float) -> None:
+        """Give a table another name. Raises NoSuchTable, NoSuchNamespace, AlreadyExists, LockNotAcquired,
+        CommitStateUnknown."""
+        with self._locked(sorted({name, to}), wait_seconds):
+            self._refuse_taken(to)
+            base = self._world.pointer.load(name)
+            answer = self._send(lambda: self._world.pointer.rename(base, to))
+            if self._seen(answer, lambda: self._points_at(to, base.metadata_location)):
+                return
+            still = self._points_at(name, base.metadata_location)
+            self._raise_unmade(answer, still_there=still, what=f"rename of {name}")
+
+    def drop(self, name: TableName, *, wait_seconds: float) -> Base | None:
+        """Remove a table's row; its files stay. Returns what the table was, None if its metadata cannot be read.
+
+        Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitStateUnknown.
+        """
+        with self._locked([name], wait_seconds):
+            pointer = self._world.pointer.load(name)
+            answer = self._send(lambda: self._world.pointer.drop(pointer))
+            if not self._seen(answer, lambda: self._is_gone(name)):
+                still = self._points_at(name, pointer.metadata_location)
+                self._raise_unmade(answer, still_there=still, what=f"drop of {name}")
+        try:
+            return Base(pointer, self._cache.get(pointer.metadata_location))
+        except IcebergHmsError as error:
+            logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
+            return None
+
+    def _insert(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> None:
+        answer = self._send(lambda: self._world.pointer.create(name, location, metadata, owner))
+        if self._seen(answer, lambda: self._points_at(name, location)):
+            return
+        try:
+            found = self._world.pointer.load(name)
+        except NotAnIcebergTable as error:
+            raise AlreadyExists(f"Table already exists: {name}") from error
+        except NoSuchTable:
+            self._raise_unmade(answer, still_there=True, what=f"creation of {name}")
+        else:
+            if trace(self._cache, found.metadata_location, ours=location, base="") is Trace.LANDED:
+                return
+            if isinstance(answer, Refused):
+                raise AlreadyExists(f"Table already exists: {name}")
+            self._raise_unmade(answer, still_there=False, what=f"creation of {name}")
+
+    def _repoint(self, name: TableName, location: str, metadata: TableMetadata) -> str:
+        """Swap a table to metadata that does not follow from its own. Returns what was replaced."""
+        wait_seconds = self._settings.lock_timeout_ms / 1000
+        with self._locked([name], wait_seconds):
+            for _ in range(self._settings.commit_retry_num_retries + 1):
+                base = self._world.pointer.load(name)
+                before = base.metadata_location
+                swap = partial(self._world.pointer.swap, base, location, metadata, self._cache.get(before))
+                answer = self._send(swap)
+                if self._seen(answer, lambda: self._points_at(name, location)):
+                    return before
+                if not (isinstance(answer, Refused) and answer.conflict):
+                    self._raise_unmade(
+                        answer, still_there=self._points_at(name, before), what=f"registration of {name}"
+                    )
+        raise CommitConflict(f"{name} moved under every attempt to register it, although its lock was held")
+
+    @contextmanager
+    def _locked(self, names: Sequence[TableName], wait_seconds: float) -> Iterator[None]:
+        """Locks in the order of the names, so that two renames that cross cannot wait for each other."""
+        request = self._world.runtime.uuid()
+        held = []
+        try:
+            for name in names:
+                held.append(self._world.lock.acquire(name, wait_seconds=wait_seconds, request=request))
+            yield
+        finally:
+            for lock in reversed(held):
+                lock.release()
+
+    def _send(self, move: Callable[[], SwapAnswer]) -> SwapAnswer:
+        try:
+            return move()
+        except IcebergHmsError:
+            raise  # the port's own errors: nothing was sent
+        except Exception as error:  # noqa: BLE001 - whatever this is, the move may have been sent
+            return Unanswered(error)
+
+    def _seen(self, answer: SwapAnswer, made: Callable[[], bool]) -> bool:
+        """Whether a move was made. Without an answer it may still be under way, so it is looked for more than once."""
+        if isinstance(answer, Swapped) or made():
+            return True
+        retries = self._settings.status_check_num_retries if isinstance(answer, Unanswered) else 0
+        wait = self._settings.status_check_min_wait_ms / 1000
+        for _ in range(retries):
+            self._world.runtime.sleep(wait)
+            if made():
+                return True
+            wait = min(wait * 2, self._settings.status_check_max_wait_ms / 1000)
+        return False
+
+    def _raise_unmade(self, answer: SwapAnswer, *, still_there: bool, what: str) -> NoReturn:
+        if isinstance(answer, Refused) and still_there:
+            raise answer.error
+        raise CommitStateUnknown(
+            f"it is not known whether the {what} was made: {answer}",
+            next_step="look at the table before you try again, and delete nothing",
+        )
+
+    def _refuse_taken(self, name: TableName) -> None:
+        try:
+            self._world.pointer.load(name)
+        except NotAnIcebergTable as error:
+            raise AlreadyExists(f"Table already exists: {name}") from error
+        except NoSuchTable:
+            return
+        raise AlreadyExists(f"Table already exists: {name}")
+
+    def _points_at(self, name: TableName, location: str) -> bool:
+        try:
+            return self._world.pointer.load(name).metadata_location == location
+        except IcebergHmsError:
+            return False
+
+    def _is_gone(self, name: TableName) -> bool:
+        try:
+            self._world.pointer.load(name)
+        except NoSuchTable:
+            return True
+        except IcebergHmsError:
+            return False
+        return False
+
+    def _delete(self, locations: Sequence[str]) -> None:
+        for location in locations:
+            try:
+                self._world.files.delete(location)
+            except IcebergHmsError as error:
+                logger.warning("%s is garbage and could not be deleted: %s", location, error)
+
+    def _report(
+        self,
+        name: TableName,
+        location: str,
+        metadata: TableMetadata,
+        previous: str | None,
+        started: float,
+        snapshot_ids: tuple[int, ...] = (),
+    ) -> CommitReport:
+        report = CommitReport(
+            table=name,
+            metadata_location=location,
+            metadata=metadata,
+            previous_metadata_location=previous,
+            snapshot_ids=snapshot_ids,
+            attempts=1,
+            group_size=1,
+            total_ms=(self._world.runtime.now() - started) * 1000,
+        )
+        self._world.events.publish({"event": "committed", "report": report})
+        return report

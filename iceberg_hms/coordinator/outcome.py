@@ -1,0 +1,67 @@
+"""What the table itself says of a swap whose answer cannot be believed: it was made, it was not, or nobody can tell.
+
+A metastore that retries inside can refuse its own committed change, and a reply can be lost (apache/iceberg#11814,
+#11866). So a refusal or a silence is looked up in the pointer and in the chain of metadata files behind it:
+
+    Landed       the pointer is ours, or the chain behind it names our file, or the table has our snapshots
+    Absent       the chain was followed back to the base that we built on, and we are not in it
+    Untraceable  the chain has a gap: a file of it is gone, or it is longer than we follow
+
+The metadata log holds only the last `write.metadata.previous-versions-max` files (100), so the chain is followed
+through the oldest file that a log names, and that file's log, back to our base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum, auto
+
+from iceberg_hms.coordinator.bases import MetadataCache
+from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.format.metadata import TableMetadata
+
+#: How many hops through oldest log entries are followed; each covers a whole metadata log.
+CHAIN_HOPS_MAX = 100
+
+
+class Trace(Enum):
+    LANDED = auto()
+    ABSENT = auto()
+    UNTRACEABLE = auto()
+
+
+def trace(
+    cache: MetadataCache,
+    current_location: str,
+    *,
+    ours: str,
+    base: str,
+    snapshot_ids: Collection[int] = (),
+) -> Trace:
+    """Look for a swap from the metadata file `base` to the file `ours` behind `current_location`.
+
+    snapshot_ids: what the swap added; any of them in the table proves that it landed, since each id is used once.
+    """
+    if current_location == ours:
+        return Trace.LANDED
+    if current_location == base:
+        return Trace.ABSENT
+    location = current_location
+    for _ in range(CHAIN_HOPS_MAX):
+        try:
+            metadata = cache.get(location)
+        except IcebergHmsError:
+            return Trace.UNTRACEABLE
+        if _names(metadata, ours) or any(metadata.snapshot_by_id(id_) for id_ in snapshot_ids):
+            return Trace.LANDED
+        if _names(metadata, base):
+            return Trace.ABSENT
+        oldest = metadata.metadata_log[0]["metadata-file"] if metadata.metadata_log else None
+        if oldest is None or oldest == location:
+            return Trace.UNTRACEABLE
+        location = oldest
+    return Trace.UNTRACEABLE
+
+
+def _names(metadata: TableMetadata, location: str) -> bool:
+    return any(entry["metadata-file"] == location for entry in metadata.metadata_log)

@@ -1,0 +1,35 @@
+"""What a commit did, for the caller and for the logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.format.metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What one committed change came to.
+
+    metadata, metadata_location: the table as this commit's swap left it; other members of the group are in it.
+    previous_metadata_location: what the swap replaced; None for a new table.
+    snapshot_ids: the snapshots that this change added.
+    attempts: how often the group was built; replays: how often because the table had moved.
+    group_size: how many changes the swap carried.
+    lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
+    already_committed: the change had landed before (a retry, or its idempotency key): nothing was added now.
+    """
+
+    table: TableName
+    metadata_location: str
+    metadata: TableMetadata
+    previous_metadata_location: str | None = None
+    snapshot_ids: tuple[int, ...] = ()
+    attempts: int = 0
+    replays: int = 0
+    group_size: int = 0
+    lock_wait_ms: float = 0.0
+    swap_ms: float = 0.0
+    total_ms: float = 0.0
+    already_committed: bool = False

@@ -1,0 +1,141 @@
+"""A coordinator over the fakes, and the truth about its table read from them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.catalog.schemas import to_schema
+from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.format.create import create_updates, new_table_metadata
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_lock import LockTable, MemoryTableLock
+from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+
+NAME = TableName("db", "t")
+SCHEMA = to_schema(pa.schema([("id", pa.int64()), ("level", pa.string())]))
+
+
+class QuickRuntime(ThreadRuntime):
+    """Real threads, which can be waited for; sleeps are noted and skipped unless they are short."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+        self.threads: list[threading.Thread] = []
+
+    def spawn(self, name: str, function: Callable[[], None]) -> None:
+        self.threads.append(threading.Thread(target=function, name=name))
+        self.threads[-1].start()
+
+    def join(self) -> None:
+        """Wait for all workers, so that what they tidy up after their callers' answers is done."""
+        for thread in self.threads:
+            thread.join(30)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        super().sleep(min(seconds, 0.002))
+
+
+class Harness:
+    def __init__(self, lock_table: LockTable | None = None, **settings: Any) -> None:
+        self.runtime = QuickRuntime()
+        self.pointer = MemoryTablePointer()
+        self.files = MemoryFiles()
+        self.manifests = MemoryManifestStore()
+        self.lock = MemoryTableLock(lock_table, runtime=self.runtime)
+        self.events: list[Mapping[str, Any]] = []
+        self.settings = replace(Settings.load({}, environ={}), **settings)
+        self.coordinator = self.another()
+
+    def publish(self, event: Mapping[str, Any]) -> None:
+        self.events.append(event)
+
+    def another(self) -> Coordinator:
+        """One more coordinator on the same table, as another process has it."""
+        world = World(
+            pointer=self.pointer,
+            lock=MemoryTableLock(self.lock.table),
+            files=self.files,
+            manifests=self.manifests.open,
+            runtime=self.runtime,
+            events=self,
+        )
+        if not hasattr(self, "coordinator"):
+            world = replace(world, lock=self.lock)
+        return Coordinator(world, self.settings)
+
+    def create(self, **properties: str) -> TableMetadata:
+        clock = SYSTEM_CLOCK
+        metadata = new_table_metadata(
+            SCHEMA, None, None, "file:/wh/db/t", properties, uuid=clock.uuid(), now_ms=clock.now_ms()
+        )
+        self.coordinator.moves.create(NAME, from_request([{"type": "assert-create"}], create_updates(metadata)))
+        return self.metadata()
+
+    def commit(self, change: Any, wait_seconds: float = 30.0, coordinator: Coordinator | None = None) -> Any:
+        try:
+            return (coordinator or self.coordinator).commit(NAME, change, wait_seconds=wait_seconds)
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                self.runtime.join()
+
+    def metadata(self) -> TableMetadata:
+        return TableMetadata.parse(self.files.read(self.location()))
+
+    def location(self) -> str:
+        return self.pointer.rows[NAME].parameters["metadata_location"]
+
+    def data_files(self) -> list[str]:
+        """Live data files of the current snapshot, each as often as the manifests have it."""
+        metadata = self.metadata()
+        if metadata.current_snapshot is None:
+            return []
+        reader = self.manifests.open()
+        entries = reader.entries(reader.list(metadata.current_snapshot))
+        return sorted(entry.data_file.file_path for entry in entries)
+
+    def metadata_files(self) -> set[str]:
+        return {location for location in self.files.locations() if location.endswith(".metadata.json")}
+
+    def foreign_commit(self, **properties: str) -> str:
+        """Another writer's commit, which asks neither lock nor expected value."""
+        base, location = self.metadata(), self.location()
+        moved = base.replace(properties={**base.properties, **properties}).with_metadata_log_entry(
+            location, base.last_updated_ms
+        )
+        new = f"file:/wh/db/t/metadata/99999-{SYSTEM_CLOCK.uuid()}.metadata.json"
+        self.files.write(new, moved.to_bytes())
+        self.pointer.point(NAME, new)
+        return new
+
+
+def append(path: str, *, uuid: str | None = None, snapshot_id: int | None = None, key: str | None = None) -> Append:
+    return Append(
+        [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
+        snapshot_id=snapshot_id or SYSTEM_CLOCK.snapshot_id(),
+        schema_id=0,
+        spec_id=0,
+        table_uuid=uuid,
+        idempotency_key=key,
+        now_ms=SYSTEM_CLOCK.now_ms,
+    )
+
+
+def set_properties(*requirements: Mapping[str, Any], **properties: str) -> Any:
+    return from_request(list(requirements), [{"action": "set-properties", "updates": properties}])

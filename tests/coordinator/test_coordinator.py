@@ -1,0 +1,243 @@
+"""Many writers on one table: every acknowledged change is there once, and nobody fails who need not."""
+
+import threading
+
+import pytest
+
+from iceberg_hms.errors import AssumptionBroken, LockNotAcquired, QueueFull
+from iceberg_hms.testing.memory_pointer import Answer
+from tests.coordinator.harness import NAME, Harness, append, set_properties
+
+
+@pytest.fixture
+def harness():
+    made = Harness()
+    made.create()
+    return made
+
+
+def together(functions):
+    """Run functions on threads of their own; what each returned or raised, in order."""
+    results = [None] * len(functions)
+
+    def run(index):
+        try:
+            results[index] = functions[index]()
+        except Exception as error:  # noqa: BLE001 - the error is the result
+            results[index] = error
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return results
+
+
+class Gate:
+    """Holds the first lock request back, so that what comes meanwhile waits in the queue as one group."""
+
+    def __init__(self, harness):
+        self.reached, self.open = threading.Event(), threading.Event()
+        self._acquire = harness.lock.acquire
+        harness.lock.acquire = self._wait
+
+    def _wait(self, name, *, wait_seconds, request):
+        self.reached.set()
+        assert self.open.wait(30)
+        return self._acquire(name, wait_seconds=wait_seconds, request=request)
+
+
+def queued_behind_a_gate(harness, first, changes):
+    """Commit `first`; while it waits for its lock, queue `changes` one after another; then open the gate."""
+    gate = Gate(harness)
+    results = [None] * (len(changes) + 1)
+
+    def run(index, change):
+        try:
+            results[index] = harness.commit(change)
+        except Exception as error:  # noqa: BLE001 - the error is the result
+            results[index] = error
+
+    threads = [threading.Thread(target=run, args=(0, first))]
+    threads[0].start()
+    assert gate.reached.wait(30)
+    for number, change in enumerate(changes, 1):
+        threads.append(threading.Thread(target=run, args=(number, change)))
+        threads[-1].start()
+        while len(harness.coordinator._queues[NAME].members) < number:
+            threads[-1].join(0.001)
+    gate.open.set()
+    for thread in threads:
+        thread.join(30)
+    return results
+
+
+def test_threads_of_one_coordinator_lose_nothing(harness):
+    jobs = [lambda k=k: [harness.commit(append(f"file:/{k}-{n}")) for n in range(5)] for k in range(8)]
+    results = together(jobs)
+    assert not [each for each in results if isinstance(each, Exception)]
+    assert harness.data_files() == sorted(f"file:/{k}-{n}" for k in range(8) for n in range(5))
+
+
+def test_several_coordinators_on_one_table_lose_nothing_and_fail_nobody(harness):
+    others = [harness.another() for _ in range(4)]
+    jobs = [
+        lambda k=k: [harness.commit(append(f"file:/{k}-{n}"), coordinator=others[k]) for n in range(10)]
+        for k in range(4)
+    ]
+    results = together(jobs)
+    assert not [each for each in results if isinstance(each, Exception)]
+    assert harness.data_files() == sorted(f"file:/{k}-{n}" for k in range(4) for n in range(10))
+    metadata = harness.metadata()
+    head = metadata.current_snapshot
+    assert len(list(metadata.ancestors(head.snapshot_id))) == 40, "one chain"
+    assert head.summary["total-data-files"] == "40"
+
+
+def test_changes_that_wait_together_share_one_swap(harness):
+    results = queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{n}") for n in range(1, 6)])
+    assert [report.group_size for report in results] == [1, 5, 5, 5, 5, 5]
+    assert len({report.metadata_location for report in results[1:]}) == 1
+    assert harness.data_files() == [f"file:/{n}" for n in range(6)]
+    assert harness.metadata().last_sequence_number == 6
+
+
+def test_a_group_is_committed_in_arrival_order(harness):
+    changes = [set_properties(last=str(number)) for number in range(1, 6)]
+    queued_behind_a_gate(harness, set_properties(last="0"), changes)
+    assert harness.metadata().properties["last"] == "5"
+
+
+def test_a_bad_member_fails_alone(harness):
+    bad = set_properties({"type": "assert-current-schema-id", "current-schema-id": 9}, broken="yes")
+    results = queued_behind_a_gate(harness, append("file:/0"), [append("file:/1"), bad, append("file:/2")])
+    assert isinstance(results[2], AssumptionBroken)
+    assert results[1].group_size == results[3].group_size == 2
+    assert harness.data_files() == ["file:/0", "file:/1", "file:/2"]
+    assert "broken" not in harness.metadata().properties
+
+
+def test_a_member_sees_what_the_members_before_it_do(harness):
+    schema = harness.metadata().schema.raw
+    sets = set_properties({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 77}, seen="yes")
+    results = queued_behind_a_gate(harness, append("file:/0"), [append("file:/1", snapshot_id=77), sets])
+    assert results[2].group_size == 2
+    assert harness.metadata().properties["seen"] == "yes"
+    assert harness.metadata().schema.raw == schema
+
+
+def test_twins_in_one_group_land_once_and_share_its_outcome(harness):
+    results = queued_behind_a_gate(
+        harness, append("file:/0"), [append("file:/1", key="job"), append("file:/2", key="job")]
+    )
+    assert results[1].metadata_location == results[2].metadata_location == harness.location()
+    assert harness.data_files() == ["file:/0", "file:/1"]
+
+
+def test_twins_in_a_group_that_fails_both_fail(harness):
+    gate_error = []
+
+    def refuse_second():
+        gate_error.append(True)
+        harness.pointer.answers.extend([Answer.REFUSED, Answer.REFUSED])
+
+    harness.pointer.before_moves.append(refuse_second)
+    harness.pointer.answers.append(Answer.TRUE)
+    results = queued_behind_a_gate(
+        harness, append("file:/0"), [append("file:/1", key="job"), append("file:/2", key="job")]
+    )
+    assert gate_error
+    assert isinstance(results[1], Exception)
+    assert isinstance(results[2], Exception)
+    assert harness.data_files() == ["file:/0"]
+
+
+def test_a_full_queue_refuses_before_any_work():
+    harness = Harness(queue_max_changes=2)
+    harness.create()
+    results = queued_behind_a_gate_with_overflow(harness)
+    assert isinstance(results, QueueFull)
+    assert results.proved_failed
+
+
+def queued_behind_a_gate_with_overflow(harness):
+    gate = Gate(harness)
+    first = threading.Thread(target=lambda: harness.commit(append("file:/0")))
+    first.start()
+    assert gate.reached.wait(30)
+    waiting = [threading.Thread(target=lambda n=n: harness.commit(append(f"file:/{n}"))) for n in (1, 2)]
+    for number, thread in enumerate(waiting, 1):
+        thread.start()
+        while len(harness.coordinator._queues[NAME].members) < number:
+            thread.join(0.001)
+    try:
+        harness.coordinator.commit(NAME, append("file:/3"), wait_seconds=1)
+    except QueueFull as error:
+        return error
+    finally:
+        gate.open.set()
+        for thread in (first, *waiting):
+            thread.join(30)
+    return None
+
+
+def test_the_queue_is_bounded_in_bytes():
+    harness = Harness(queue_max_bytes=100)
+    harness.create()
+    gate = Gate(harness)
+    first = threading.Thread(target=lambda: harness.coordinator.commit(NAME, append("file:/0"), wait_seconds=30))
+    first.start()
+    assert gate.reached.wait(30)
+    second = threading.Thread(
+        target=lambda: harness.coordinator.commit(NAME, append("file:/1"), wait_seconds=30, size=60)
+    )
+    second.start()
+    while not harness.coordinator._queues[NAME].members:
+        second.join(0.001)
+    with pytest.raises(QueueFull, match="60 bytes"):
+        harness.coordinator.commit(NAME, append("file:/2"), wait_seconds=30, size=60)
+    gate.open.set()
+    first.join(30)
+    second.join(30)
+    harness.runtime.join()
+    assert harness.data_files() == ["file:/0", "file:/1"]
+
+
+def test_a_caller_whose_time_is_over_in_the_queue_leaves_and_nothing_of_it_is_sent(harness):
+    gate = Gate(harness)
+    first = threading.Thread(target=lambda: harness.commit(append("file:/0")))
+    first.start()
+    assert gate.reached.wait(30)
+    with pytest.raises(LockNotAcquired, match="nothing was sent"):
+        harness.coordinator.commit(NAME, append("file:/late"), wait_seconds=0.01)
+    gate.open.set()
+    first.join(30)
+    harness.runtime.join()
+    assert harness.data_files() == ["file:/0"]
+
+
+def test_a_member_that_leaves_while_its_group_waits_for_the_lock_is_left_out(harness):
+    gate = Gate(harness)
+    with pytest.raises(LockNotAcquired):
+        harness.coordinator.commit(NAME, append("file:/late"), wait_seconds=0.05)
+    gate.open.set()
+    harness.runtime.join()
+    assert harness.data_files() == []
+    assert harness.commit(append("file:/next")).group_size == 1
+
+
+def test_a_job_that_runs_again_with_its_key_adds_nothing(harness):
+    first = harness.commit(append("file:/a", key="job-1"))
+    again = harness.commit(append("file:/b", key="job-1"))
+    assert again.already_committed
+    assert not first.already_committed
+    assert harness.commit(append("file:/c", key="job-2")).already_committed is False
+    assert harness.data_files() == ["file:/a", "file:/c"]
+
+
+def test_workers_end_when_their_queue_is_empty(harness):
+    harness.commit(append("file:/a"))
+    harness.runtime.join()
+    assert harness.coordinator._queues == {}
+    assert not [thread for thread in harness.runtime.threads if thread.is_alive()]

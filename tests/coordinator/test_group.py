@@ -1,0 +1,278 @@
+"""What a commit does on the good day and when the metastore's answers mislead, one test a story."""
+
+import pytest
+
+from iceberg_hms.errors import (
+    AssumptionBroken,
+    CommitConflict,
+    CommitStateUnknown,
+    LockNotAcquired,
+    LockUnavailable,
+    MetastoreRefused,
+    MetastoreUnavailable,
+    NoSuchTable,
+    NotAnIcebergTable,
+    StorageError,
+)
+from iceberg_hms.testing.memory_pointer import Answer
+from tests.coordinator.harness import NAME, Harness, append, set_properties
+
+
+@pytest.fixture
+def harness():
+    made = Harness()
+    made.create()
+    return made
+
+
+def test_a_commit_moves_the_pointer_once_and_says_what_it_did(harness):
+    before = harness.location()
+    report = harness.commit(append("file:/a"))
+    assert report.metadata_location == harness.location() != before
+    assert report.previous_metadata_location == before
+    assert report.metadata == harness.metadata()
+    assert (report.attempts, report.replays, report.group_size, report.already_committed) == (1, 0, 1, False)
+    assert harness.data_files() == ["file:/a"]
+    assert harness.metadata().metadata_log[-1]["metadata-file"] == before
+    assert [event["event"] for event in harness.events] == ["committed", "committed"]
+    assert not harness.lock.table.entries[NAME], "the lock was given back"
+
+
+def test_the_pointer_is_read_again_under_the_lock_before_the_swap(harness):
+    harness.pointer.calls.clear()
+    harness.commit(append("file:/a"))
+    assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"]
+
+
+def test_a_change_that_changes_nothing_swaps_nothing(harness):
+    before = harness.location()
+    report = harness.commit(set_properties())
+    assert report.already_committed
+    assert harness.location() == before
+
+
+def test_a_table_that_moved_before_the_lock_is_replayed_and_nothing_is_lost(harness):
+    """load, build | another writer commits | lock, reload: moved, build again, swap"""
+    acquire = harness.lock.acquire
+
+    def another_writer_first(name, *, wait_seconds, request):
+        harness.lock.acquire = acquire
+        harness.foreign_commit(theirs="yes")
+        return acquire(name, wait_seconds=wait_seconds, request=request)
+
+    harness.lock.acquire = another_writer_first
+    report = harness.commit(append("file:/a"))
+    assert (report.attempts, report.replays) == (2, 1)
+    assert harness.metadata().properties["theirs"] == "yes"
+    assert harness.data_files() == ["file:/a"]
+    assert harness.metadata_files() == {entry["metadata-file"] for entry in harness.metadata().metadata_log} | {
+        harness.location()
+    }, "the abandoned attempt's metadata file is gone"
+
+
+def test_a_writer_without_the_lock_is_met_by_the_expected_value(harness):
+    """lock, reload | a writer that takes no lock commits | swap: refused, looked up, absent, build again, swap"""
+    harness.pointer.before_moves.append(lambda: harness.foreign_commit(theirs="yes"))
+    report = harness.commit(append("file:/a"))
+    assert report.attempts == 2
+    assert harness.metadata().properties["theirs"] == "yes"
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_an_assumption_that_broke_meanwhile_is_named_and_nothing_is_changed(harness):
+    requirement = {"type": "assert-current-schema-id", "current-schema-id": 7}
+    before = harness.location()
+    with pytest.raises(AssumptionBroken, match="current schema") as caught:
+        harness.commit(set_properties(requirement, a="b"))
+    assert caught.value.proved_failed
+    assert harness.location() == before
+    assert harness.lock.acquired == 0, "no lock was taken for it"
+
+
+def test_a_refusal_of_a_swap_that_was_made_is_success(harness):
+    """swap: made, and refused by the metastore's own retry (apache/iceberg#11814)"""
+    harness.pointer.answers.append(Answer.REFUSED_AFTER_APPLY)
+    report = harness.commit(append("file:/a"))
+    assert report.metadata_location == harness.location()
+    assert harness.data_files() == ["file:/a"]
+    assert report.attempts == 1
+
+
+def test_a_lost_reply_of_a_swap_that_was_made_is_success(harness):
+    harness.pointer.answers.append(Answer.REPLY_LOST)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_reply_with_others_on_top_is_success(harness):
+    """swap: made, reply lost | another writer builds on it | look: the chain names our file"""
+    sleep = harness.runtime.sleep
+
+    def another_on_top(seconds):
+        harness.runtime.sleep = sleep
+        harness.foreign_commit(theirs="yes")
+
+    harness.pointer.answers.append(Answer.REPLY_LOST)
+    harness.runtime.sleep = another_on_top
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
+    """swap: no answer | the pointer never shows it, but it may still be under way"""
+    before, files = harness.location(), harness.metadata_files()
+    harness.pointer.answers.append(Answer.REQUEST_LOST)
+    with pytest.raises(CommitStateUnknown, match="delete nothing"):
+        harness.commit(append("file:/a"))
+    assert harness.location() == before
+    assert len(harness.metadata_files() - files) == 1, "a file that may become the table is kept"
+    assert len(harness.runtime.slept) >= harness.settings.status_check_num_retries
+
+
+def test_a_swap_that_arrives_late_finds_its_files(harness):
+    harness.pointer.answers.append(Answer.DELAYED)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+    harness.pointer.deliver_delayed()
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_retry_after_unknown_finds_its_snapshot_and_adds_nothing(harness):
+    change = append("file:/a", snapshot_id=42)
+    harness.pointer.answers.append(Answer.DELAYED)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(change)
+    harness.pointer.deliver_delayed()
+    report = harness.commit(append("file:/a", snapshot_id=42))
+    assert report.already_committed
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_refusal_that_is_no_conflict_ends_as_its_own_error(harness):
+    files = harness.metadata_files()
+    harness.pointer.answers.extend([Answer.REFUSED, Answer.REFUSED])
+    with pytest.raises(MetastoreRefused, match="refused"):
+        harness.commit(append("file:/a"))
+    assert harness.metadata_files() == files, "its absence is proved, so its files are deleted"
+
+
+def test_a_refusal_that_does_not_come_again_is_only_a_delay(harness):
+    harness.pointer.answers.append(Answer.REFUSED)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_table_that_moves_under_every_attempt_is_given_up_with_proof(harness):
+    harness.pointer.before_moves.extend([lambda: harness.foreign_commit(a="b")] * 50)
+    with pytest.raises(CommitConflict, match="although its lock was held") as caught:
+        harness.commit(append("file:/a"))
+    assert caught.value.proved_failed
+    assert harness.data_files() == []
+    assert not harness.lock.table.entries[NAME]
+
+
+def test_a_look_up_that_fails_after_a_refusal_is_unknown(harness):
+    """swap: refused | look: the metastore is gone"""
+    harness.pointer.before_moves.append(lambda: harness.pointer.load_errors.append(MetastoreUnavailable("gone")))
+    harness.pointer.answers.append(Answer.REFUSED)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+
+
+def test_a_defect_of_the_driver_in_the_middle_of_a_swap_is_unknown(harness):
+    def defect(*arguments):
+        raise ZeroDivisionError
+
+    harness.pointer.swap = defect
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+
+
+@pytest.mark.parametrize("error", [LockUnavailable("broken"), LockNotAcquired("late"), MetastoreUnavailable("gone")])
+def test_without_the_lock_no_swap_is_sent(harness, error):
+    files, calls = harness.metadata_files(), len(harness.pointer.calls)
+    harness.lock.errors.append(error)
+    with pytest.raises(type(error)):
+        harness.commit(append("file:/a"))
+    assert "swap" not in [method for method, _ in harness.pointer.calls[calls:]]
+    assert harness.metadata_files() == files
+
+
+def test_a_lock_that_was_lost_during_the_swap_is_looked_behind(harness):
+    """swap | the metastore reaps our lock | renew: lost, take it again, look: it landed"""
+    harness.pointer.before_moves.append(lambda: harness.lock.table.reap(NAME))
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+    assert harness.lock.acquired == 2
+    assert not harness.lock.table.entries[NAME]
+
+
+def test_a_commit_under_a_lost_lock_that_a_thief_overwrote_is_not_acknowledged(harness):
+    """swap: made | our lock was reaped, and its new holder swaps blindly over ours | look: the chain has a gap"""
+    swap = harness.pointer.swap
+    before = harness.location()
+
+    def swap_then_thief(base, location, metadata, replaced):
+        answer = swap(base, location, metadata, replaced)
+        harness.lock.table.reap(NAME)
+        harness.pointer.point(NAME, before)
+        harness.foreign_commit(thief="yes")
+        return answer
+
+    harness.pointer.swap = swap_then_thief
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+
+
+def test_what_cannot_be_written_is_not_pointed_at(harness):
+    before, write = harness.location(), harness.files.write
+
+    def full(location, data):
+        raise StorageError("no space left")
+
+    harness.files.write = full
+    with pytest.raises(StorageError, match="no space left"):
+        harness.commit(append("file:/a"))
+    harness.files.write = write
+    assert harness.location() == before
+    assert harness.lock.acquired == 0
+
+
+def test_missing_and_foreign_tables_are_told_apart():
+    empty = Harness()
+    with pytest.raises(NoSuchTable):
+        empty.commit(set_properties(a="b"))
+    empty.pointer.add_hive_table(NAME)
+    with pytest.raises(NotAnIcebergTable):
+        empty.commit(set_properties(a="b"))
+
+
+def test_metadata_files_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_it():
+    kept = Harness()
+    kept.create(**{"write.metadata.previous-versions-max": "2"})
+    swept = Harness()
+    swept.create(**{"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"})
+    for number in range(5):
+        kept.commit(set_properties(n=str(number)))
+        swept.commit(set_properties(n=str(number)))
+    assert len(kept.metadata_files()) == 6
+    assert len(swept.metadata_files()) == 3
+    assert {entry["metadata-file"] for entry in swept.metadata().metadata_log} <= swept.metadata_files()
+
+
+def test_after_a_contested_group_the_next_one_locks_before_it_builds(harness):
+    acquire = harness.lock.acquire
+
+    def another_writer_first(name, *, wait_seconds, request):
+        harness.foreign_commit(theirs="yes")
+        return acquire(name, wait_seconds=wait_seconds, request=request)
+
+    harness.lock.acquire = another_writer_first
+    assert harness.commit(append("file:/a")).attempts == 2, "built before the lock, and again under it"
+    assert harness.commit(append("file:/b")).attempts == 1, "built once, under the lock"
+    harness.lock.acquire = acquire
+    assert harness.commit(append("file:/c")).attempts == 1
+    harness.pointer.calls.clear()
+    harness.commit(append("file:/d"))
+    assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"], "quiet again: build first"
+    assert harness.data_files() == ["file:/a", "file:/b", "file:/c", "file:/d"]

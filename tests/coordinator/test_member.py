@@ -1,0 +1,68 @@
+"""The one rule: a caller whose time is over may be told "failed" only while no swap carries its change."""
+
+import threading
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.coordinator.member import Committed, Failed, Member, Unknown
+from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired
+
+CHANGE = from_request([], [{"action": "set-properties", "updates": {"a": "b"}}])
+REPORT = object()
+
+
+def member(wait_seconds: float = 30.0) -> Member:
+    return Member(ThreadRuntime(), CHANGE, wait_seconds)
+
+
+def test_a_caller_gets_the_outcome():
+    done, failed, unknown = member(), member(), member()
+    done.settle(Committed(REPORT))
+    assert done.wait() is REPORT
+    failed.settle(Failed(CommitFailed("no")))
+    with pytest.raises(CommitFailed, match="no"):
+        failed.wait()
+    unknown.settle(Unknown(CommitStateUnknown("perhaps")))
+    with pytest.raises(CommitStateUnknown, match="perhaps"):
+        unknown.wait()
+
+
+def test_a_waiting_member_is_withdrawn_when_its_time_is_over():
+    late = member(0.0)
+    with pytest.raises(LockNotAcquired, match="nothing was sent"):
+        late.wait()
+    assert late.withdrawn
+    assert not late.take_for_swap(), "no swap may carry it any more"
+    late.settle(Committed(REPORT))
+    with pytest.raises(LockNotAcquired):
+        late.wait()
+
+
+def test_a_member_that_was_sent_waits_for_its_outcome_however_long():
+    sent = member(0.0)
+    assert sent.take_for_swap()
+    answers = []
+    caller = threading.Thread(target=lambda: answers.append(sent.wait()))
+    caller.start()
+    caller.join(0.05)
+    assert caller.is_alive()
+    sent.settle(Committed(REPORT))
+    caller.join(10)
+    assert answers == [REPORT]
+
+
+def test_a_member_that_is_proved_absent_may_leave_again():
+    back = member(0.0)
+    assert back.take_for_swap()
+    back.proved_absent()
+    with pytest.raises(LockNotAcquired):
+        back.wait()
+
+
+def test_only_the_first_outcome_counts():
+    once = member()
+    once.settle(Committed(REPORT))
+    once.settle(Failed(CommitFailed("late")))
+    assert once.wait() is REPORT

@@ -1,0 +1,201 @@
+"""Create, register, rename and drop, on the good day and when the metastore's answers mislead."""
+
+import pytest
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import (
+    AlreadyExists,
+    CommitStateUnknown,
+    CorruptFile,
+    LockNotAcquired,
+    MetastoreRefused,
+    MissingFile,
+    NoSuchNamespace,
+    NoSuchTable,
+    NotAnIcebergTable,
+)
+from iceberg_hms.testing.memory_pointer import Answer
+from tests.coordinator.harness import NAME, Harness, append, set_properties
+
+OTHER = TableName("db", "other")
+
+
+@pytest.fixture
+def empty():
+    return Harness()
+
+
+@pytest.fixture
+def harness():
+    made = Harness()
+    made.create()
+    made.commit(append("file:/a"))
+    return made
+
+
+@pytest.mark.parametrize("answer", [Answer.TRUE, Answer.REPLY_LOST, Answer.REFUSED_AFTER_APPLY])
+def test_a_table_that_was_created_is_there_whatever_the_metastore_answered(empty, answer):
+    empty.pointer.answers.append(answer)
+    metadata = empty.create()
+    assert metadata.uuid
+    assert empty.events[0]["report"].metadata_location == empty.location()
+    assert empty.lock.acquired == 0, "the metastore's own refusal of a taken name is the fence"
+
+
+def test_a_refused_creation_is_its_own_error(empty):
+    empty.pointer.answers.append(Answer.REFUSED)
+    with pytest.raises(MetastoreRefused):
+        empty.create()
+
+
+def test_an_unanswered_creation_that_is_not_seen_is_unknown_and_its_file_is_kept(empty):
+    empty.pointer.answers.append(Answer.DELAYED)
+    with pytest.raises(CommitStateUnknown, match="delete nothing"):
+        empty.create()
+    empty.pointer.deliver_delayed()
+    assert empty.metadata().uuid
+
+
+def test_a_taken_name_is_refused_and_leaves_no_file(harness):
+    files = set(harness.files.locations())
+    with pytest.raises(AlreadyExists, match=r"Table already exists: db\.t"):
+        harness.create()
+    assert set(harness.files.locations()) == files
+
+
+def test_a_name_that_is_taken_in_the_last_moment_is_refused_and_leaves_no_file(empty):
+    """the name is free | another creates it | create: refused, looked up: not ours"""
+    rival = Harness()
+    rival.create()
+    taken = rival.pointer.rows[NAME]
+    location = rival.location()
+    empty.files.write(location, rival.files.read(location))
+    empty.pointer.before_moves.append(lambda: empty.pointer.rows.update({NAME: taken}))
+    with pytest.raises(AlreadyExists):
+        empty.create()
+    assert empty.files.locations() == (location,)
+
+
+def test_a_hive_table_keeps_its_name(empty):
+    empty.pointer.add_hive_table(NAME)
+    with pytest.raises(AlreadyExists):
+        empty.create()
+    with pytest.raises(NotAnIcebergTable):
+        empty.coordinator.moves.drop(NAME, wait_seconds=1)
+    assert "metadata_location" not in empty.pointer.rows[NAME].parameters
+
+
+def test_a_new_table_is_registered_at_the_given_file(harness):
+    location = harness.location()
+    report = harness.coordinator.moves.register(OTHER, location, overwrite=False)
+    assert report.metadata_location == location
+    assert harness.pointer.load(OTHER).metadata_location == location
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_that_is_not_there_or_not_metadata_registers_nothing(harness, overwrite):
+    harness.files.write("file:/bad.metadata.json", b'{"format-version": 2')
+    for location, error in (("file:/none.metadata.json", MissingFile), ("file:/bad.metadata.json", CorruptFile)):
+        with pytest.raises(error):
+            harness.coordinator.moves.register(OTHER, location, overwrite=overwrite)
+    with pytest.raises(NoSuchTable):
+        harness.pointer.load(OTHER)
+
+
+def test_registering_over_a_table_needs_the_word_and_points_at_a_copy(harness):
+    old = harness.metadata().metadata_log[0]["metadata-file"]
+    before = harness.location()
+    with pytest.raises(AlreadyExists):
+        harness.coordinator.moves.register(NAME, old, overwrite=False)
+    report = harness.coordinator.moves.register(NAME, old, overwrite=True)
+    assert report.previous_metadata_location == before
+    assert harness.location() == report.metadata_location
+    assert harness.location() not in (old, before), "a name that was used before would open an A-B-A hole"
+    assert harness.metadata().current_snapshot is None
+    assert harness.lock.acquired == 2
+
+
+@pytest.mark.parametrize("answer", [Answer.TRUE, Answer.REPLY_LOST, Answer.REFUSED_AFTER_APPLY])
+def test_a_rename_that_was_made_is_success_whatever_the_metastore_answered(harness, answer):
+    location = harness.location()
+    harness.pointer.answers.append(answer)
+    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    assert harness.pointer.load(OTHER).metadata_location == location
+    with pytest.raises(NoSuchTable):
+        harness.pointer.load(NAME)
+    assert not harness.lock.table.entries[NAME]
+    assert not harness.lock.table.entries[OTHER]
+
+
+def test_a_rename_onto_a_taken_name_or_into_nowhere_is_refused(harness):
+    harness.pointer.add_hive_table(OTHER)
+    with pytest.raises(AlreadyExists):
+        harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    with pytest.raises(NoSuchNamespace):
+        harness.coordinator.moves.rename(NAME, TableName("nowhere", "t"), wait_seconds=1)
+    assert harness.pointer.load(NAME)
+
+
+def test_a_rename_that_is_not_seen_is_unknown(harness):
+    harness.pointer.answers.append(Answer.REQUEST_LOST)
+    with pytest.raises(CommitStateUnknown):
+        harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    assert harness.pointer.load(NAME)
+
+
+def test_renames_take_their_locks_in_the_order_of_the_names(harness):
+    taken = []
+    acquire = harness.lock.acquire
+
+    def noted(name, *, wait_seconds, request):
+        taken.append(name)
+        return acquire(name, wait_seconds=wait_seconds, request=request)
+
+    harness.lock.acquire = noted
+    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    harness.coordinator.moves.rename(OTHER, NAME, wait_seconds=1)
+    assert taken == [OTHER, NAME, OTHER, NAME]
+
+
+def test_a_lock_that_cannot_be_had_gives_the_first_one_back(harness):
+    held = harness.lock.acquire(NAME, wait_seconds=1, request="other")
+    with pytest.raises(LockNotAcquired):
+        harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=0.01)
+    assert not harness.lock.table.entries[OTHER]
+    held.release()
+
+
+@pytest.mark.parametrize("answer", [Answer.TRUE, Answer.REPLY_LOST, Answer.REFUSED_AFTER_APPLY])
+def test_a_drop_that_was_made_returns_what_the_table_was(harness, answer):
+    metadata = harness.metadata()
+    harness.pointer.answers.append(answer)
+    dropped = harness.coordinator.moves.drop(NAME, wait_seconds=1)
+    assert dropped.metadata == metadata
+    with pytest.raises(NoSuchTable):
+        harness.pointer.load(NAME)
+
+
+def test_a_drop_that_is_not_proven_is_unknown(harness):
+    harness.pointer.answers.append(Answer.DELAYED)
+    with pytest.raises(CommitStateUnknown):
+        harness.coordinator.moves.drop(NAME, wait_seconds=1)
+
+
+def test_a_refused_drop_is_its_own_error(harness):
+    harness.pointer.answers.append(Answer.REFUSED)
+    with pytest.raises(MetastoreRefused):
+        harness.coordinator.moves.drop(NAME, wait_seconds=1)
+    assert harness.pointer.load(NAME)
+
+
+def test_a_table_whose_metadata_is_gone_can_be_dropped(harness):
+    harness.files.delete(harness.location())
+    assert harness.another().moves.drop(NAME, wait_seconds=1) is None
+    with pytest.raises(NoSuchTable):
+        harness.pointer.load(NAME)
+
+
+def test_a_dropped_table_takes_no_commit(harness):
+    harness.coordinator.moves.drop(NAME, wait_seconds=1)
+    with pytest.raises(NoSuchTable):
+        harness.commit(set_properties(a="b"))
