@@ -1,0 +1,76 @@
+"""Locations: the text by which a table names a file, and the file that is meant.
+
+A table's metadata keeps locations byte for byte; only what opens or compares files looks inside one, and does it here.
+As in Hadoop's Path, `file:/x`, `file:///x` and `/x` are one file, and nothing is percent-decoded: a `%20` in a
+location is three characters of the name.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from iceberg_hms.errors import InvalidInput
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+#: Different names for one store: the scheme says only which Hadoop connector the writer used.
+_SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
+#: Stores whose paths are trees, so that `a//b`, `a/./b` and `a/b` are one file. Elsewhere a key is just text.
+_TREES: Final = frozenset({"file", "hdfs", "viewfs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A location taken apart. Equal ones are the same file.
+
+    scheme: lower case, one name for each kind of store ("file", "s3", "hdfs"). authority: bucket or host, may be empty.
+    path: begins with a slash.
+    """
+
+    scheme: str
+    authority: str
+    path: str
+
+    @property
+    def is_local(self) -> bool:
+        return self.scheme == "file"
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return posixpath.basename(self.path)
+
+
+def parse(location: str) -> Location:
+    """Take a location apart. Raises InvalidInput for an empty or relative one, and for a `file:` on another host."""
+    if "\x00" in location:
+        raise InvalidInput(f"Location contains a NUL character: {location!r}")
+    match = _SCHEME.fullmatch(location)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("file", location)
+    scheme = _SAME_STORE.get(scheme, scheme)
+    authority = ""
+    if match and rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+    if not rest.startswith("/"):
+        raise InvalidInput(f"Location is not absolute: {location!r}")
+    if scheme == "file" and authority not in ("", "localhost"):
+        raise InvalidInput(
+            f"Location is on another host: {location!r}; files of this host begin with file:/ or file:///"
+        )
+    if scheme in _TREES:
+        # posixpath keeps two leading slashes; no Hadoop path does.
+        rest = posixpath.normpath("/" + rest.lstrip("/"))
+    return Location(scheme, "" if scheme == "file" else authority, rest)
+
+
+def same_file(first: str, second: str) -> bool:
+    """Whether two locations name one file. Raises InvalidInput as `parse` does."""
+    return parse(first) == parse(second)
+
+
+def join(base: str, *parts: str) -> str:
+    """A location below another, whose text is kept: join("file:/w/", "metadata") is file:/w/metadata."""
+    return "/".join((base.rstrip("/"), *parts))

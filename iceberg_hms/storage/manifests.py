@@ -1,0 +1,274 @@
+"""The Manifests port: manifest lists and manifests as records, in files.
+
+One `ManifestStore` serves a process: it holds the cache of decoded lists. `open` gives each group of changes an
+instance of its own, which knows the lists that the group staged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Files, Runtime
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.manifest import Content, ManifestEntry, decode_manifest, read_header
+from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, assign, decode_list, encode_list
+from iceberg_hms.format.manifest_writer import ManifestWriter, Summary
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata_file import folder
+from iceberg_hms.format.partition import PartitionSpec
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.storage.locations import join
+
+_log = logging.getLogger(__name__)
+
+#: Table property: a manifest is ended when it reaches this size, in bytes.
+TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
+TARGET_SIZE_DEFAULT: Final = 8 * 1024 * 1024
+# What a decoded manifest takes in memory, measured with four partition fields; the cache counts with it.
+_BYTES_PER_MANIFEST: Final = 1_200
+
+
+class ManifestStore:
+    """What all groups share: files, the cache of lists, how many files are read at once.
+
+    Settings: manifest_cache_max_bytes, io_threads.
+    """
+
+    def __init__(self, files: Files, settings: Settings, runtime: Runtime) -> None:
+        self.files = files
+        self.runtime = runtime
+        self.io_threads = settings.io_threads
+        self._cache = _ListCache(settings.manifest_cache_max_bytes)
+        self._mutex = runtime.mutex()
+
+    def open(self) -> TableManifests:
+        """The port for one group of changes."""
+        return TableManifests(self)
+
+    def cached(self, location: str) -> tuple[ManifestFile, ...] | None:
+        """A list that was read or written before; lists are immutable, so it is never stale."""
+        with self._mutex:
+            return self._cache.get(location)
+
+    def remember(self, location: str, files: tuple[ManifestFile, ...]) -> None:
+        """Keep a list that is on disk."""
+        with self._mutex:
+            self._cache.put(location, files)
+
+    def gather(self, functions: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+        """Run functions side by side, `io_threads` at a time, and give their results in order."""
+        waiting = iter(functions)
+        while batch := list(itertools.islice(waiting, self.io_threads)):
+            yield from self.runtime.gather(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class _StagedList:
+    data: bytes
+    files: tuple[ManifestFile, ...]
+
+
+class TableManifests:
+    """Implements `changes.change.Manifests`; not for use by several threads."""
+
+    def __init__(self, store: ManifestStore) -> None:
+        self._store = store
+        self._staged: dict[str, _StagedList] = {}
+
+    def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        location = snapshot.manifest_list
+        if location is None:
+            return self._inline(snapshot)
+        if location in self._staged:
+            return self._staged[location].files
+        files = self._store.cached(location)
+        if files is None:
+            files = decode_list(self._store.files.read(location), location)
+            self._store.remember(location, files)
+        return files
+
+    def entries(
+        self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
+    ) -> Iterator[ManifestEntry]:
+        files = tuple(files)
+        contents = self._store.gather(partial(self._store.files.read, each.manifest_path) for each in files)
+        for file, data in zip(files, contents, strict=True):
+            for entry in decode_manifest(data, file.manifest_path, file):
+                if keep is None or keep(entry):
+                    yield entry
+
+    def write(
+        self,
+        metadata: TableMetadata,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
+        entries: Iterable[ManifestEntry],
+    ) -> Sequence[ManifestFile]:
+        roller = _Roller(self._store, metadata, schema, spec, snapshot_id)
+        try:
+            for entry in entries:
+                roller.add(entry)
+            return roller.finish()
+        except BaseException:
+            roller.remove_all()
+            raise
+
+    def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
+        version = metadata.format_version
+        numbered, _ = assign(
+            files,
+            format_version=version,
+            snapshot_id=snapshot.snapshot_id,
+            sequence_number=snapshot.sequence_number,
+            first_row_id=snapshot.first_row_id,
+        )
+        data, _ = encode_list(
+            version,
+            snapshot.snapshot_id,
+            snapshot.parent_id,
+            snapshot.sequence_number,
+            snapshot.first_row_id,
+            numbered,
+        )
+        name = f"snap-{snapshot.snapshot_id}-1-{self._store.runtime.uuid()}.avro"
+        location = join(folder(metadata), name)
+        self._staged[location] = _StagedList(data, numbered)
+        return location
+
+    def flush(self) -> Sequence[str]:
+        locations = tuple(self._staged)
+        for _ in self._store.gather(partial(self._write_list, each) for each in locations):
+            pass
+        return locations
+
+    def discard(self, locations: Iterable[str]) -> None:
+        for location in locations:
+            self._staged.pop(location, None)
+
+    def _write_list(self, location: str) -> None:
+        staged = self._staged[location]
+        self._store.files.write(location, staged.data)
+        # Each for itself: a flush that failed for another list can be tried again.
+        self._store.remember(location, staged.files)
+        self._staged.pop(location)
+
+    def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """The manifests of an old v1 snapshot that has no list: what a list would say is taken from themselves."""
+        contents = self._store.gather(partial(self._store.files.read, each) for each in snapshot.manifests)
+        return tuple(
+            _describe(data, location, snapshot.snapshot_id)
+            for location, data in zip(snapshot.manifests, contents, strict=True)
+        )
+
+
+def _describe(data: bytes, location: str, snapshot_id: int) -> ManifestFile:
+    spec_id = read_header(data, location).partition_spec_id
+    summary = Summary(None)
+    unknown = ManifestFile(location, len(data), spec_id, snapshot_id, sequence_number=0, min_sequence_number=0)
+    for entry in decode_manifest(data, location, unknown):
+        summary.add(entry)
+    line = summary.line(location, len(data), spec_id, snapshot_id)
+    return replace(line, sequence_number=0, min_sequence_number=0)
+
+
+class _Roller:
+    """Writes entries to manifests, a new one whenever the target size is reached; data and deletes apart."""
+
+    def __init__(
+        self, store: ManifestStore, metadata: TableMetadata, schema: Schema, spec: PartitionSpec, snapshot_id: int
+    ) -> None:
+        self._files = store.files
+        self._version = metadata.format_version
+        self._schema = schema
+        self._spec = spec
+        self._snapshot_id = snapshot_id
+        self._target = _target_size(metadata)
+        self._prefix = join(folder(metadata), f"{store.runtime.uuid()}-m")
+        self._open: dict[ManifestContent, ManifestWriter] = {}
+        self._locations: list[str] = []
+        self._written: list[ManifestFile] = []
+
+    def add(self, entry: ManifestEntry) -> None:
+        is_data = entry.data_file.content == Content.DATA
+        content = ManifestContent.DATA if is_data else ManifestContent.DELETES
+        writer = self._open.get(content)
+        if writer is None:
+            writer = ManifestWriter(self._version, self._schema, self._spec, self._snapshot_id, content)
+            self._open[content] = writer
+        writer.add(entry)
+        if writer.size >= self._target:
+            self._write(self._open.pop(content))
+
+    def finish(self) -> tuple[ManifestFile, ...]:
+        while self._open:
+            self._write(self._open.pop(min(self._open)))
+        return tuple(self._written)
+
+    def remove_all(self) -> None:
+        """Delete what was written, when the rest could not be: no list names it."""
+        for location in self._locations:
+            try:
+                self._files.delete(location)
+            except IcebergHmsError as error:
+                _log.warning("could not delete manifest %s, which no table names: %s", location, error)
+
+    def _write(self, writer: ManifestWriter) -> None:
+        location = f"{self._prefix}{len(self._locations)}.avro"
+        data, file = writer.finish(location)
+        self._locations.append(location)
+        self._files.write(location, data)
+        self._written.append(file)
+
+
+def _target_size(metadata: TableMetadata) -> int:
+    text = metadata.properties.get(TARGET_SIZE)
+    if text is None:
+        return TARGET_SIZE_DEFAULT
+    with contextlib.suppress(ValueError):
+        if int(text) > 0:
+            return int(text)
+    raise InvalidInput(f"Table property {TARGET_SIZE} must be a positive number, but is {text!r}")
+
+
+class _ListCache:
+    """Lists by location; the least recently used go first. Bounded by an estimate of their size in memory."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._lists: OrderedDict[str, tuple[ManifestFile, ...]] = OrderedDict()
+
+    def get(self, location: str) -> tuple[ManifestFile, ...] | None:
+        files = self._lists.get(location)
+        if files is not None:
+            self._lists.move_to_end(location)
+        return files
+
+    def put(self, location: str, files: tuple[ManifestFile, ...]) -> None:
+        self._forget(location)
+        size = _weight(files)
+        if size > self._max_bytes:
+            return
+        self._lists[location] = files
+        self._bytes += size
+        while self._bytes > self._max_bytes:
+            self._forget(next(iter(self._lists)))
+
+    def _forget(self, location: str) -> None:
+        files = self._lists.pop(location, None)
+        if files is not None:
+            self._bytes -= _weight(files)
+
+
+def _weight(files: tuple[ManifestFile, ...]) -> int:
+    return (len(files) + 1) * _BYTES_PER_MANIFEST

@@ -1,0 +1,67 @@
+"""Which spellings are one file, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.storage.locations import Location, join, parse, same_file
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "/a/b",
+        "file:/a/b",
+        "file:///a/b",
+        "file://localhost/a/b",
+        "FILE:/a/b",
+        "file:/a//b/",
+        "file:/a/./c/../b",
+        "//a/b",
+    ],
+)
+def test_spellings_of_a_local_file_are_one(spelling: str) -> None:
+    assert parse(spelling) == Location("file", "", "/a/b")
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n", "S3A"])
+def test_s3_has_three_names(scheme: str) -> None:
+    assert parse(f"{scheme}://bucket/a/b") == Location("s3", "bucket", "/a/b")
+
+
+def test_keys_of_an_object_store_are_text_not_trees() -> None:
+    assert not same_file("s3://bucket/a//b", "s3://bucket/a/b")
+    assert not same_file("s3://bucket/a/../b", "s3://bucket/b")
+    assert not same_file("s3://one/a", "s3://other/a")
+
+
+def test_hdfs_paths_are_trees() -> None:
+    assert same_file("hdfs://nn:8020/a//b", "hdfs://nn:8020/a/b")
+    assert not same_file("hdfs://nn:8020/a", "hdfs://other:8020/a")
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a b", "a+b", "a#b", "a?b=c", "a:b", "ä", "a\\b"])
+def test_names_are_taken_as_they_are(name: str) -> None:
+    assert parse(f"file:/w/{name}").path == f"/w/{name}"
+    assert parse(f"s3://w/{name}").path == f"/{name}"
+    assert parse(f"file:/w/{name}").name == name
+
+
+@pytest.mark.parametrize("location", ["", "a/b", "file:a", "file:", "file://host/a", "s3:a", "s3://bucket", "/a\x00b"])
+def test_what_is_no_absolute_location_is_refused(location: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse(location)
+
+
+def test_join_keeps_the_base_as_it_is_spelled() -> None:
+    assert join("s3a://b/w/", "metadata", "x.avro") == "s3a://b/w/metadata/x.avro"
+    assert join("file:/w w", "x") == "file:/w w/x"
+
+
+@given(st.text(alphabet="abc/.%: é", min_size=1))
+def test_parsing_a_parsed_path_again_changes_nothing(text: str) -> None:
+    once = parse("/" + text)
+    assert parse(once.path) == once

@@ -1,0 +1,175 @@
+"""ManifestStore keeps the contract of the Manifests port, on a disk and in memory; caching, rolling, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
+from iceberg_hms.format.manifest import ManifestEntry, Status
+from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.testing.contracts.manifests import (
+    CHECKS,
+    Open,
+    sample_file,
+    sample_metadata,
+    sample_snapshot,
+)
+from iceberg_hms.testing.memory_files import MemoryFiles
+
+
+class CountingFiles(MemoryFiles):
+    """Counts reads; refuses to write names that end as told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+        self.refused = "nothing"
+
+    def read(self, location: str) -> bytes:
+        self.reads.append(location)
+        return super().read(location)
+
+    def write(self, location: str, data: bytes) -> None:
+        if location.endswith(self.refused):
+            raise StorageError(f"No space left for {location}")
+        super().write(location, data)
+
+
+def store(files: Any, **settings: Any) -> ManifestStore:
+    return ManifestStore(files, Settings(**settings), ThreadRuntime())
+
+
+def added(count: int) -> list[ManifestEntry]:
+    return [ManifestEntry(Status.ADDED, sample_file(f"file:/d/{at:06d}.parquet", at)) for at in range(count)]
+
+
+def written(opened: ManifestStore, entries: list[ManifestEntry], **properties: str) -> Any:
+    metadata = sample_metadata("file:/w", properties=properties)
+    return opened.open().write(metadata, metadata.schema, metadata.spec, 7, entries)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_manifests_on_disk_keep_the_contract(check: Callable[[Open, str], None], tmp_path: Path) -> None:
+    check(store(PyArrowFiles(fsync=False)).open, f"file:{tmp_path}/ware house")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_manifests_without_a_cache_keep_the_contract(check: Callable[[Open, str], None]) -> None:
+    check(store(MemoryFiles(), manifest_cache_max_bytes=0, io_threads=1).open, "file:/w")
+
+
+def test_a_list_is_read_once() -> None:
+    files = CountingFiles()
+    opened = store(files)
+    group = opened.open()
+    metadata = sample_metadata("file:/w")
+    location = group.stage_list(metadata, sample_snapshot(7, 1), written(opened, added(1)))
+    group.flush()
+    snapshot = sample_snapshot(7, 1, location)
+    for _ in range(3):
+        opened.open().list(snapshot)
+    assert files.reads == [], "our own list was read back"
+    other = store(files)
+    for _ in range(3):
+        other.open().list(snapshot)
+    assert files.reads == [location]
+
+
+def test_the_cache_is_bounded_and_forgets_what_was_not_used_longest() -> None:
+    files = CountingFiles()
+    writer = store(files)
+    group = writer.open()
+    lists = [group.stage_list(sample_metadata("file:/w"), sample_snapshot(at, at), []) for at in (1, 2, 3)]
+    group.flush()
+    snapshots = [sample_snapshot(at, at, lists[at - 1]) for at in (1, 2, 3)]
+    reader = store(files, manifest_cache_max_bytes=3_000).open()
+    for at in (0, 1, 0, 2, 0, 1):
+        reader.list(snapshots[at])
+    assert files.reads == [lists[0], lists[1], lists[2], lists[1]]
+
+
+def test_manifests_roll_at_the_target_size_and_lose_nothing() -> None:
+    files = MemoryFiles()
+    opened = store(files)
+    lines = written(opened, added(600), **{"commit.manifest.target-size-bytes": "8000"})
+    assert len(lines) > 3
+    assert [line.manifest_path[-8:-5] for line in lines[:3]] == ["-m0", "-m1", "-m2"]
+    assert sum(line.added_files_count for line in lines) == 600
+    assert all(files.length(line.manifest_path) == line.manifest_length for line in lines)
+    found = [entry.data_file.file_path for entry in opened.open().entries(lines)]
+    assert found == [entry.data_file.file_path for entry in added(600)]
+    assert len(written(opened, added(600))) == 1
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "8MB", ""])
+def test_a_target_size_that_is_no_number_is_refused(size: str) -> None:
+    files = MemoryFiles()
+    with pytest.raises(InvalidInput, match=r"commit\.manifest\.target-size-bytes"):
+        written(store(files), added(1), **{"commit.manifest.target-size-bytes": size})
+    assert files.locations() == ()
+
+
+def test_a_write_that_fails_half_way_leaves_no_manifest() -> None:
+    files = CountingFiles()
+    files.refused = "-m2.avro"
+    with pytest.raises(StorageError, match="No space"):
+        written(store(files), added(600), **{"commit.manifest.target-size-bytes": "8000"})
+    assert files.locations() == ()
+
+
+def test_an_entry_that_is_refused_late_leaves_no_manifest() -> None:
+    files = MemoryFiles()
+    bad = ManifestEntry(Status.EXISTING, sample_file("file:/d/x"))
+    with pytest.raises(InvalidInput):
+        written(store(files), [*added(600), bad], **{"commit.manifest.target-size-bytes": "8000"})
+    assert files.locations() == ()
+
+
+def test_a_flush_that_failed_can_be_tried_again() -> None:
+    files = CountingFiles()
+    group = store(files).open()
+    metadata = sample_metadata("file:/w")
+    lists = [group.stage_list(metadata, sample_snapshot(at, at), []) for at in range(1, 6)]
+    files.refused = lists[2].rpartition("/")[2]
+    with pytest.raises(StorageError):
+        group.flush()
+    files.refused = "nothing"
+    group.flush()
+    assert sorted(files.locations()) == sorted(lists)
+
+
+def test_a_list_that_another_wrote_over_ours_is_not_overwritten() -> None:
+    files = MemoryFiles()
+    group = store(files).open()
+    location = group.stage_list(sample_metadata("file:/w"), sample_snapshot(1, 1), [])
+    files.write(location, b"foreign")
+    with pytest.raises(Exception, match="already exists"):
+        group.flush()
+    assert files.read(location) == b"foreign"
+
+
+def test_a_damaged_manifest_is_named() -> None:
+    files = MemoryFiles()
+    opened = store(files)
+    (line,) = written(opened, added(2))
+    whole = files.read(line.manifest_path)
+    files.replace(line.manifest_path, whole[:-20])
+    with pytest.raises(CorruptFile, match=line.manifest_path):
+        list(opened.open().entries([line]))
+    files.delete(line.manifest_path)
+    with pytest.raises(MissingFile, match=line.manifest_path):
+        list(opened.open().entries([line]))
+
+
+def test_entries_of_many_manifests_come_in_order() -> None:
+    opened = store(MemoryFiles(), io_threads=3)
+    lines = [line for at in range(10) for line in written(opened, added(10)[at : at + 1])]
+    found = [entry.data_file.partition["event_day"] for entry in opened.open().entries(lines)]
+    assert found == list(range(10))
