@@ -29,21 +29,22 @@
      +-- EngineError                 Java, Spark or a local server could not be started
 
 A type exists only where the caller does something different; the message carries the rest. `next_step` is one sentence
-that says what to do; it is part of `str(error)`. Whether an attempt's files may be deleted is a property of the type
-(`proved_failed`), never of a message.
+that says what to do; it is part of `str(error)`. Whether an attempt's files may be deleted is the property
+`proved_failed`, never a matter of a message.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class IcebergHmsError(Exception):
     """Base of all. `message` says what happened, `next_step` what the caller does now."""
 
     default_next_step: ClassVar[str] = ""
-    #: True only if it is proved that no change reached the table: then the attempt's own files may be deleted.
-    proved_failed: ClassVar[bool] = False
+    #: True only if it is proved that no change reached the table: then the attempt's own files may be deleted. Some
+    #: types always prove it; of the others the coordinator says so where it has the proof.
+    proved_failed: bool = False
 
     def __init__(self, message: str, *, next_step: str | None = None) -> None:
         self.message = message
@@ -52,6 +53,16 @@ class IcebergHmsError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.next_step})" if self.next_step else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross process borders (a pool of writers), and subclasses are not made from `args` alone.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[IcebergHmsError], args: tuple[Any, ...], state: dict[str, Any]) -> IcebergHmsError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigError(IcebergHmsError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import re
 
 import pytest
@@ -96,3 +98,11 @@ def test_a_foreign_table_is_a_missing_table_for_whoever_does_not_look_closer() -
 def test_bad_input_is_also_a_value_error() -> None:
     with pytest.raises(ValueError, match="no such field"):
         raise errors.InvalidInput("no such field")
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_crosses_the_border_of_a_process_whole(error: IcebergHmsError) -> None:
+    for arrived in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(arrived) is type(error)
+        assert str(arrived) == str(error)
+        assert vars(arrived) == vars(error)

@@ -9,7 +9,8 @@ With base B and new N:
 
     uuid            N.uuid = B.uuid, once B has one
     version         N.format-version >= B.format-version
-    sequence        N.last-sequence-number >= B.last-sequence-number, and each added snapshot's number is above B's
+    sequence        N.last-sequence-number >= B.last-sequence-number; the number of an added snapshot with a parent is
+                    above B's
     ids             snapshot ids are unique in N; last-column-id, last-partition-id and next-row-id never fall
     untouched       a snapshot in both is the same JSON in both
     refs            every ref of N names a snapshot of N, and main is the current snapshot
@@ -66,13 +67,14 @@ def added_snapshots_come_after(base: TableMetadata | None, new: TableMetadata) -
     if base is None or base.format_version == 1:
         return None
     for id_, raw in new.raw_snapshots_by_id.items():
+        if id_ in base.raw_snapshots_by_id:
+            continue
         number = raw.get("sequence-number", 0)
-        # Equal to the last number is refused too: two snapshots of one number cannot be ordered by a delete file.
-        if id_ not in base.raw_snapshots_by_id and not base.last_sequence_number < number <= new.last_sequence_number:
-            return (
-                f"snapshot {id_} has sequence-number {number}, which is not in "
-                f"({base.last_sequence_number}, {new.last_sequence_number}]"
-            )
+        # Equal to the last number is refused too: a delete file could not tell the two snapshots apart. A snapshot
+        # without a parent starts a history of its own (a replaced table), so no number of the table is before it.
+        after = base.last_sequence_number if raw.get("parent-snapshot-id") is not None else -1
+        if not after < number <= new.last_sequence_number:
+            return f"snapshot {id_} has sequence-number {number}, which is not in ({after}, {new.last_sequence_number}]"
     return None
 
 

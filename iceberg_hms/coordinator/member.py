@@ -19,7 +19,7 @@ from enum import Enum, auto
 from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired
+from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LockNotAcquired
 
 
 class State(Enum):
@@ -108,7 +108,11 @@ class Member:
         match self._outcome:
             case Committed(report=report):
                 return report
-            case Failed(error=error) | Unknown(error=error):
+            case Failed(error=error):
+                if isinstance(error, IcebergHmsError):
+                    error.proved_failed = True
+                raise error
+            case Unknown(error=error):
                 raise error
             case None:
                 raise CommitStateUnknown("the worker of the table's queue ended without an answer")

@@ -69,7 +69,9 @@ class Moves:
             raise
         return self._report(name, location, metadata, None, started, change.identity.snapshot_ids)
 
-    def register(self, name: TableName, location: str, *, overwrite: bool, owner: str | None = None) -> CommitReport:
+    def register(
+        self, name: TableName, location: str, *, overwrite: bool, owner: str | None = None, wait_seconds: float
+    ) -> CommitReport:
         """Point a new table at a metadata file that is there. With `overwrite` a table of this name is pointed at a
         copy of the file instead. Raises as `create`, and MissingFile or CorruptFile for the given file."""
         started = self._world.runtime.now()
@@ -90,7 +92,7 @@ class Moves:
         self._world.files.write(copy, data)
         self._cache.put(copy, metadata, len(data))
         try:
-            previous = self._repoint(name, copy, metadata)
+            previous = self._repoint(name, copy, metadata, wait_seconds)
         except IcebergHmsError as error:
             if error.proved_failed:
                 self._delete([copy])
@@ -136,16 +138,17 @@ class Moves:
             raise AlreadyExists(f"Table already exists: {name}") from error
         except NoSuchTable:
             self._raise_unmade(answer, still_there=True, what=f"creation of {name}")
-        else:
-            if trace(self._cache, found.metadata_location, ours=location, base="") is Trace.LANDED:
-                return
-            if isinstance(answer, Refused):
-                raise AlreadyExists(f"Table already exists: {name}")
+        except IcebergHmsError as error:
+            logger.warning("the outcome of the creation of %s could not be looked up: %s", name, error)
             self._raise_unmade(answer, still_there=False, what=f"creation of {name}")
+        if trace(self._cache, found.metadata_location, ours=location, base="") is Trace.LANDED:
+            return
+        if isinstance(answer, Refused) and answer.conflict:
+            raise AlreadyExists(f"Table already exists: {name}")
+        self._raise_unmade(answer, still_there=False, what=f"creation of {name}")
 
-    def _repoint(self, name: TableName, location: str, metadata: TableMetadata) -> str:
+    def _repoint(self, name: TableName, location: str, metadata: TableMetadata, wait_seconds: float) -> str:
         """Swap a table to metadata that does not follow from its own. Returns what was replaced."""
-        wait_seconds = self._settings.lock_timeout_ms / 1000
         with self._locked([name], wait_seconds):
             for _ in range(self._settings.commit_retry_num_retries + 1):
                 base = self._world.pointer.load(name)

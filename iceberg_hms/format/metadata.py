@@ -55,7 +55,11 @@ class TableMetadata:
         return metadata
 
     def to_bytes(self) -> bytes:
-        """The JSON text, UTF-8. Raises InvalidInput for what JSON cannot express, such as a lone surrogate."""
+        """The JSON text, UTF-8, made once. Raises InvalidInput for what JSON cannot express, such as a lone surrogate."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> bytes:
         try:
             return orjson.dumps(self.raw)
         except TypeError as error:

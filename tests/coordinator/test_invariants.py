@@ -35,7 +35,9 @@ REFUSED = {
     "uuid-kept": with_changes(BASE, table_uuid="0000-2"),
     "version-never-falls": with_changes(BASE, format_version=1),
     "sequence-never-falls": with_changes(BASE, last_sequence_number=1),
-    "added-snapshots-come-after": with_changes(ADDED, snapshots=[*BASE["snapshots"], snapshot(12, 2, 3000)]),
+    "added-snapshots-come-after": with_changes(
+        ADDED, snapshots=[*BASE["snapshots"], {**snapshot(12, 2, 3000), "parent-snapshot-id": 11}]
+    ),
     "counters-never-fall": with_changes(BASE, last_column_id=0),
     "snapshot-ids-unique": with_changes(ADDED, snapshots=[*ADDED["snapshots"], snapshot(12, 3, 3000)]),
     "snapshots-untouched": with_changes(BASE, snapshots=edited_snapshot()),
@@ -81,6 +83,8 @@ def test_main_must_be_the_current_snapshot():
         # A staged snapshot: no ref names it.
         with_changes(ADDED, current_snapshot_id=11, refs=BASE["refs"], snapshot_log=BASE["snapshot-log"]),
         with_changes(BASE, location="s3://elsewhere/t"),
+        # A replaced table: its first snapshot has no parent, and another writer took the number meanwhile.
+        with_changes(ADDED, snapshots=[*BASE["snapshots"], snapshot(12, 2, 3000)]),
         # A clock that is fifty seconds behind the last writer's.
         with_changes(ADDED, snapshot_log=[*BASE["snapshot-log"], {"timestamp-ms": 2000 - 50_000, "snapshot-id": 12}]),
     ],

@@ -7,7 +7,7 @@ import pytest
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Unknown
-from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired
+from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired, LockUnavailable
 
 CHANGE = from_request([], [{"action": "set-properties", "updates": {"a": "b"}}])
 REPORT = object()
@@ -66,3 +66,12 @@ def test_only_the_first_outcome_counts():
     once.settle(Committed(REPORT))
     once.settle(Failed(CommitFailed("late")))
     assert once.wait() is REPORT
+
+
+def test_what_failed_is_known_to_be_proved_whatever_its_type():
+    failed = member()
+    failed.settle(Failed(LockUnavailable("broken")))
+    with pytest.raises(LockUnavailable) as caught:
+        failed.wait()
+    assert caught.value.proved_failed
+    assert not LockUnavailable("elsewhere").proved_failed

@@ -9,6 +9,7 @@ from iceberg_hms.errors import (
     CorruptFile,
     LockNotAcquired,
     MetastoreRefused,
+    MetastoreUnavailable,
     MissingFile,
     NoSuchNamespace,
     NoSuchTable,
@@ -56,6 +57,16 @@ def test_an_unanswered_creation_that_is_not_seen_is_unknown_and_its_file_is_kept
     assert empty.metadata().uuid
 
 
+def test_an_unanswered_creation_that_cannot_be_looked_up_is_unknown(empty):
+    """create: made, reply lost | look: the metastore is gone. "Unavailable" would make the client send it again."""
+    gone = [MetastoreUnavailable("gone")] * 20
+    empty.pointer.answers.append(Answer.REPLY_LOST)
+    empty.pointer.before_moves.append(lambda: empty.pointer.load_errors.extend(gone))
+    with pytest.raises(CommitStateUnknown):
+        empty.create()
+    assert empty.metadata().uuid
+
+
 def test_a_taken_name_is_refused_and_leaves_no_file(harness):
     files = set(harness.files.locations())
     with pytest.raises(AlreadyExists, match=r"Table already exists: db\.t"):
@@ -87,7 +98,7 @@ def test_a_hive_table_keeps_its_name(empty):
 
 def test_a_new_table_is_registered_at_the_given_file(harness):
     location = harness.location()
-    report = harness.coordinator.moves.register(OTHER, location, overwrite=False)
+    report = harness.coordinator.moves.register(OTHER, location, overwrite=False, wait_seconds=1)
     assert report.metadata_location == location
     assert harness.pointer.load(OTHER).metadata_location == location
 
@@ -97,7 +108,7 @@ def test_a_file_that_is_not_there_or_not_metadata_registers_nothing(harness, ove
     harness.files.write("file:/bad.metadata.json", b'{"format-version": 2')
     for location, error in (("file:/none.metadata.json", MissingFile), ("file:/bad.metadata.json", CorruptFile)):
         with pytest.raises(error):
-            harness.coordinator.moves.register(OTHER, location, overwrite=overwrite)
+            harness.coordinator.moves.register(OTHER, location, overwrite=overwrite, wait_seconds=1)
     with pytest.raises(NoSuchTable):
         harness.pointer.load(OTHER)
 
@@ -106,8 +117,8 @@ def test_registering_over_a_table_needs_the_word_and_points_at_a_copy(harness):
     old = harness.metadata().metadata_log[0]["metadata-file"]
     before = harness.location()
     with pytest.raises(AlreadyExists):
-        harness.coordinator.moves.register(NAME, old, overwrite=False)
-    report = harness.coordinator.moves.register(NAME, old, overwrite=True)
+        harness.coordinator.moves.register(NAME, old, overwrite=False, wait_seconds=1)
+    report = harness.coordinator.moves.register(NAME, old, overwrite=True, wait_seconds=1)
     assert report.previous_metadata_location == before
     assert harness.location() == report.metadata_location
     assert harness.location() not in (old, before), "a name that was used before would open an A-B-A hole"

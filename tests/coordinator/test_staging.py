@@ -3,7 +3,7 @@ import pytest
 from iceberg_hms.changes.change import Identity, Staged
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.staging import has_landed, stage_group
-from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, InvalidInput, InvariantViolated
+from iceberg_hms.errors import AssumptionBroken, CommitFailed, CommitStateUnknown, InvalidInput
 from tests.coordinator.harness import Harness, append, set_properties
 
 
@@ -36,7 +36,7 @@ def test_a_broken_change_leaves_no_trace_in_the_metadata(harness):
     assert staging.metadata.properties == alone.metadata.properties
 
 
-def test_a_change_that_breaks_an_invariant_is_set_aside_and_its_list_is_not_written(harness):
+def test_a_change_that_cannot_be_applied_is_set_aside_and_its_list_is_not_written(harness):
     class Stale:
         identity = Identity()
 
@@ -50,8 +50,9 @@ def test_a_change_that_breaks_an_invariant_is_set_aside_and_its_list_is_not_writ
             snapshot["snapshot"] = {**snapshot["snapshot"], "sequence-number": 0}
             return Staged(broken, staged.files)
 
+    harness.commit(append("file:/0"))
     _, staging, manifests = stage(harness, Stale())
-    assert [type(error) for _, error in staging.broken] == [InvariantViolated]
+    assert [type(error) for _, error in staging.broken] == [CommitFailed]
     assert list(manifests.flush()) == []
 
 
