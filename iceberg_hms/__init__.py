@@ -1,0 +1,114 @@
+"""iceberg-hms: the Hive Metastore as a commit coordinator for Apache Iceberg tables.
+
+    import iceberg_hms
+
+    with iceberg_hms.connect(metastore_uri="thrift://127.0.0.1:9083", warehouse="file:/data/warehouse") as catalog:
+        table = catalog.load_table("nyc.flights")
+        report = table.append(["file:/data/new/a.parquet"])
+
+Public names are imported when they are first used, so that `import iceberg_hms` is quick and needs no extra.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.assembly import connect as connect
+    from iceberg_hms.catalog.catalog import Catalog as Catalog
+    from iceberg_hms.catalog.table import Table as Table
+    from iceberg_hms.changes.append import Append as Append
+    from iceberg_hms.config import Settings as Settings
+    from iceberg_hms.coordinator.ports import TableName as TableName
+    from iceberg_hms.coordinator.report import CommitReport as CommitReport
+    from iceberg_hms.errors import AccessDenied as AccessDenied
+    from iceberg_hms.errors import AlreadyExists as AlreadyExists
+    from iceberg_hms.errors import AssumptionBroken as AssumptionBroken
+    from iceberg_hms.errors import CommitConflict as CommitConflict
+    from iceberg_hms.errors import CommitFailed as CommitFailed
+    from iceberg_hms.errors import CommitStateUnknown as CommitStateUnknown
+    from iceberg_hms.errors import ConfigError as ConfigError
+    from iceberg_hms.errors import CorruptFile as CorruptFile
+    from iceberg_hms.errors import EngineError as EngineError
+    from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
+    from iceberg_hms.errors import InvalidInput as InvalidInput
+    from iceberg_hms.errors import InvariantViolated as InvariantViolated
+    from iceberg_hms.errors import LockLost as LockLost
+    from iceberg_hms.errors import LockNotAcquired as LockNotAcquired
+    from iceberg_hms.errors import LockUnavailable as LockUnavailable
+    from iceberg_hms.errors import MetastoreError as MetastoreError
+    from iceberg_hms.errors import MetastoreRefused as MetastoreRefused
+    from iceberg_hms.errors import MetastoreUnavailable as MetastoreUnavailable
+    from iceberg_hms.errors import MissingFile as MissingFile
+    from iceberg_hms.errors import NamespaceNotEmpty as NamespaceNotEmpty
+    from iceberg_hms.errors import NoSuchNamespace as NoSuchNamespace
+    from iceberg_hms.errors import NoSuchTable as NoSuchTable
+    from iceberg_hms.errors import NotAnIcebergTable as NotAnIcebergTable
+    from iceberg_hms.errors import NotFound as NotFound
+    from iceberg_hms.errors import QueueFull as QueueFull
+    from iceberg_hms.errors import StorageError as StorageError
+    from iceberg_hms.errors import UnsupportedFormat as UnsupportedFormat
+    from iceberg_hms.format.manifest import DataFile as DataFile
+    from iceberg_hms.format.metadata import TableMetadata as TableMetadata
+    from iceberg_hms.format.snapshot import Snapshot as Snapshot
+
+_ERRORS = (
+    "AccessDenied",
+    "AlreadyExists",
+    "AssumptionBroken",
+    "CommitConflict",
+    "CommitFailed",
+    "CommitStateUnknown",
+    "ConfigError",
+    "CorruptFile",
+    "EngineError",
+    "IcebergHmsError",
+    "InvalidInput",
+    "InvariantViolated",
+    "LockLost",
+    "LockNotAcquired",
+    "LockUnavailable",
+    "MetastoreError",
+    "MetastoreRefused",
+    "MetastoreUnavailable",
+    "MissingFile",
+    "NamespaceNotEmpty",
+    "NoSuchNamespace",
+    "NoSuchTable",
+    "NotAnIcebergTable",
+    "NotFound",
+    "QueueFull",
+    "StorageError",
+    "UnsupportedFormat",
+)
+
+#: Where each public name lives.
+_HOMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
+    "Append": "iceberg_hms.changes.append",
+    "Catalog": "iceberg_hms.catalog.catalog",
+    "CommitReport": "iceberg_hms.coordinator.report",
+    "DataFile": "iceberg_hms.format.manifest",
+    "Settings": "iceberg_hms.config",
+    "Snapshot": "iceberg_hms.format.snapshot",
+    "Table": "iceberg_hms.catalog.table",
+    "TableMetadata": "iceberg_hms.format.metadata",
+    "TableName": "iceberg_hms.coordinator.ports",
+    "connect": "iceberg_hms.catalog.assembly",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value: Any = importlib.metadata.version("iceberg-hms")
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, "__version__"})

@@ -1,0 +1,260 @@
+"""Settings: names, defaults, bounds, and which source wins."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms import config
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import ConfigError
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "configuration.md"
+
+# As Java's MetastoreLock, HiveOperationsBase, HiveTableOperations, TableProperties and CatalogProperties have them.
+JAVA_DEFAULTS = {
+    "clients": 2,
+    "list-all-tables": False,
+    "unique-table-location": False,
+    "iceberg.hive.lock-creation-timeout-ms": 180_000,
+    "iceberg.hive.lock-creation-min-wait-ms": 50,
+    "iceberg.hive.lock-creation-max-wait-ms": 5_000,
+    "iceberg.hive.lock-timeout-ms": 180_000,
+    "iceberg.hive.lock-check-min-wait-ms": 50,
+    "iceberg.hive.lock-check-max-wait-ms": 500,
+    "iceberg.hive.lock-heartbeat-interval-ms": 240_000,
+    "iceberg.hive.table-property-max-size": 32_672,
+    "iceberg.hive.metadata-refresh-max-retries": 2,
+    "commit.retry.num-retries": 4,
+    "commit.retry.min-wait-ms": 100,
+    "commit.retry.max-wait-ms": 60_000,
+    "commit.retry.total-timeout-ms": 1_800_000,
+    "commit.status-check.num-retries": 3,
+    "commit.status-check.min-wait-ms": 1_000,
+    "commit.status-check.max-wait-ms": 60_000,
+    "commit.status-check.total-timeout-ms": 1_800_000,
+}
+
+ALL = config.settings()
+NUMBERS = [setting for setting in ALL if setting.type is int]
+
+
+def load(
+    keywords: dict[str, object] | None = None, environ: dict[str, str] | None = None, file: Path | None = None
+) -> Settings:
+    return Settings.load(keywords or {}, environ=environ or {}, file=file)
+
+
+def toml(folder: Path, text: str) -> Path:
+    path = folder / "with space" / "iceberg-hms.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_names_and_defaults_are_those_of_java_where_java_has_the_knob() -> None:
+    assert {key: value for key, value in Settings().as_dict().items() if key in JAVA_DEFAULTS} == JAVA_DEFAULTS
+
+
+def test_every_field_is_described_and_no_key_or_variable_means_two_settings() -> None:
+    assert [setting.attribute for setting in ALL] == [field.name for field in dataclasses.fields(Settings)]
+    for setting in ALL:
+        assert setting.doc.endswith("."), setting.key
+    names = [name for setting in ALL for name in {setting.key, setting.attribute}]
+    assert len(names) == len(set(names))
+    variables = {(config._variable(name), setting.key) for setting in ALL for name in (setting.key, setting.attribute)}
+    assert len({variable for variable, _ in variables}) == len(variables)
+    assert config.CONFIG_FILE_VARIABLE not in {variable for variable, _ in variables}
+
+
+def test_every_number_has_bounds_and_its_default_is_within() -> None:
+    for setting in NUMBERS:
+        assert setting.low < setting.high, setting.key
+        assert setting.low <= int(setting.default) <= setting.high, setting.key
+
+
+@pytest.mark.parametrize("setting", NUMBERS, ids=lambda setting: setting.key)
+def test_a_number_out_of_its_bounds_is_refused_from_every_source(setting: config.Setting, tmp_path: Path) -> None:
+    for value in (setting.low - 1, setting.high + 1):
+        file = toml(tmp_path, f'"{setting.key}" = {value}')
+        for attempt in (
+            lambda value=value: load({setting.key: value}),
+            lambda value=value: load({}, {setting.variable: str(value)}),
+            lambda file=file: load(file=file),
+            lambda value=value: Settings(**{setting.attribute: value}),
+        ):
+            with pytest.raises(ConfigError, match="is not between") as caught:
+                attempt()
+            assert str(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", ALL, ids=lambda setting: setting.key)
+def test_every_setting_is_taken_by_key_attribute_variable_and_file(setting: config.Setting, tmp_path: Path) -> None:
+    value: object
+    if setting.choices:
+        value = "none"
+    elif setting.attribute == "metastore_uri":
+        value = "thrift://h:9083"
+    else:
+        value = {int: setting.high, bool: not setting.default, str: "some text"}[setting.type]
+    base: dict[str, object] = {}
+    if setting.attribute.endswith("_min_wait_ms"):
+        base[setting.attribute.replace("min", "max")] = setting.high
+    written = f'"{value}"' if setting.type is str else str(value).lower()
+    by_file = toml(tmp_path, f"{setting.key} = {written}")
+    sources = [
+        load({**base, setting.key: value}),
+        load({**base, setting.attribute: value}),
+        load({**base, setting.key: str(value)}),
+        load(base, {setting.variable: str(value)}),
+        load(base, file=by_file),
+    ]
+    assert [getattr(source, setting.attribute) for source in sources] == [value] * len(sources)
+
+
+def test_keywords_win_over_the_environment_and_the_environment_over_the_file(tmp_path: Path) -> None:
+    file = toml(tmp_path, "clients = 3\n[io]\nthreads = 3\n[commit.retry]\nnum-retries = 3\n")
+    environ = {
+        "ICEBERG_HMS_CONFIG": str(file),
+        "ICEBERG_HMS_CLIENTS": "4",
+        "ICEBERG_HMS_IO_THREADS": "4",
+        "OTHER": "left alone",
+    }
+    settings = load({"clients": 5}, environ)
+    assert (settings.clients, settings.io_threads, settings.commit_retry_num_retries) == (5, 4, 3)
+
+
+def test_a_file_that_is_handed_in_wins_over_the_one_in_the_environment(tmp_path: Path) -> None:
+    assert load({}, {"ICEBERG_HMS_CONFIG": "/nowhere.toml"}, toml(tmp_path, "clients = 7")).clients == 7
+
+
+def test_none_counts_as_not_given() -> None:
+    assert load({"zookeeper": None, "clients": None}, {"ICEBERG_HMS_CLIENTS": "9"}).clients == 9
+
+
+@pytest.mark.parametrize(
+    ("keywords", "environ", "text", "named", "nearest"),
+    [
+        ({"comit.retry.num-retries": 1}, {}, "", "comit.retry.num-retries", "commit.retry.num-retries"),
+        ({"metastore_url": "x"}, {}, "", "metastore_url", "metastore_uri"),
+        ({"": 1}, {}, "", "``", "did you mean"),
+        ({}, {"ICEBERG_HMS_WAREHAUS": "x"}, "", "ICEBERG_HMS_WAREHAUS", "ICEBERG_HMS_WAREHOUSE"),
+        ({}, {}, "[commit.retry]\nnum-retry = 1", "commit.retry.num-retry", "commit.retry.num-retries"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_name(
+    keywords: dict[str, object], environ: dict[str, str], text: str, named: str, nearest: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="is not a setting") as caught:
+        load(keywords, environ, toml(tmp_path, text))
+    assert named in caught.value.message
+    assert nearest in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("clients", "many"),
+        ("clients", ""),
+        ("clients", "2.0"),
+        ("clients", 2.0),
+        ("clients", True),
+        ("clients", "0x10"),
+        ("clients", "1_0"),
+        ("clients", "٣"),
+        ("clients", "9" * 5_000),
+        ("clients", [2]),
+        ("list-all-tables", "yes"),
+        ("list-all-tables", 1),
+        ("warehouse", 3),
+        ("warehouse", ["file:/a"]),
+        ("lock", "HMS"),
+        ("lock", "redis"),
+    ],
+)
+def test_a_malformed_value_is_refused_by_name(key: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load({key: value})
+    assert f"`{key}`" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "uri", ["h:9083", "http://h:9083", "thrift://", "thrift://h", "thrift://h:99999", "thrift://h:x", "thrift://h:1,x"]
+)
+def test_a_malformed_metastore_uri_is_refused(uri: str) -> None:
+    with pytest.raises(ConfigError, match="thrift://host:port"):
+        load({"uri": uri})
+
+
+def test_a_list_of_metastores_is_split_and_its_order_kept() -> None:
+    settings = load({"uri": "thrift://b:9083, thrift://a:9084,thrift://[::1]:9083"})
+    assert settings.metastore_uris == ("thrift://b:9083", "thrift://a:9084", "thrift://[::1]:9083")
+    assert Settings().metastore_uris == ()
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"is larger than `commit\.retry\.max-wait-ms`"):
+        load({"commit.retry.min-wait-ms": 70_000})
+    with pytest.raises(ConfigError, match=r"zookeeper\.hosts"):
+        load({"lock": "zookeeper"})
+    assert load({"lock": "zookeeper", "zookeeper": "z:2181"}).zookeeper == "z:2181"
+
+
+def test_a_setting_that_is_given_twice_in_one_source_is_refused() -> None:
+    with pytest.raises(ConfigError, match="given twice"):
+        load({"uri": "thrift://a:1", "metastore_uri": "thrift://b:1"})
+
+
+def test_a_file_that_is_missing_or_no_toml_is_refused_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.toml"):
+        load(file=tmp_path / "nothing.toml")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load(file=toml(tmp_path, "clients = "))
+    broken = tmp_path / "latin.toml"
+    broken.write_bytes(b'warehouse = "\xff"')
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load(file=broken)
+
+
+def test_the_user_is_the_os_user_even_if_that_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("uid not found")
+
+    assert load().user
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert load().user.startswith("uid-")
+    assert load({"user": "etl"}).user == "etl"
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().clients = 3  # type: ignore[misc]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([s.key for s in ALL]) | st.text(max_size=20),
+        st.text(max_size=12) | st.integers() | st.booleans(),
+    )
+)
+def test_whatever_is_sent_in_gives_settings_within_bounds_or_a_config_error(keywords: dict[str, object]) -> None:
+    try:
+        settings = load(keywords)
+    except ConfigError:
+        return
+    for setting in NUMBERS:
+        assert setting.low <= getattr(settings, setting.attribute) <= setting.high
+
+
+def test_every_setting_is_documented_with_its_variable_and_default() -> None:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    for setting in ALL:
+        default = "" if setting.default == "" else f"`{str(setting.default).lower()}`"
+        row = f"| `{setting.key}` | `{setting.attribute}` | {default} |"
+        assert any(line.startswith(row) for line in lines), row
+    rows = [line for line in lines if line.startswith("| `") and line.count("|") == 6]
+    assert len(rows) == len(ALL), "a row of docs/configuration.md is not a setting"
