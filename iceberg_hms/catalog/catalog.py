@@ -1,0 +1,291 @@
+"""A catalog of Iceberg tables in a Hive Metastore: the Python API's first room, and what every other door stands on.
+
+It never touches a table that is not Iceberg's: loading one raises NotAnIcebergTable, which is a NoSuchTable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from iceberg_hms.catalog import schemas
+from iceberg_hms.catalog.identifiers import Identifier, new_name, table_name
+from iceberg_hms.catalog.purge import purge_files
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.changes.change import Change, Manifests
+from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Pointer, TableName
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.format.create import create_updates, new_table_metadata
+from iceberg_hms.format.metadata import TableMetadata
+
+#: A lock that a dead writer left is gone after the lease; whoever waits this much longer outlives it.
+LEASE_MARGIN_MS = 10_000
+
+#: A namespace property that is where its new tables go.
+LOCATION = "location"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A table's state. metadata_location is None for a table that is staged and not yet committed."""
+
+    name: TableName
+    metadata_location: str | None
+    metadata: TableMetadata
+
+    @property
+    def data(self) -> bytes:
+        """The metadata's JSON, uncompressed, as the REST protocol serves it."""
+        return self.metadata.to_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUpdate:
+    """Which properties an update set, which it removed, and which it should have removed but did not find."""
+
+    updated: tuple[str, ...]
+    removed: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class Catalog:
+    """Made by `iceberg_hms.connect`. Safe for threads. Close it, or use it as a context manager.
+
+    Every call that asks the metastore may raise MetastoreUnavailable, AccessDenied or MetastoreRefused.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @property
+    def settings(self) -> Settings:
+        return self._services.settings
+
+    def close(self) -> None:
+        """Give back connections and threads."""
+        self._services.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def list_namespaces(self) -> list[str]:
+        """Names of all databases, Hive's own among them."""
+        return self._services.namespaces.list()
+
+    def namespace_exists(self, namespace: str) -> bool:
+        return self._services.namespaces.exists(namespace.lower())
+
+    def create_namespace(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
+        """Create a database. Without a `location` it goes to `<warehouse>/<namespace>.db`, as Hive puts it.
+        Raises AlreadyExists, InvalidInput."""
+        name = new_name(namespace, "namespace")
+        wanted = dict(properties or {})
+        if LOCATION not in wanted and self.settings.warehouse:
+            wanted[LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
+        self._services.namespaces.create(name, wanted)
+
+    def load_namespace(self, namespace: str) -> dict[str, str]:
+        """A database's properties. Raises NoSuchNamespace."""
+        return self._services.namespaces.load(namespace.lower())
+
+    def update_namespace(
+        self, namespace: str, updates: Mapping[str, str] | None = None, removals: Collection[str] = ()
+    ) -> NamespaceUpdate:
+        """Set and remove properties. Raises NoSuchNamespace, InvalidInput (a key in both)."""
+        updates = updates or {}
+        both = sorted(set(updates) & set(removals))
+        if both:
+            raise InvalidInput(f"to be set and removed at once: {', '.join(both)}")
+        present = self.load_namespace(namespace)
+        removed = tuple(sorted(key for key in removals if key in present))
+        missing = tuple(sorted(key for key in removals if key not in present))
+        if updates or removed:
+            self._services.namespaces.update(namespace.lower(), updates, removed)
+        return NamespaceUpdate(tuple(sorted(updates)), removed, missing)
+
+    def drop_namespace(self, namespace: str) -> None:
+        """Drop an empty database. Raises NoSuchNamespace, NamespaceNotEmpty."""
+        self._services.namespaces.drop(namespace.lower())
+
+    def list_tables(self, namespace: str) -> list[TableName]:
+        """The Iceberg tables of a database, sorted by name. Raises NoSuchNamespace."""
+        namespace = namespace.lower()
+        return [TableName(namespace, name) for name in self._services.lister.list_tables(namespace)]
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether an Iceberg table of this name is there."""
+        try:
+            self._services.world.pointer.load(table_name(identifier))
+        except NoSuchTable:
+            return False
+        return True
+
+    def load_table(self, identifier: Identifier) -> Table:
+        """Raises NoSuchTable (NotAnIcebergTable if the name is somebody else's), MissingFile, CorruptFile."""
+        loaded = self.load(identifier)
+        return Table(self, self._services, loaded.name, loaded.metadata, str(loaded.metadata_location))
+
+    def load(self, identifier: Identifier) -> Loaded:
+        """As `load_table`, as plain state."""
+        name = table_name(identifier)
+        base = self._services.coordinator.load(name)
+        return Loaded(name, base.pointer.metadata_location, base.metadata)
+
+    def pointer(self, identifier: Identifier) -> Pointer:
+        """The table's row in the metastore, as it is now. Raises NoSuchTable."""
+        return self._services.world.pointer.load(table_name(identifier))
+
+    def manifests(self) -> Manifests:
+        """Reads manifest lists and manifests."""
+        return self._services.world.manifests()
+
+    def stage_table(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Loaded:
+        """What `create_table` would create, without creating it: no file is written and the metastore is only read.
+        Raises NoSuchNamespace, InvalidInput."""
+        name = table_name(identifier)
+        new_name(name.name, "table")
+        namespace = self._services.namespaces.load(name.namespace)
+        clock = self._services.world.runtime
+        table_schema = schemas.to_schema(schema)
+        metadata = new_table_metadata(
+            table_schema,
+            schemas.to_spec(partition_spec, table_schema),
+            schemas.to_order(sort_order, table_schema),
+            (location or self._default_location(name, namespace)).rstrip("/"),
+            dict(properties or {}),
+            uuid=clock.uuid(),
+            now_ms=clock.now_ms(),
+        )
+        return Loaded(name, None, metadata)
+
+    def create_table(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Create an empty table.
+
+        schema: an iceberg_hms Schema, a pyarrow Schema, or the spec's JSON.
+        partition_spec: None, a PartitionSpec, the spec's JSON, or transforms such as ["day(event_time)", "level"].
+        properties: table properties; `format-version` chooses the version (2).
+        Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
+        """
+        staged = self.stage_table(identifier, schema, partition_spec, sort_order, location, properties)
+        change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), Client())
+        report = self._create(staged.name, change)
+        return Table(self, self._services, staged.name, report.metadata, report.metadata_location)
+
+    def commit(
+        self,
+        identifier: Identifier,
+        requirements: Sequence[Mapping[str, Any]],
+        updates: Sequence[Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        client: Client | None = None,
+        wait_seconds: float | None = None,
+        size: int = 0,
+    ) -> CommitReport:
+        """Commit requirements and updates in the REST protocol's JSON shapes. A commit that carries `assert-create`
+        creates the table.
+
+        idempotency_key: a job's own key; if a snapshot in the ref's history carries it, the commit is done already.
+        wait_seconds: how long to wait for a turn and the lock; the default outlives a dead writer's lock.
+        Raises as Coordinator.commit: CommitFailed and its like prove that nothing was changed; CommitStateUnknown means
+        that files must not be deleted.
+        """
+        name = table_name(identifier)
+        change = from_request(requirements, updates, client or Client(), idempotency_key=idempotency_key)
+        if any(requirement.get("type") == "assert-create" for requirement in requirements):
+            return self._create(name, change)
+        return self.commit_change(name, change, wait_seconds=wait_seconds, size=size)
+
+    def commit_change(
+        self, identifier: Identifier, change: Change, *, wait_seconds: float | None = None, size: int = 0
+    ) -> CommitReport:
+        """Commit any change: an operation of `iceberg_hms.changes`, or one's own. Raises as `commit`."""
+        name = table_name(identifier)
+        return self._services.coordinator.commit(name, change, wait_seconds=self._wait(wait_seconds), size=size)
+
+    @property
+    def default_wait_seconds(self) -> float:
+        settings = self.settings
+        return max(settings.lock_timeout_ms, settings.lock_lease_default_ms + LEASE_MARGIN_MS) / 1000
+
+    def drop_table(self, identifier: Identifier, *, purge: bool = False, wait_seconds: float | None = None) -> None:
+        """Remove a table from the metastore. With `purge` its files are deleted too, once the drop is proven: metadata,
+        manifests and, unless the table says `gc.enabled=false`, data. Raises NoSuchTable, LockNotAcquired."""
+        dropped = self._services.coordinator.moves.drop(table_name(identifier), wait_seconds=self._wait(wait_seconds))
+        if purge and dropped is not None:
+            purge_files(self._services.world, dropped.metadata, dropped.pointer.metadata_location)
+
+    def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
+        """Give a table another name, in the same or another namespace; its files stay where they are.
+        Raises NoSuchTable, NoSuchNamespace, AlreadyExists."""
+        to = table_name(new)
+        new_name(to.name, "table")
+        if not self._services.namespaces.exists(to.namespace):
+            raise NoSuchNamespace(to.namespace)
+        self._services.coordinator.moves.rename(table_name(old), to, wait_seconds=self._wait(wait_seconds))
+
+    def register_table(
+        self,
+        identifier: Identifier,
+        metadata_location: str,
+        *,
+        overwrite: bool = False,
+        wait_seconds: float | None = None,
+    ) -> Table:
+        """Make a table of a metadata file that is there. With `overwrite` a table of this name is pointed at a copy of
+        it. Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
+        name = table_name(identifier)
+        new_name(name.name, "table")
+        if not self._services.namespaces.exists(name.namespace):
+            raise NoSuchNamespace(name.namespace)
+        report = self._services.coordinator.moves.register(
+            name,
+            metadata_location,
+            overwrite=overwrite,
+            owner=self.settings.user or None,
+            wait_seconds=self._wait(wait_seconds),
+        )
+        return Table(self, self._services, name, report.metadata, report.metadata_location)
+
+    def _wait(self, wait_seconds: float | None) -> float:
+        return self.default_wait_seconds if wait_seconds is None else wait_seconds
+
+    def _create(self, name: TableName, change: Change) -> CommitReport:
+        new_name(name.name, "table")
+        if not self._services.namespaces.exists(name.namespace):
+            raise NoSuchNamespace(name.namespace)
+        return self._services.coordinator.moves.create(name, change, owner=self.settings.user or None)
+
+    def _default_location(self, name: TableName, namespace: Mapping[str, str]) -> str:
+        leaf = name.name
+        if self.settings.unique_table_location:
+            leaf = f"{leaf}-{self._services.world.runtime.uuid().replace('-', '')}"
+        root = namespace.get(LOCATION) or f"{self.settings.warehouse.rstrip('/')}/{name.namespace}.db"
+        return f"{root.rstrip('/')}/{leaf}"

@@ -1,0 +1,47 @@
+"""What happened, for the log and for listeners within the process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iceberg_hms.coordinator.report import CommitReport
+
+logger = logging.getLogger(__name__)
+
+Listener = Callable[[Mapping[str, Any]], None]
+
+
+class LoggedEvents:
+    """Implements `coordinator.ports.Events`: one log line an event, then each listener."""
+
+    def __init__(self) -> None:
+        self._listeners: tuple[Listener, ...] = ()
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener(event)` for every event, on the thread that made it; it should return at once."""
+        self._listeners = (*self._listeners, listener)
+
+    def publish(self, event: Mapping[str, Any]) -> None:
+        report = event.get("report")
+        if isinstance(report, CommitReport):
+            logger.info(
+                "%s table=%s location=%s snapshots=%s attempts=%d replays=%d group=%d"
+                " lock_wait_ms=%.1f swap_ms=%.1f total_ms=%.1f",
+                event["event"],
+                report.table,
+                report.metadata_location,
+                ",".join(map(str, report.snapshot_ids)),
+                report.attempts,
+                report.replays,
+                report.group_size,
+                report.lock_wait_ms,
+                report.swap_ms,
+                report.total_ms,
+            )
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # the commit is done: a listener's defect is not its failure
+                logger.exception("a listener failed on the event %s", event.get("event"))

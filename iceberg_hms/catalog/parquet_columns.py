@@ -1,0 +1,312 @@
+"""Which columns of a Parquet file are which columns of a table, and whether the table may have them.
+
+A file with field ids is read by them. One without is read by name: by the table's `schema.name-mapping.default`, else
+by the names of its current schema (spec: Column Projection). Both ways readers then find what was found here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_hms.catalog.schemas import is_list, name_mapping
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format import types
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.types import NestedField, PrimitiveType, StructType, nested_fields
+
+NAME_MAPPING = "schema.name-mapping.default"
+INT96 = "INT96"
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class FileType:
+    """What a Parquet column stores.
+
+    type: the Iceberg type that it is; None if there is none. physical: Parquet's physical type.
+    unit: of times and timestamps: "milliseconds", "microseconds", "nanoseconds". unsigned_bits: 0 for signed integers.
+    """
+
+    type: PrimitiveType | None
+    physical: str
+    unit: str = ""
+    unsigned_bits: int = 0
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A leaf column of a file that is a column of the table.
+
+    index: its place in the footer's row groups. field_id, type: the table's. repeated: it is inside of a list or map.
+    """
+
+    index: int
+    field_id: int
+    type: PrimitiveType
+    stored: FileType
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """has_field_ids: the file's columns carry ids. columns: the leaf columns that the table has.
+    present: ids of all table fields, nested ones too, that the file has."""
+
+    has_field_ids: bool
+    columns: tuple[Column, ...]
+    present: frozenset[int]
+
+
+def match_columns(location: str, footer: pq.FileMetaData, metadata: TableMetadata) -> Matched:
+    """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type.
+    Columns that the table does not have are left out."""
+    arrow = footer.schema.to_arrow_schema()
+    matcher = _Matcher(location, footer, metadata.schema)
+    if _has_ids(arrow):
+        matcher.by_id(arrow)
+    else:
+        matcher.by_name(arrow, _mapping(metadata))
+    if not matcher.present:
+        how = "field ids" if _has_ids(arrow) else "column names"
+        raise InvalidInput(f"{location} has no column of the table (looked for by {how})")
+    return Matched(_has_ids(arrow), tuple(matcher.columns), frozenset(matcher.present))
+
+
+def missing_required(schema: Schema, present: frozenset[int]) -> list[NestedField]:
+    """Required fields that a file does not have and that no default stands in for; those inside of lists and maps, or
+    of optional structs that are missing as a whole, do not count."""
+    return [each for each in _always_there(schema.fields) if each.id not in present and each.initial_default is None]
+
+
+def required_columns(schema: Schema) -> frozenset[int]:
+    """Ids of the fields that have a value in every row."""
+    return frozenset(each.id for each in _always_there(schema.fields))
+
+
+def _always_there(fields: Iterable[NestedField]) -> Iterator[NestedField]:
+    for each in fields:
+        if each.required:
+            yield each
+            if isinstance(each.type, StructType):
+                yield from _always_there(each.type.fields)
+
+
+@dataclass
+class _Matcher:
+    location: str
+    footer: pq.FileMetaData
+    schema: Schema
+    columns: list[Column] = field(default_factory=list)
+    present: set[int] = field(default_factory=set)
+    _next: int = 0
+
+    def by_id(self, arrow: Iterable[pa.Field]) -> None:
+        for each in arrow:
+            self._visit(each, self._find(_id_of(each)), None)
+
+    def by_name(self, arrow: Iterable[pa.Field], mapping: Sequence[Mapping[str, Any]]) -> None:
+        for each in arrow:
+            self._visit_named(each, each.name, mapping)
+
+    def _find(self, field_id: int | None) -> NestedField | None:
+        return None if field_id is None else self.schema.field(field_id)
+
+    def _visit_named(self, each: pa.Field, name: str, mapping: Sequence[Mapping[str, Any]]) -> None:
+        entry = next((item for item in mapping if name in item.get("names", ())), {})
+        self._visit(each, self._find(entry.get("field-id")), entry.get("fields") or [])
+
+    def _visit(self, each: pa.Field, found: NestedField | None, mapping: Sequence[Mapping[str, Any]] | None) -> None:
+        """One field of the file: `found` is the table's; `mapping` has the names below it, None = go by ids."""
+        stored = _storage(each.type)
+        children = _children(stored)
+        if found is not None:
+            self._check_shape(each, found, bool(children))
+            self.present.add(found.id)
+        if not children:
+            self._leaf(found)
+        for name, child in children:
+            if mapping is None:
+                self._visit(child, self._find(_id_of(child)), None)
+            else:
+                self._visit_named(child, name, mapping)
+
+    def _check_shape(self, each: pa.Field, found: NestedField, nested: bool) -> None:
+        fits = nested == bool(nested_fields(found.type))
+        if fits and nested:
+            fits = {types.StructType: pa.types.is_struct, types.ListType: is_list, types.MapType: pa.types.is_map}[
+                type(found.type)
+            ](_storage(each.type))
+        is_variant = isinstance(found.type, PrimitiveType) and found.type == types.VARIANT
+        if not fits and not is_variant:
+            self._refuse(found, str(each.type))
+
+    def _leaf(self, found: NestedField | None) -> None:
+        index = self._next
+        self._next += 1
+        if found is None or not isinstance(found.type, PrimitiveType):
+            return
+        column = self.footer.schema.column(index)
+        stored = file_type(column)
+        if not can_read(stored, found.type):
+            self._refuse(found, stored.shown)
+        self.columns.append(Column(index, found.id, found.type, stored, repeated=column.max_repetition_level > 0))
+
+    def _refuse(self, found: NestedField, stored: str) -> None:
+        name = self.schema.name_of(found.id)
+        raise InvalidInput(
+            f"{self.location}: column {name} is {stored} in the file and {found.type} in the table",
+            next_step="write the file with the table's types",
+        )
+
+
+def file_type(column: pq.ColumnSchema) -> FileType:
+    """The type of a leaf column, by Parquet's own description: Arrow's, if there is one, says what the writer had in
+    memory, not what is stored."""
+    logical = json.loads(column.logical_type.to_json())
+    physical = column.physical_type
+    shown = physical if logical["Type"] == "None" else f"{logical['Type']} ({physical})"
+    found: PrimitiveType | None
+    match logical["Type"]:
+        case "None":
+            found = types.fixed_type(column.length) if physical == "FIXED_LEN_BYTE_ARRAY" else _PHYSICAL.get(physical)
+        case "Int":
+            bits, signed = logical["bitWidth"], logical["isSigned"]
+            if not signed:
+                found = {8: types.INT, 16: types.INT, 32: types.LONG}.get(bits)
+                return FileType(found, physical, unsigned_bits=bits, shown=f"unsigned {bits}-bit integer")
+            found = types.LONG if bits == 64 else types.INT
+        case "Decimal":
+            found = types.decimal_type(logical["precision"], logical["scale"])
+        case "Time":
+            unit = logical["timeUnit"]
+            found = None if unit == "nanoseconds" else types.TIME
+            return FileType(found, physical, unit=unit, shown=f"time in {unit}")
+        case "Timestamp":
+            return _timestamp(physical, logical["timeUnit"], adjusted=logical["isAdjustedToUTC"])
+        case "Geometry" | "Geography":
+            found = PrimitiveType(logical["Type"].lower())
+        case other:
+            found = _LOGICAL.get(other)
+    return FileType(found, physical, shown=shown)
+
+
+def _timestamp(physical: str, unit: str, *, adjusted: bool) -> FileType:
+    if unit == "nanoseconds":
+        found = types.TIMESTAMPTZ_NS if adjusted else types.TIMESTAMP_NS
+    else:
+        found = types.TIMESTAMPTZ if adjusted else types.TIMESTAMP
+    return FileType(found, physical, unit=unit, shown=f"{found} in {unit}")
+
+
+_PHYSICAL: Mapping[str, PrimitiveType] = {
+    "BOOLEAN": types.BOOLEAN,
+    "INT32": types.INT,
+    "INT64": types.LONG,
+    "INT96": types.TIMESTAMP,
+    "FLOAT": types.FLOAT,
+    "DOUBLE": types.DOUBLE,
+    "BYTE_ARRAY": types.BINARY,
+}
+_LOGICAL: Mapping[str, PrimitiveType] = {
+    "String": types.STRING,
+    "Enum": types.STRING,
+    "JSON": types.STRING,
+    "BSON": types.BINARY,
+    "UUID": types.UUID,
+    "Date": types.DATE,
+    "Null": types.UNKNOWN,
+}
+
+
+def can_read(stored: FileType, wanted: PrimitiveType) -> bool:
+    """Whether readers take a file's column for a table's: equal types, promotions (spec: Schema Evolution), and INT96,
+    which old writers use for both kinds of timestamp."""
+    found = stored.type
+    if wanted == types.VARIANT:
+        return True
+    if found is None:
+        return False
+    if stored.physical == INT96:
+        return wanted in (types.TIMESTAMP, types.TIMESTAMPTZ)
+    if found == wanted or found == types.UNKNOWN:
+        return True
+    match wanted.kind:
+        case "long":
+            return found == types.INT
+        case "double":
+            return found == types.FLOAT
+        case "decimal":
+            return found.kind == "decimal" and found.scale == wanted.scale and found.precision <= wanted.precision
+        case "timestamp" | "timestamp_ns":
+            return found == types.DATE
+        case "uuid":
+            return found == types.fixed_type(16)
+        case "geometry" | "geography":
+            return found.kind in (wanted.kind, "binary")
+        case _:
+            return False
+
+
+def _mapping(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
+    text = metadata.properties.get(NAME_MAPPING)
+    if text is None:
+        return name_mapping(metadata.schema)
+    try:
+        mapping = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"Table property {NAME_MAPPING} is not JSON: {error}") from error
+    _check_mapping(mapping)
+    return cast("Sequence[Mapping[str, Any]]", mapping)
+
+
+def _check_mapping(mapping: object) -> None:
+    if not isinstance(mapping, list) or not all(isinstance(item, dict) for item in mapping):
+        raise InvalidInput(f"Table property {NAME_MAPPING} must be a list of objects")
+    for item in mapping:
+        if not isinstance(item.get("names", []), list):
+            raise InvalidInput(f"Table property {NAME_MAPPING}: names must be a list, found {item['names']!r}")
+        if item.get("fields") is not None:
+            _check_mapping(item["fields"])
+
+
+def _storage(arrow: pa.DataType) -> pa.DataType:
+    while True:
+        if isinstance(arrow, pa.BaseExtensionType):
+            arrow = arrow.storage_type
+        elif pa.types.is_dictionary(arrow):
+            arrow = arrow.value_type
+        else:
+            return arrow
+
+
+def _children(arrow: pa.DataType) -> list[tuple[str, pa.Field]]:
+    """The fields inside of a pyarrow type, under the names that Iceberg has for them."""
+    if pa.types.is_struct(arrow):
+        return [(child.name, child) for child in arrow]
+    if is_list(arrow):
+        return [("element", arrow.value_field)]
+    if pa.types.is_map(arrow):
+        return [("key", arrow.key_field), ("value", arrow.item_field)]
+    return []
+
+
+def _id_of(each: pa.Field) -> int | None:
+    text = (each.metadata or {}).get(_FIELD_ID)
+    # Parquet writers that have no id to give write -1.
+    return None if text is None or int(text) < 0 else int(text)
+
+
+def _has_ids(fields: Iterable[pa.Field]) -> bool:
+    return any(
+        _id_of(each) is not None or _has_ids(child for _, child in _children(_storage(each.type))) for each in fields
+    )

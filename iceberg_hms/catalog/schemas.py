@@ -1,0 +1,305 @@
+"""Schemas, partition specs and sort orders in the forms that callers have them in, made into ours.
+
+    to_schema(pyarrow.schema([("event_time", pyarrow.timestamp("us")), ("level", pyarrow.string())]))
+    to_spec(["day(event_time)", "level"], schema)
+    to_order(["event_time desc"], schema)
+
+Field ids made here count only until the table is created, which gives fresh ones (spec: Schema Evolution).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format import types
+from iceberg_hms.format.partition import FIRST_PARTITION_FIELD_ID, UNPARTITIONED, PartitionField, PartitionSpec
+from iceberg_hms.format.schema import Schema, assign_fresh_ids
+from iceberg_hms.format.sort_order import UNSORTED, SortField, SortOrder
+from iceberg_hms.format.transforms import Bucket, Transform, Truncate, Unknown, parse_transform
+from iceberg_hms.format.types import ListType, MapType, NestedField, StructType, Type
+
+_DOC_KEYS = (b"doc", b"PARQUET:field_doc", b"comment")
+
+_TERM = re.compile(r"(?P<transform>\w+)\s*\((?P<arguments>[^()]*)\)")
+_SORT_TERM = re.compile(
+    r"(?P<term>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?", re.IGNORECASE | re.DOTALL
+)
+_ALIAS = re.compile(r"(?P<term>.+?)\s+as\s+(?P<name>\w+)", re.IGNORECASE | re.DOTALL)
+#: Spark's and SQL's names for the transforms.
+_SYNONYMS: Mapping[str, str] = {
+    "years": "year",
+    "months": "month",
+    "days": "day",
+    "date": "day",
+    "hours": "hour",
+    "date_hour": "hour",
+}
+#: As Java's PartitionSpec.Builder names a field that was given no name.
+_SUFFIXES: Mapping[str, str] = {
+    "identity": "",
+    "year": "_year",
+    "month": "_month",
+    "day": "_day",
+    "hour": "_hour",
+    "bucket": "_bucket",
+    "truncate": "_trunc",
+    "void": "_null",
+}
+_TIME_TRANSFORMS = ("year", "month", "day", "hour")
+
+
+def to_schema(source: Schema | pa.Schema | Mapping[str, Any]) -> Schema:
+    """A schema from ours (returned as it is), pyarrow's, or the spec's JSON object.
+
+    From pyarrow: `nullable=False` is required; a field's metadata `doc` or `comment` is its doc; nanosecond timestamps
+    become timestamp_ns and timestamptz_ns, which need format version 3; integers below 32 bits become int; dictionaries
+    become their values. Raises InvalidInput that names a column whose type Iceberg does not have.
+    """
+    if isinstance(source, Schema):
+        return source
+    if isinstance(source, pa.Schema):
+        next_id = itertools.count(1)
+        fields = [_from_arrow(field, field.name, lambda: next(next_id)) for field in source]
+        return assign_fresh_ids(Schema.of(fields))
+    if isinstance(source, Mapping):
+        schema = Schema.parse(source)
+        schema.validate()
+        return schema
+    raise InvalidInput(
+        f"Cannot make a schema of {type(source).__name__}: give a pyarrow.Schema or the spec's JSON object"
+    )
+
+
+def to_spec(source: PartitionSpec | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema) -> PartitionSpec:
+    """A partition spec for tables of `schema`, from ours, the spec's JSON object, or terms; None = unpartitioned.
+
+    A term is a column or a transform of one, with a name of its own if wanted:
+    "level", "year(t)", "month(t)", "day(t)", "hour(t)", "bucket(16, id)", "truncate(4, name)", "day(t) as event_day".
+    Raises InvalidInput: unknown column or transform, a transform that does not take the column's type, names used twice
+    or of another column, several time transforms of one column.
+    """
+    if source is None:
+        return UNPARTITIONED
+    if isinstance(source, str):
+        source = [source]
+    if isinstance(source, PartitionSpec):
+        spec = source
+    elif isinstance(source, Mapping):
+        spec = PartitionSpec.parse(source)
+    elif isinstance(source, Sequence):
+        spec = PartitionSpec.of(
+            _parse_term(term, schema, FIRST_PARTITION_FIELD_ID + position) for position, term in enumerate(source)
+        )
+    else:
+        raise InvalidInput(f"Cannot make a partition spec of {type(source).__name__}: give a list of terms")
+    spec.check_compatible(schema)
+    _check_names(spec, schema)
+    _check_redundant(spec, schema)
+    return spec
+
+
+def to_order(source: SortOrder | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema) -> SortOrder:
+    """A sort order for tables of `schema`, from ours, the spec's JSON object, or terms; None = unsorted.
+
+    A term is a column or a transform of one, then a direction and where nulls go: "level", "event_time desc",
+    "bucket(16, id) asc nulls last". Ascending is the default, and nulls come first there, last in descending order, as
+    in Spark. Raises InvalidInput: unknown column or transform, a transform that does not take the column's type.
+    """
+    if source is None:
+        return UNSORTED
+    if isinstance(source, str):
+        source = [source]
+    if isinstance(source, SortOrder):
+        order = source
+    elif isinstance(source, Mapping):
+        order = SortOrder.parse(source)
+    elif isinstance(source, Sequence):
+        order = SortOrder.of(_parse_sort_term(term, schema) for term in source)
+    else:
+        raise InvalidInput(f"Cannot make a sort order of {type(source).__name__}: give a list of terms")
+    order.check_compatible(schema)
+    return order
+
+
+def name_mapping(schema: Schema) -> list[dict[str, Any]]:
+    """The name mapping under which files without field ids read as this schema (spec: Appendix C, Name Mapping
+    Serialization): every field by its present name."""
+    return _mapped(schema.fields)
+
+
+def _from_arrow(field: pa.Field, path: str, next_id: Callable[[], int]) -> NestedField:
+    metadata = field.metadata or {}
+    doc = next((metadata[key].decode("utf-8", "replace") for key in _DOC_KEYS if key in metadata), None)
+    field_id = next_id()
+    return NestedField(field_id, field.name, _type(field.type, path, next_id), required=not field.nullable, doc=doc)
+
+
+def _type(arrow: pa.DataType, path: str, next_id: Callable[[], int]) -> Type:
+    if pa.types.is_struct(arrow):
+        return StructType(tuple(_from_arrow(field, f"{path}.{field.name}", next_id) for field in arrow))
+    if is_list(arrow):
+        element = arrow.value_field
+        element_id = next_id()
+        return ListType(element_id, not element.nullable, _type(element.type, f"{path}.element", next_id))
+    if pa.types.is_map(arrow):
+        key_id, value_id = next_id(), next_id()
+        return MapType(
+            key_id,
+            _type(arrow.key_type, f"{path}.key", next_id),
+            value_id,
+            not arrow.item_field.nullable,
+            _type(arrow.item_type, f"{path}.value", next_id),
+        )
+    if pa.types.is_dictionary(arrow):
+        return _type(arrow.value_type, path, next_id)
+    found = primitive_of(arrow)
+    if found is None:
+        raise InvalidInput(f"Column {path}: Iceberg has no type for pyarrow's {arrow}", next_step=_advice(arrow))
+    return found
+
+
+def is_list(arrow: pa.DataType) -> bool:
+    """Whether a pyarrow type is one of its kinds of list."""
+    return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow))
+
+
+def primitive_of(arrow: pa.DataType) -> types.PrimitiveType | None:
+    """The Iceberg type of a pyarrow type without fields, or None if there is none."""
+    if isinstance(arrow, pa.UuidType):
+        return types.UUID
+    if pa.types.is_decimal(arrow):
+        fits = arrow.precision <= types.MAX_DECIMAL_PRECISION and 0 <= arrow.scale <= arrow.precision
+        return types.decimal_type(arrow.precision, arrow.scale) if fits else None
+    if pa.types.is_fixed_size_binary(arrow):
+        return types.fixed_type(arrow.byte_width)
+    if pa.types.is_timestamp(arrow):
+        if arrow.unit == "ns":
+            return types.TIMESTAMP_NS if arrow.tz is None else types.TIMESTAMPTZ_NS
+        return types.TIMESTAMP if arrow.tz is None else types.TIMESTAMPTZ
+    if pa.types.is_time(arrow):
+        return types.TIME if arrow.unit != "ns" else None
+    return next((found for is_it, found in _PRIMITIVES if is_it(arrow)), None)
+
+
+_PRIMITIVES: Sequence[tuple[Callable[[pa.DataType], bool], types.PrimitiveType]] = (
+    (pa.types.is_boolean, types.BOOLEAN),
+    (lambda arrow: arrow in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()), types.INT),
+    (lambda arrow: arrow in (pa.int64(), pa.uint32()), types.LONG),
+    (pa.types.is_float32, types.FLOAT),
+    (pa.types.is_float64, types.DOUBLE),
+    (pa.types.is_date32, types.DATE),
+    (lambda arrow: arrow in (pa.string(), pa.large_string(), pa.string_view()), types.STRING),
+    (lambda arrow: arrow in (pa.binary(), pa.large_binary(), pa.binary_view()), types.BINARY),
+    (pa.types.is_null, types.UNKNOWN),
+)
+
+
+def _advice(arrow: pa.DataType) -> str:
+    if pa.types.is_uint64(arrow):
+        return "cast it to decimal128(20, 0), or to int64 if its values fit"
+    if pa.types.is_float16(arrow):
+        return "cast it to float32"
+    if pa.types.is_date64(arrow):
+        return "cast it to date32"
+    if pa.types.is_time(arrow):
+        return "cast it to time64('us')"
+    if pa.types.is_decimal(arrow):
+        return (
+            f"Iceberg's decimals have at most {types.MAX_DECIMAL_PRECISION} digits and a scale from 0 to the precision"
+        )
+    return "cast the column, or leave it out"
+
+
+def _parse_term(term: object, schema: Schema, field_id: int) -> PartitionField:
+    if not isinstance(term, str):
+        raise InvalidInput(f"A partition term is a string such as 'day(event_time)', found {term!r}")
+    text, name = term.strip(), None
+    # A column may be called anything, so its plain name wins over the syntax.
+    if schema.find(text) is None and (alias := _ALIAS.fullmatch(text)):
+        text, name = alias["term"].strip(), alias["name"]
+    transform, source = _source(text, schema)
+    if name is None:
+        column = schema.name_of(source.id) or source.name
+        name = column + _SUFFIXES[str(transform).partition("[")[0]]
+    return PartitionField(source.id, field_id, transform, name)
+
+
+def _parse_sort_term(term: object, schema: Schema) -> SortField:
+    match = _SORT_TERM.fullmatch(term.strip()) if isinstance(term, str) else None
+    if match is None:
+        raise InvalidInput(f"A sort term is a string such as 'event_time desc', found {term!r}")
+    transform, source = _source(match["term"], schema)
+    direction = (match["direction"] or "asc").lower()
+    nulls = (match["nulls"] or ("first" if direction == "asc" else "last")).lower()
+    return SortField(source.id, transform, direction, f"nulls-{nulls}")
+
+
+def _source(text: str, schema: Schema) -> tuple[Transform, NestedField]:
+    transform, column = _split(text, schema)
+    source = schema.find(column)
+    if source is None:
+        known = ", ".join(field.name for field in schema.fields)
+        raise InvalidInput(f"No column {column!r} among {known}")
+    return transform, source
+
+
+def _split(text: str, schema: Schema) -> tuple[Transform, str]:
+    match = _TERM.fullmatch(text)
+    if match is None or schema.find(text) is not None:
+        return parse_transform("identity"), text
+    arguments = [argument.strip() for argument in match["arguments"].split(",")]
+    word = match["transform"].lower()
+    word = _SYNONYMS.get(word, word)
+    if word in ("bucket", "truncate"):
+        numbers = [argument for argument in arguments if argument.isdecimal()]
+        columns = [argument for argument in arguments if not argument.isdecimal()]
+        if len(numbers) != 1 or len(columns) != 1:
+            raise InvalidInput(f"Invalid partition term {text!r}: write {word}(number, column)")
+        return parse_transform(f"{word}[{numbers[0]}]"), columns[0]
+    transform = parse_transform(word)
+    if isinstance(transform, Unknown | Bucket | Truncate) or len(arguments) != 1:
+        known = "identity, year, month, day, hour, bucket(n, column), truncate(width, column), void"
+        raise InvalidInput(f"Invalid partition term {text!r}: the transforms are {known}")
+    return transform, arguments[0]
+
+
+def _check_names(spec: PartitionSpec, schema: Schema) -> None:
+    seen: set[str] = set()
+    for field in spec.fields:
+        if not field.name:
+            raise InvalidInput("Cannot use empty partition name")
+        if field.name in seen:
+            raise InvalidInput(f"Cannot use partition name more than once: {field.name}")
+        seen.add(field.name)
+        column = schema.find(field.name)
+        if column is not None and not (str(field.transform) in ("identity", "void") and column.id == field.source_id):
+            raise InvalidInput(f"Cannot create partition from name that exists in schema: {field.name}")
+
+
+def _check_redundant(spec: PartitionSpec, schema: Schema) -> None:
+    seen: dict[tuple[int, str], PartitionField] = {}
+    for field in spec.fields:
+        text = str(field.transform)
+        if text == "void":
+            continue
+        key = field.source_id, "time" if text in _TIME_TRANSFORMS else text
+        if key in seen:
+            column = schema.name_of(field.source_id)
+            raise InvalidInput(f"Cannot add redundant partition: {text} of {column} beside {seen[key].transform}")
+        seen[key] = field
+
+
+def _mapped(fields: Iterable[NestedField]) -> list[dict[str, Any]]:
+    mapped = []
+    for field in fields:
+        entry: dict[str, Any] = {"field-id": field.id, "names": [field.name]}
+        if nested := _mapped(types.nested_fields(field.type)):
+            entry["fields"] = nested
+        mapped.append(entry)
+    return mapped

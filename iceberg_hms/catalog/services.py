@@ -1,0 +1,60 @@
+"""What a catalog stands on, wired once by assembly.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.world import World
+
+
+class Namespaces(Protocol):
+    """Databases of the metastore. Properties are Java HiveCatalog's: `location`, `comment`,
+    `hive.metastore.database.owner`, `hive.metastore.database.owner-type`, and any other as a parameter.
+
+    All raise MetastoreUnavailable, AccessDenied, MetastoreRefused.
+    """
+
+    def list(self) -> list[str]: ...
+
+    def exists(self, namespace: str) -> bool: ...
+
+    def create(self, namespace: str, properties: Mapping[str, str]) -> None:
+        """Raises AlreadyExists."""
+        ...
+
+    def load(self, namespace: str) -> dict[str, str]:
+        """Raises NoSuchNamespace."""
+        ...
+
+    def update(self, namespace: str, updates: Mapping[str, str], removals: Collection[str]) -> None:
+        """Raises NoSuchNamespace."""
+        ...
+
+    def drop(self, namespace: str) -> None:
+        """Raises NoSuchNamespace, NamespaceNotEmpty."""
+        ...
+
+
+class TableLister(Protocol):
+    def list_tables(self, namespace: str) -> Sequence[str]:
+        """Names of the Iceberg tables of a database, sorted. Raises NoSuchNamespace."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """close: gives back connections and threads; called once.
+    open_input: opens a location as a pyarrow file, for reading footers."""
+
+    settings: Settings
+    world: World
+    coordinator: Coordinator
+    namespaces: Namespaces
+    lister: TableLister
+    open_input: Callable[[str], Any]
+    new_snapshot_id: Callable[[], int]
+    close: Callable[[], None]

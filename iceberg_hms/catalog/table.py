@@ -1,0 +1,130 @@
+"""One table, for callers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes.append import Append
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.partition import PartitionSpec
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.catalog import Catalog
+
+
+class Table:
+    """A table as it was when it was loaded, refreshed, or last committed to through this object.
+
+    A commit never depends on how old this view is: it lands on the table as it is then, or names the assumption that
+    broke.
+    """
+
+    def __init__(
+        self, catalog: Catalog, services: Services, name: TableName, metadata: TableMetadata, metadata_location: str
+    ) -> None:
+        self._catalog = catalog
+        self._services = services
+        self.name = name
+        self.metadata = metadata
+        self.metadata_location = metadata_location
+
+    def __repr__(self) -> str:
+        return f"Table({self.name}, {self.metadata_location})"
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.metadata.schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The default partition spec, which new files are written with."""
+        return self.metadata.spec
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table properties."""
+        return self.metadata.properties
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """The head of main; None while the table is empty."""
+        return self.metadata.current_snapshot
+
+    def refresh(self) -> Table:
+        """Look at the table as it is now; returns itself. Raises NoSuchTable."""
+        loaded = self._catalog.load(self.name)
+        self._take(loaded.metadata, str(loaded.metadata_location))
+        return self
+
+    def append(
+        self,
+        files: Sequence[str | DataFile],
+        *,
+        branch: str = "main",
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float | None = None,
+    ) -> CommitReport:
+        """Add data files that are there already.
+
+        files: locations of Parquet files, whose footers give schema match, counts and bounds, or DataFile records.
+        branch: which branch they are added to; it is created from main if it is not there.
+        summary: further properties of the snapshot.
+        idempotency_key: a job's own key; a rerun with the same key finds its first commit and adds nothing.
+        Lands on whatever the table is then, as often as it moves. Raises InvalidInput (a file that does not fit the
+        table), MissingFile, AssumptionBroken (replaced table, dropped schema or spec), CommitStateUnknown.
+        """
+        if not files:
+            raise InvalidInput("there is nothing to append", next_step="give at least one file")
+        described = self._describe([file for file in files if isinstance(file, str)])
+        data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
+        clock = self._services.world.runtime
+        change = Append(
+            data_files,
+            branch=branch,
+            summary=summary,
+            idempotency_key=idempotency_key,
+            snapshot_id=self._services.new_snapshot_id(),
+            schema_id=self.metadata.current_schema_id,
+            spec_id=self.metadata.default_spec_id,
+            table_uuid=self.metadata.uuid,
+            now_ms=clock.now_ms,
+            caller=self._catalog.settings.user,
+            name_mapping=needed_name_mapping(self.metadata, list(described.values())),
+        )
+        report = self._catalog.commit_change(self.name, change, wait_seconds=wait_seconds)
+        self._take(report.metadata, report.metadata_location)
+        return report
+
+    def history(self) -> list[Mapping[str, int]]:
+        """The snapshot log, oldest first: from `timestamp-ms` on `snapshot-id` was the current snapshot."""
+        return list(self.metadata.snapshot_log)
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots that the metadata holds, in its order."""
+        return list(self.metadata.snapshots)
+
+    def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
+        """Read footers, `io.threads` at a time."""
+        found: dict[str, DescribedFile] = {}
+        width = self._catalog.settings.io_threads
+        for start in range(0, len(locations), width):
+            batch = locations[start : start + width]
+            reads = [partial(describe_parquet, each, self.metadata, self._services.open_input) for each in batch]
+            found.update(zip(batch, self._services.world.runtime.gather(reads), strict=True))
+        return found
+
+    def _take(self, metadata: TableMetadata, location: str) -> None:
+        self.metadata = metadata
+        self.metadata_location = location

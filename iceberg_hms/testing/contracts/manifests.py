@@ -1,0 +1,314 @@
+"""What every implementation of `changes.change.Manifests` must do.
+
+Each check takes a function that opens the port for a new group; all groups of one check share their files. Tables have
+the location that is given, which may be filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from iceberg_hms.changes.change import Manifests
+from iceberg_hms.errors import InvalidInput, MissingFile
+from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
+
+Open = Callable[[], Manifests]
+
+_VERSIONS: Final = (1, 2, 3)
+
+
+def sample_metadata(
+    location: str, format_version: int = 2, properties: Mapping[str, str] | None = None
+) -> TableMetadata:
+    """An empty table of columns id, name and event_day, partitioned by event_day (identity, a date)."""
+    fields = [
+        {"id": 1, "name": "id", "required": True, "type": "long"},
+        {"id": 2, "name": "name", "required": False, "type": "string"},
+        {"id": 3, "name": "event_day", "required": False, "type": "date"},
+    ]
+    partition = {"source-id": 3, "field-id": 1000, "transform": "identity", "name": "event_day"}
+    raw: dict[str, Any] = {
+        "format-version": format_version,
+        "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
+        "location": location,
+        "last-updated-ms": 1_700_000_000_000,
+        "last-column-id": 3,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": [partition]}],
+        "default-spec-id": 0,
+        "last-partition-id": 1000,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": dict(properties or {}),
+        "snapshots": [],
+    }
+    if format_version == 1:
+        raw |= {"schema": raw["schemas"][0], "partition-spec": [partition]}
+    else:
+        raw["last-sequence-number"] = 0
+    if format_version >= 3:
+        raw["next-row-id"] = 0
+    return TableMetadata.parse(raw)
+
+
+def sample_file(path: str, event_day: int | None = 18_718, **changes: Any) -> DataFile:
+    """A data file of `sample_metadata`'s table, with ten rows."""
+    file = DataFile(
+        file_path=path,
+        file_format="PARQUET",
+        record_count=10,
+        file_size_in_bytes=1_234,
+        partition={"event_day": event_day},
+        column_sizes={1: 100, 2: 200},
+        value_counts={1: 10, 2: 10},
+        null_value_counts={1: 0, 2: 3},
+        lower_bounds={1: b"\x01" + bytes(7)},
+        upper_bounds={1: b"\x0a" + bytes(7)},
+        split_offsets=(4,),
+        sort_order_id=0,
+    )
+    return replace(file, **changes)
+
+
+def sample_snapshot(snapshot_id: int, sequence_number: int, manifest_list: str | None = None, **more: Any) -> Snapshot:
+    """A snapshot; more: further fields in JSON form, with underscores for dashes."""
+    raw: dict[str, Any] = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": sequence_number,
+        "timestamp-ms": 1_700_000_000_000 + sequence_number,
+        "summary": {"operation": "append"},
+    }
+    if manifest_list is not None:
+        raw["manifest-list"] = manifest_list
+    return Snapshot.parse(raw | {name.replace("_", "-"): value for name, value in more.items()})
+
+
+def _write(port: Manifests, metadata: TableMetadata, snapshot_id: int, entries: Iterable[ManifestEntry]) -> Any:
+    return port.write(metadata, metadata.schema, metadata.spec, snapshot_id, entries)
+
+
+def _added(*paths: str, **changes: Any) -> list[ManifestEntry]:
+    return [ManifestEntry(Status.ADDED, sample_file(path, **changes)) for path in paths]
+
+
+def _stage(
+    port: Manifests, metadata: TableMetadata, snapshot_id: int, number: int, files: Sequence[ManifestFile], **more: Any
+) -> Snapshot:
+    """Stage a list, and return the snapshot with its location."""
+    number = 0 if metadata.format_version == 1 else number
+    if metadata.format_version >= 3:
+        more.setdefault("first_row_id", 0)
+    location = port.stage_list(metadata, sample_snapshot(snapshot_id, number, **more), files)
+    return sample_snapshot(snapshot_id, number, location, **more)
+
+
+def entries_come_back_with_what_they_inherit(open_: Open, root: str) -> None:
+    for version in _VERSIONS:
+        metadata = sample_metadata(f"{root}/v{version}", version)
+        port = open_()
+        snapshot = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a", "file:/d/b")))
+        port.flush()
+        reader = open_()
+        (line,) = reader.list(snapshot)
+        number = 0 if version == 1 else 5
+        expect_equal((line.sequence_number, line.min_sequence_number), (number, number), f"v{version} list")
+        found = list(reader.entries([line]))
+        expect_equal([entry.data_file.file_path for entry in found], ["file:/d/a", "file:/d/b"], f"v{version} paths")
+        for at, entry in enumerate(found):
+            row_id = at * 10 if version >= 3 else None
+            wanted = sample_file(f"file:/d/{'ab'[at]}", first_row_id=row_id)
+            expect_equal(entry.status, Status.ADDED, "status")
+            expect_equal(entry.snapshot_id, 7, "snapshot id")
+            expect_equal((entry.sequence_number, entry.file_sequence_number), (number, number), f"v{version} numbers")
+            expect_equal(replace(entry.data_file, split_offsets=(4,)), wanted, f"v{version} data file")
+
+
+def lines_count_files_rows_and_partitions(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+    entries = [
+        ManifestEntry(Status.ADDED, sample_file("file:/d/a", 5)),
+        ManifestEntry(Status.ADDED, sample_file("file:/d/b", None)),
+        ManifestEntry(Status.EXISTING, sample_file("file:/d/c", -1, record_count=100), **old),
+        ManifestEntry(
+            Status.DELETED, sample_file("file:/d/d", 9, record_count=1_000), **(old | {"sequence_number": 1})
+        ),
+    ]
+    (line,) = _write(open_(), metadata, 7, entries)
+    expect_equal((line.added_files_count, line.existing_files_count, line.deleted_files_count), (2, 1, 1), "files")
+    expect_equal((line.added_rows_count, line.existing_rows_count, line.deleted_rows_count), (20, 100, 1_000), "rows")
+    expect_equal((line.sequence_number, line.min_sequence_number), (UNASSIGNED, 2), "numbers")
+    expect_equal((line.added_snapshot_id, line.partition_spec_id), (7, 0), "ids")
+    bounds = FieldSummary(True, False, (-1).to_bytes(4, "little", signed=True), (9).to_bytes(4, "little"))
+    expect_equal(line.partitions, (bounds,), "partitions")
+
+
+def manifests_are_reused_by_replays(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    own = _write(port, metadata, 7, _added("file:/d/a"))
+    first, second = _stage(port, metadata, 7, 5, own), _stage(port, metadata, 7, 6, own)
+    expect(first.manifest_list != second.manifest_list, "two lists were given one name")
+    expect_equal([line.sequence_number for line in port.list(first)], [5], "first list")
+    expect_equal([line.sequence_number for line in port.list(second)], [6], "second list")
+
+
+def earlier_manifests_keep_their_numbers(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a")))
+    both = [*_write(port, metadata, 8, _added("file:/d/b")), *port.list(first)]
+    second = _stage(port, metadata, 8, 6, both)
+    port.flush()
+    lines = open_().list(second)
+    expect_equal([line.sequence_number for line in lines], [6, 5], "numbers")
+    expect_equal([entry.sequence_number for entry in open_().entries(lines)], [6, 5], "numbers of entries")
+
+
+def an_unnumbered_manifest_of_another_snapshot_is_refused(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    with expect_raises(InvalidInput, "stage_list"):
+        _stage(port, metadata, 8, 6, _write(port, metadata, 7, _added("file:/d/a")))
+
+
+def a_staged_list_is_its_groups_alone_until_flushed(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    snapshot = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a")))
+    expect_equal(len(port.list(snapshot)), 1, "manifests, in the group")
+    with expect_raises(MissingFile, "list in another group before flush"):
+        open_().list(snapshot)
+    expect_equal(list(port.flush()), [snapshot.manifest_list], "flushed")
+    expect_equal(len(open_().list(snapshot)), 1, "manifests, in another group")
+    expect_equal(list(port.flush()), [], "second flush")
+
+
+def a_discarded_list_is_never_written(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    own = _write(port, metadata, 7, _added("file:/d/a"))
+    gone, kept = _stage(port, metadata, 7, 5, own), _stage(port, metadata, 7, 6, own)
+    port.discard([str(gone.manifest_list), "file:/not/staged"])
+    expect_equal(list(port.flush()), [kept.manifest_list], "flushed")
+    with expect_raises(MissingFile, "list of what was discarded"):
+        open_().list(gone)
+
+
+def data_and_deletes_are_kept_apart(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    deletes = _added("file:/d/x", content=Content.EQUALITY_DELETES, equality_ids=(1,), lower_bounds=None)
+    lines = _write(port, metadata, 7, [*_added("file:/d/a"), *deletes, *_added("file:/d/b")])
+    expect_equal([line.content for line in lines], [ManifestContent.DATA, ManifestContent.DELETES], "contents")
+    expect_equal([line.added_files_count for line in lines], [2, 1], "files")
+    with expect_raises(InvalidInput, "delete files in v1"):
+        _write(port, sample_metadata(f"{root}/v1", 1), 7, deletes)
+
+
+def row_ids_go_to_data_that_has_none(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t", 3)
+    port = open_()
+    first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a", "file:/d/b")), first_row_id=100)
+    deletes = _added("file:/d/x", content=Content.EQUALITY_DELETES, equality_ids=(1,))
+    own = [
+        *_write(port, metadata, 8, [*_added("file:/d/c"), *deletes]),
+        *_write(port, metadata, 8, _added("file:/d/e")),
+    ]
+    second = _stage(port, metadata, 8, 6, [*own, *port.list(first)], first_row_id=120)
+    found = [(entry.data_file.file_path, entry.data_file.first_row_id) for entry in port.entries(port.list(second))]
+    ours = [("file:/d/c", 120), ("file:/d/x", None), ("file:/d/e", 130)]
+    wanted = [*ours, ("file:/d/a", 100), ("file:/d/b", 110)]
+    expect_equal(found, wanted, "first row ids")
+
+
+def entries_are_kept_by_choice(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t", 3)
+    port = open_()
+    own = _write(port, metadata, 7, _added(*(f"file:/d/{at}" for at in range(20))))
+    lines = port.list(_stage(port, metadata, 7, 5, own))
+    found = list(port.entries(lines, lambda entry: entry.data_file.file_path.endswith("9")))
+    rows = [(entry.data_file.file_path, entry.data_file.first_row_id) for entry in found]
+    expect_equal(rows, [("file:/d/9", 90), ("file:/d/19", 190)], "entries")
+
+
+def entries_that_cannot_inherit_are_refused(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    for status in (Status.EXISTING, Status.DELETED):
+        for lacking in ("snapshot_id", "sequence_number", "file_sequence_number"):
+            numbers: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+            entry = ManifestEntry(status, sample_file("file:/d/a"), **(numbers | {lacking: None}))
+            with expect_raises(InvalidInput, f"{status.name} without {lacking}"):
+                _write(port, metadata, 7, [entry])
+
+
+def other_partition_values_are_refused(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    for partition in ({}, {"event_day": 1, "level": "WARN"}, {"level": "WARN"}):
+        with expect_raises(InvalidInput, str(partition)):
+            _write(open_(), metadata, 7, _added("file:/d/a", partition=partition))
+
+
+def nothing_to_write_is_no_manifest(open_: Open, root: str) -> None:
+    expect_equal(list(_write(open_(), sample_metadata(f"{root}/t"), 7, [])), [], "manifests")
+
+
+def an_empty_list_is_a_list(open_: Open, root: str) -> None:
+    for version in _VERSIONS:
+        port = open_()
+        snapshot = _stage(port, sample_metadata(f"{root}/v{version}", version), 7, 5, [])
+        port.flush()
+        expect_equal(list(open_().list(snapshot)), [], f"v{version}")
+
+
+def a_v1_snapshot_may_name_its_manifests(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t", 1)
+    port = open_()
+    (line,) = _write(port, metadata, 7, _added("file:/d/a", "file:/d/b"))
+    old = sample_snapshot(7, 0, manifests=[line.manifest_path])
+    (found,) = open_().list(old)
+    expect_equal((found.manifest_path, found.added_snapshot_id), (line.manifest_path, 7), "manifest")
+    expect_equal((found.added_files_count, found.added_rows_count, found.sequence_number), (2, 20, 0), "counts")
+    expect_equal([entry.sequence_number for entry in port.entries([found])], [0, 0], "numbers")
+    later = _stage(port, sample_metadata(f"{root}/t", 2), 8, 1, [found])
+    expect_equal([line.sequence_number for line in port.list(later)], [0], "numbers after the upgrade")
+
+
+def metadata_goes_where_the_table_says(open_: Open, root: str) -> None:
+    port = open_()
+    elsewhere = sample_metadata(f"{root}/t", properties={"write.metadata.path": f"{root}/elsewhere/"})
+    for metadata, folder in ((sample_metadata(f"{root}/t"), f"{root}/t/metadata"), (elsewhere, f"{root}/elsewhere")):
+        own = _write(port, metadata, 7, _added("file:/d/a"))
+        snapshot = _stage(port, metadata, 7, 5, own)
+        paths = (own[0].manifest_path, str(snapshot.manifest_list))
+        expect_equal([path.rpartition("/")[0] for path in paths], [folder, folder], "folders")
+        expect(paths[0].endswith("-m0.avro"), f"manifest name {paths[0]}")
+        expect(paths[1].rpartition("/")[2].startswith("snap-7-1-"), f"list name {paths[1]}")
+
+
+CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
+    entries_come_back_with_what_they_inherit,
+    lines_count_files_rows_and_partitions,
+    manifests_are_reused_by_replays,
+    earlier_manifests_keep_their_numbers,
+    an_unnumbered_manifest_of_another_snapshot_is_refused,
+    a_staged_list_is_its_groups_alone_until_flushed,
+    a_discarded_list_is_never_written,
+    data_and_deletes_are_kept_apart,
+    row_ids_go_to_data_that_has_none,
+    entries_are_kept_by_choice,
+    entries_that_cannot_inherit_are_refused,
+    other_partition_values_are_refused,
+    nothing_to_write_is_no_manifest,
+    an_empty_list_is_a_list,
+    a_v1_snapshot_may_name_its_manifests,
+    metadata_goes_where_the_table_says,
+)

@@ -1,0 +1,231 @@
+"""What every implementation of `coordinator.ports.TablePointer` must do.
+
+Each check takes the implementation and a `Place`: an empty namespace that only this check uses.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, TablePointer
+from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NotAnIcebergTable
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
+
+_WRITERS: Final = 8
+_UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+
+
+@dataclass(frozen=True)
+class Place:
+    """namespace: exists and is empty. other_namespace: another such. location: a folder that may be filled.
+    add_hive_table: makes a table that is not Iceberg's."""
+
+    namespace: str
+    other_namespace: str
+    location: str
+    add_hive_table: Callable[[TableName], None]
+
+    def name(self, table: str) -> TableName:
+        return TableName(self.namespace, table)
+
+    def file(self, number: int) -> str:
+        return f"{self.location}/metadata/{number:05d}.metadata.json"
+
+
+Check = Callable[[TablePointer, Place], None]
+
+
+def table_metadata(
+    location: str, properties: Mapping[str, str] | None = None, columns: Sequence[tuple[int, str, Any]] = ()
+) -> TableMetadata:
+    """Metadata of an empty table. columns: field id, name and type (as JSON); by default id long, name string."""
+    wanted = columns or ((1, "id", "long"), (2, "name", "string"))
+    fields = [{"id": number, "name": name, "required": False, "type": type_} for number, name, type_ in wanted]
+    raw: dict[str, Any] = {
+        "format-version": 2,
+        "table-uuid": _UUID,
+        "location": location,
+        "last-sequence-number": 0,
+        "last-updated-ms": 1_700_000_000_000,
+        "last-column-id": max(number for number, _, _ in wanted),
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": dict(properties or {}),
+        "snapshots": [],
+    }
+    return TableMetadata.parse(raw)
+
+
+def made(pointer: TablePointer, place: Place, table: str = "t", properties: Mapping[str, str] | None = None) -> Pointer:
+    """A new table at place.file(0), loaded."""
+    name = place.name(table)
+    answer = pointer.create(name, place.file(0), table_metadata(f"{place.location}/{table}", properties), "ada")
+    expect_equal(answer, Swapped(), "create")
+    return pointer.load(name)
+
+
+def _expect_refused(answer: SwapAnswer, conflict: bool, kind: type[Exception] | None, what: str) -> None:
+    expect(isinstance(answer, Refused), f"{what}: {answer} is not Refused")
+    if isinstance(answer, Refused):
+        expect_equal(answer.conflict, conflict, f"{what}, conflict")
+        expect(kind is None or isinstance(answer.error, kind), f"{what}: {answer.error!r} is not {kind}")
+
+
+def a_missing_table_is_told_apart(pointer: TablePointer, place: Place) -> None:
+    with expect_raises(NoSuchTable, "load"):
+        pointer.load(place.name("none"))
+    with expect_raises(NoSuchTable, "load from a missing namespace"):
+        pointer.load(TableName("no_such_namespace", "none"))
+
+
+def a_hive_table_is_not_touched(pointer: TablePointer, place: Place) -> None:
+    name = place.name("hive")
+    place.add_hive_table(name)
+    with expect_raises(NotAnIcebergTable, "load"):
+        pointer.load(name)
+    answer = pointer.create(name, place.file(0), table_metadata(place.location), None)
+    _expect_refused(answer, True, AlreadyExists, "create over a Hive table")
+    with expect_raises(NotAnIcebergTable, "load afterwards"):
+        pointer.load(name)
+
+
+def a_new_table_is_loaded(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place, properties={"colour": "red", "gc.enabled": "false"})
+    expect_equal(base.name, place.name("t"), "name")
+    expect_equal(base.metadata_location, place.file(0), "metadata_location")
+    expect_equal(base.previous_metadata_location, None, "previous_metadata_location")
+    wanted = {
+        "EXTERNAL": "TRUE",
+        "table_type": "ICEBERG",
+        "metadata_location": place.file(0),
+        "uuid": _UUID,
+        "snapshot-count": "0",
+        "colour": "red",
+        "external.table.purge": "false",
+    }
+    for key, value in wanted.items():
+        expect_equal(base.parameters.get(key), value, key)
+    expect("current-schema" in base.parameters, "no current-schema")
+
+
+def a_name_is_given_once(pointer: TablePointer, place: Place) -> None:
+    made(pointer, place)
+    answer = pointer.create(place.name("t"), place.file(1), table_metadata(place.location), None)
+    _expect_refused(answer, True, AlreadyExists, "second create")
+    expect_equal(pointer.load(place.name("t")).metadata_location, place.file(0), "metadata_location")
+
+
+def create_needs_its_namespace(pointer: TablePointer, place: Place) -> None:
+    name = TableName("no_such_namespace", "t")
+    with expect_raises(NoSuchNamespace, "create"):
+        pointer.create(name, place.file(0), table_metadata(place.location), None)
+
+
+def a_swap_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place, properties={"old": "1", "both": "1", "gc.enabled": "false"})
+    before = table_metadata(place.location, {"old": "1", "both": "1", "gc.enabled": "false"})
+    after = table_metadata(place.location, {"both": "2", "new": "1"})
+    expect_equal(pointer.swap(base, place.file(1), after, before), Swapped(), "swap")
+    now = pointer.load(base.name)
+    expect_equal(now.metadata_location, place.file(1), "metadata_location")
+    expect_equal(now.previous_metadata_location, place.file(0), "previous_metadata_location")
+    for key, value in {"old": None, "external.table.purge": None, "both": "2", "new": "1", "EXTERNAL": "TRUE"}.items():
+        expect_equal(now.parameters.get(key), value, key)
+
+
+def an_outdated_swap_changes_nothing(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    metadata = table_metadata(place.location)
+    expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "first swap")
+    _expect_refused(pointer.swap(base, place.file(2), metadata, metadata), True, None, "outdated swap")
+    expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
+
+
+def one_of_many_swaps_wins(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    metadata = table_metadata(place.location)
+    answers: dict[int, SwapAnswer] = {}
+
+    def swap(number: int) -> None:
+        answers[number] = pointer.swap(base, place.file(number), metadata, metadata)
+
+    threads = [threading.Thread(target=swap, args=(number,)) for number in range(1, _WRITERS + 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winners = [number for number, answer in answers.items() if answer == Swapped()]
+    expect_equal(len(answers), _WRITERS, "answers")
+    expect_equal(len(winners), 1, "winners")
+    expect_equal(pointer.load(base.name).metadata_location, place.file(winners[0]), "metadata_location")
+
+
+def any_schema_change_is_taken(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    before = table_metadata(place.location)
+    other = ((2, "name", "string"), (3, "at", "timestamptz"), (1, "key", "long"), (4, "price", "decimal(9,2)"))
+    for number, columns in enumerate((other, other[1:], ((9, "x", "binary"),)), 1):
+        after = table_metadata(place.location, columns=columns)
+        expect_equal(pointer.swap(base, place.file(number), after, before), Swapped(), f"swap {number}")
+        base, before = pointer.load(base.name), after
+        expect_equal(base.metadata_location, place.file(number), "metadata_location")
+
+
+def a_table_that_is_gone_is_a_conflict(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    metadata = table_metadata(place.location)
+    expect_equal(pointer.drop(base), Swapped(), "drop")
+    with expect_raises(NoSuchTable, "load"):
+        pointer.load(base.name)
+    _expect_refused(pointer.swap(base, place.file(1), metadata, metadata), True, NoSuchTable, "swap")
+    _expect_refused(pointer.rename(base, place.name("u")), True, NoSuchTable, "rename")
+    _expect_refused(pointer.drop(base), True, NoSuchTable, "drop")
+
+
+def a_table_is_renamed(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    for to in (place.name("renamed"), TableName(place.other_namespace, "moved")):
+        expect_equal(pointer.rename(base, to), Swapped(), f"rename to {to}")
+        with expect_raises(NoSuchTable, "load of the old name"):
+            pointer.load(base.name)
+        now = pointer.load(to)
+        expect_equal(now.metadata_location, base.metadata_location, "metadata_location")
+        expect_equal(now.parameters.get("uuid"), base.parameters.get("uuid"), "uuid")
+        base = now
+
+
+def a_rename_is_refused(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    made(pointer, place, "taken")
+    metadata = table_metadata(place.location)
+    _expect_refused(pointer.rename(base, place.name("taken")), True, AlreadyExists, "rename to a taken name")
+    answer = pointer.rename(base, TableName("no_such_namespace", "t"))
+    _expect_refused(answer, False, NoSuchNamespace, "rename to a missing namespace")
+    expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "swap")
+    _expect_refused(pointer.rename(base, place.name("u")), True, None, "outdated rename")
+    expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
+
+
+CHECKS: tuple[Check, ...] = (
+    a_missing_table_is_told_apart,
+    a_hive_table_is_not_touched,
+    a_new_table_is_loaded,
+    a_name_is_given_once,
+    create_needs_its_namespace,
+    a_swap_moves_the_pointer,
+    an_outdated_swap_changes_nothing,
+    one_of_many_swaps_wins,
+    any_schema_change_is_taken,
+    a_table_that_is_gone_is_a_conflict,
+    a_table_is_renamed,
+    a_rename_is_refused,
+)

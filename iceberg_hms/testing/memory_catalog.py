@@ -1,0 +1,95 @@
+"""A whole catalog in memory: the real catalog and coordinator over fakes of their ports, for quick tests.
+
+with memory_catalog() as catalog:
+    catalog.create_namespace("logging")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.events import LoggedEvents
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
+from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_lock import MemoryTableLock
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+
+
+class MemoryNamespaces:
+    """catalog.services.Namespaces over the namespaces of a MemoryTablePointer."""
+
+    def __init__(self, pointer: MemoryTablePointer) -> None:
+        self._pointer = pointer
+        self._properties: dict[str, dict[str, str]] = {name: {} for name in pointer.namespaces}
+
+    def list(self) -> list[str]:
+        return sorted(self._properties)
+
+    def exists(self, namespace: str) -> bool:
+        return namespace in self._properties
+
+    def create(self, namespace: str, properties: Mapping[str, str]) -> None:
+        if namespace in self._properties:
+            raise AlreadyExists(f"Namespace already exists: {namespace}")
+        self._properties[namespace] = dict(properties)
+        self._pointer.namespaces.add(namespace)
+
+    def load(self, namespace: str) -> dict[str, str]:
+        if namespace not in self._properties:
+            raise NoSuchNamespace(namespace)
+        return dict(self._properties[namespace])
+
+    def update(self, namespace: str, updates: Mapping[str, str], removals: Collection[str]) -> None:
+        kept = {key: value for key, value in self.load(namespace).items() if key not in removals}
+        self._properties[namespace] = {**kept, **updates}
+
+    def drop(self, namespace: str) -> None:
+        self.load(namespace)
+        if any(name.namespace == namespace for name in self._pointer.rows):
+            raise NamespaceNotEmpty(namespace)
+        del self._properties[namespace]
+        self._pointer.namespaces.discard(namespace)
+
+
+def memory_catalog(
+    *,
+    files: MemoryFiles | None = None,
+    pointer: MemoryTablePointer | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    **settings: Any,
+) -> Catalog:
+    """A catalog without servers. files, pointer: fakes to look into, or to damage.
+    settings: as for `iceberg_hms.connect`."""
+    files = files or MemoryFiles()
+    pointer = pointer or MemoryTablePointer(namespaces=())
+    loaded = Settings.load({"warehouse": "file:/warehouse", **settings}, environ={})
+    runtime = ThreadRuntime(clock)
+    world = World(
+        pointer=pointer,
+        lock=MemoryTableLock(runtime=runtime),
+        files=files,
+        manifests=ManifestStore(files, loaded, runtime).open,
+        runtime=runtime,
+        events=LoggedEvents(),
+    )
+    return Catalog(
+        Services(
+            settings=loaded,
+            world=world,
+            coordinator=Coordinator(world, loaded),
+            namespaces=MemoryNamespaces(pointer),
+            lister=pointer,
+            open_input=files.open,
+            new_snapshot_id=clock.snapshot_id,
+            close=lambda: None,
+        )
+    )

@@ -1,0 +1,58 @@
+"""The Files port in memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pyarrow
+
+from iceberg_hms.errors import AlreadyExists, MissingFile
+from iceberg_hms.storage.locations import Location, parse
+
+
+class MemoryFiles:
+    """Implements `coordinator.ports.Files`; safe to share between threads. Spellings of one location are one file."""
+
+    def __init__(self) -> None:
+        self._files: dict[Location, tuple[str, bytes]] = {}
+        self._mutex = threading.Lock()
+
+    def read(self, location: str) -> bytes:
+        return self._get(location)
+
+    def open(self, location: str) -> Any:
+        """A pyarrow file for reading, as `storage.files.PyArrowFiles.open` gives one."""
+        return pyarrow.BufferReader(self._get(location))
+
+    def write(self, location: str, data: bytes) -> None:
+        key = parse(location)
+        with self._mutex:
+            if key in self._files:
+                raise AlreadyExists(f"File already exists: {location}")
+            self._files[key] = (location, bytes(data))
+
+    def length(self, location: str) -> int:
+        return len(self._get(location))
+
+    def delete(self, location: str) -> bool:
+        key = parse(location)
+        with self._mutex:
+            return self._files.pop(key, None) is not None
+
+    def replace(self, location: str, data: bytes) -> None:
+        """Damage a file: what no port can do, and a test needs."""
+        with self._mutex:
+            self._files[parse(location)] = (location, bytes(data))
+
+    def locations(self) -> tuple[str, ...]:
+        """All files, as they were spelled when they were written, in the order of writing."""
+        with self._mutex:
+            return tuple(location for location, _ in self._files.values())
+
+    def _get(self, location: str) -> bytes:
+        key = parse(location)
+        with self._mutex:
+            if key not in self._files:
+                raise MissingFile(location)
+            return self._files[key][1]

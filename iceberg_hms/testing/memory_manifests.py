@@ -1,0 +1,139 @@
+"""The Manifests port in memory: records are kept as records, so that a simulation of thousands of commits is quick."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile
+from iceberg_hms.format.manifest import Content, ManifestEntry, inherit
+from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, assign
+from iceberg_hms.format.manifest_writer import Summary, as_written
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata_file import folder
+from iceberg_hms.format.partition import PartitionSpec
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.snapshot import Snapshot
+
+#: What a list says about the length of a manifest that has no bytes.
+_LENGTH = 1_000
+
+
+class MemoryManifestStore:
+    """What groups share: manifests and flushed lists, by location. `open` gives a group its port."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
+        self.manifests: dict[str, tuple[ManifestEntry, ...]] = {}
+        self.lists: dict[str, tuple[ManifestFile, ...]] = {}
+        self.mutex = threading.Lock()
+
+    def open(self) -> MemoryManifests:
+        return MemoryManifests(self)
+
+
+class MemoryManifests:
+    """Implements `changes.change.Manifests`."""
+
+    def __init__(self, store: MemoryManifestStore) -> None:
+        self._store = store
+        self._staged: dict[str, tuple[ManifestFile, ...]] = {}
+
+    def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        location = snapshot.manifest_list
+        if location is None:
+            return tuple(self._inline(each, snapshot.snapshot_id) for each in snapshot.manifests)
+        if location in self._staged:
+            return self._staged[location]
+        with self._store.mutex:
+            if location not in self._store.lists:
+                raise MissingFile(location)
+            return self._store.lists[location]
+
+    def entries(
+        self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
+    ) -> Iterator[ManifestEntry]:
+        for file in files:
+            for entry in inherit(_of_spec(self._stored(file.manifest_path), file), file):
+                if keep is None or keep(entry):
+                    yield entry
+
+    def write(
+        self,
+        metadata: TableMetadata,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
+        entries: Iterable[ManifestEntry],
+    ) -> Sequence[ManifestFile]:
+        version = metadata.format_version
+        names = {each.name for each in spec.fields}
+        stored: dict[ManifestContent, list[ManifestEntry]] = {}
+        for entry in entries:
+            if set(entry.data_file.partition) != names:
+                raise InvalidInput(f"{entry.data_file.file_path} has other partition values than spec {spec.spec_id}")
+            is_data = entry.data_file.content == Content.DATA
+            if version == 1 and not is_data:
+                raise InvalidInput("Cannot store delete files in a v1 table")
+            content = ManifestContent.DATA if is_data else ManifestContent.DELETES
+            stored.setdefault(content, []).append(as_written(entry, version, snapshot_id))
+        prefix = f"{folder(metadata)}/{self._store.clock.uuid()}-m"
+        written = []
+        for number, content in enumerate(sorted(stored)):
+            summary = Summary(spec.partition_type(schema))
+            for entry in stored[content]:
+                summary.add(entry)
+            location = f"{prefix}{number}.avro"
+            written.append(summary.line(location, _LENGTH, spec.spec_id, snapshot_id, content))
+            with self._store.mutex:
+                self._store.manifests[location] = tuple(stored[content])
+        return tuple(written)
+
+    def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
+        numbered, _ = assign(
+            files,
+            format_version=metadata.format_version,
+            snapshot_id=snapshot.snapshot_id,
+            sequence_number=snapshot.sequence_number,
+            first_row_id=snapshot.first_row_id,
+        )
+        location = f"{folder(metadata)}/snap-{snapshot.snapshot_id}-1-{self._store.clock.uuid()}.avro"
+        self._staged[location] = numbered
+        return location
+
+    def flush(self) -> Sequence[str]:
+        locations = tuple(self._staged)
+        with self._store.mutex:
+            for location in locations:
+                if location in self._store.lists:
+                    raise AlreadyExists(f"File already exists: {location}")
+                self._store.lists[location] = self._staged.pop(location)
+        return locations
+
+    def discard(self, locations: Iterable[str]) -> None:
+        for location in locations:
+            self._staged.pop(location, None)
+
+    def _stored(self, location: str) -> tuple[ManifestEntry, ...]:
+        with self._store.mutex:
+            if location not in self._store.manifests:
+                raise MissingFile(location)
+            return self._store.manifests[location]
+
+    def _inline(self, location: str, snapshot_id: int) -> ManifestFile:
+        entries = self._stored(location)
+        # As of a manifest file without a list: no partition bounds, and version 1 has no sequence numbers.
+        summary = Summary(None)
+        for entry in entries:
+            summary.add(entry)
+        spec_id = entries[0].data_file.spec_id if entries else 0
+        line = summary.line(location, _LENGTH, spec_id, snapshot_id)
+        return replace(line, sequence_number=0, min_sequence_number=0)
+
+
+def _of_spec(entries: Iterable[ManifestEntry], file: ManifestFile) -> Iterator[ManifestEntry]:
+    """Entries as a reader sees them: the spec id is kept in the list."""
+    for entry in entries:
+        yield replace(entry, data_file=replace(entry.data_file, spec_id=file.partition_spec_id))

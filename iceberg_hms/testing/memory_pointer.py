@@ -1,0 +1,197 @@
+"""The TablePointer port in memory, with the ways in which a real metastore's answers mislead."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.errors import (
+    AlreadyExists,
+    MetastoreError,
+    MetastoreRefused,
+    MetastoreUnavailable,
+    NoSuchNamespace,
+    NoSuchTable,
+    NotAnIcebergTable,
+)
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.metastore.parameters import (
+    METADATA_LOCATION,
+    PREVIOUS_METADATA_LOCATION,
+    is_iceberg,
+    parameters_for,
+)
+
+_MAX_PARAMETER_SIZE = 32_672
+
+
+class Answer(Enum):
+    """What becomes of a move (swap, create, rename, drop)."""
+
+    #: It is made if it can be, and answered truly.
+    TRUE = auto()
+    #: It is not made; the metastore says so, for a reason that is no conflict.
+    REFUSED = auto()
+    #: It is made, and the metastore says that the table had moved: it had retried its own committed change.
+    REFUSED_AFTER_APPLY = auto()
+    #: It is made, and the reply is lost.
+    REPLY_LOST = auto()
+    #: It is not made: the request is lost.
+    REQUEST_LOST = auto()
+    #: No reply; it is made when `deliver_delayed` is called, if it can be then.
+    DELAYED = auto()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the fake: the parameters, and who owns it."""
+
+    parameters: Mapping[str, str]
+    owner: str | None = None
+
+
+class MemoryTablePointer:
+    """coordinator.ports.TablePointer.
+
+    answers: what becomes of the next moves, one each; TRUE when it is empty.
+    before_moves: functions called one by one before the next moves, such as another writer's swap.
+    load_errors: raised one by one by the next loads.
+    calls: (method, table name), in order.
+    """
+
+    def __init__(self, namespaces: Iterable[str] = ("db",)) -> None:
+        self.namespaces = set(namespaces)
+        self.rows: dict[TableName, Row] = {}
+        self.answers: deque[Answer] = deque()
+        self.before_moves: deque[Callable[[], None]] = deque()
+        self.load_errors: deque[MetastoreError] = deque()
+        self.calls: list[tuple[str, TableName]] = []
+        self._delayed: list[Callable[[], SwapAnswer]] = []
+        self._mutex = threading.RLock()
+
+    def load(self, name: TableName) -> Pointer:
+        """As the port says."""
+        with self._mutex:
+            self.calls.append(("load", name))
+            if self.load_errors:
+                raise self.load_errors.popleft()
+            row = self.rows.get(name)
+        if row is None:
+            raise NoSuchTable(name)
+        location = row.parameters.get(METADATA_LOCATION)
+        if not is_iceberg(row.parameters) or not location:
+            raise NotAnIcebergTable(name, "MANAGED_TABLE")
+        return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row)
+
+    def swap(self, base: Pointer, location: str, metadata: TableMetadata, replaced: TableMetadata) -> SwapAnswer:
+        """As the port says."""
+
+        def move() -> SwapAnswer:
+            if (refusal := self._refusal(base)) is not None:
+                return refusal
+            parameters = parameters_for(
+                base.parameters, location, metadata, replaced=replaced, max_size=_MAX_PARAMETER_SIZE
+            )
+            self.rows[base.name] = replace(base.table, parameters=parameters)
+            return Swapped()
+
+        return self._move("swap", base.name, move)
+
+    def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
+        """As the port says."""
+        if name.namespace not in self.namespaces:
+            raise NoSuchNamespace(name.namespace)
+
+        def move() -> SwapAnswer:
+            if name in self.rows:
+                return Refused(True, AlreadyExists(f"Table already exists: {name}"))
+            parameters = parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
+            self.rows[name] = Row(parameters, owner)
+            return Swapped()
+
+        return self._move("create", name, move)
+
+    def rename(self, base: Pointer, to: TableName) -> SwapAnswer:
+        """As the port says."""
+
+        def move() -> SwapAnswer:
+            if (refusal := self._refusal(base)) is not None:
+                return refusal
+            if to.namespace not in self.namespaces:
+                return Refused(False, NoSuchNamespace(to.namespace))
+            if to in self.rows:
+                return Refused(True, AlreadyExists(f"Table already exists: {to}"))
+            self.rows[to] = self.rows.pop(base.name)
+            return Swapped()
+
+        return self._move("rename", base.name, move)
+
+    def drop(self, base: Pointer) -> SwapAnswer:
+        """As the port says."""
+
+        def move() -> SwapAnswer:
+            if self.rows.pop(base.name, None) is None:
+                return Refused(True, NoSuchTable(base.name))
+            return Swapped()
+
+        return self._move("drop", base.name, move)
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """Names of the Iceberg tables of a namespace, sorted. Raises NoSuchNamespace."""
+        if namespace not in self.namespaces:
+            raise NoSuchNamespace(namespace)
+        with self._mutex:
+            rows = list(self.rows.items())
+        return sorted(name.name for name, row in rows if name.namespace == namespace and is_iceberg(row.parameters))
+
+    def add_hive_table(self, name: TableName) -> None:
+        """A row that is not an Iceberg table's."""
+        with self._mutex:
+            self.rows[name] = Row({"transient_lastDdlTime": "1"})
+
+    def point(self, name: TableName, location: str) -> None:
+        """Another writer's swap, which asks nobody: the row now has this metadata location."""
+        with self._mutex:
+            row = self.rows[name]
+            moved = {METADATA_LOCATION: location, PREVIOUS_METADATA_LOCATION: row.parameters[METADATA_LOCATION]}
+            self.rows[name] = replace(row, parameters={**row.parameters, **moved})
+
+    def deliver_delayed(self) -> list[SwapAnswer]:
+        """Carry out what was delayed, and return the answers that nobody hears."""
+        with self._mutex:
+            delayed, self._delayed = self._delayed, []
+            return [move() for move in delayed]
+
+    def _refusal(self, base: Pointer) -> Refused | None:
+        row = self.rows.get(base.name)
+        if row is None:
+            return Refused(True, NoSuchTable(base.name))
+        found = row.parameters.get(METADATA_LOCATION)
+        if found != base.metadata_location:
+            return Refused(True, MetastoreRefused(f"The table has been modified: {found}"))
+        return None
+
+    def _move(self, method: str, name: TableName, move: Callable[[], SwapAnswer]) -> SwapAnswer:
+        with self._mutex:
+            self.calls.append((method, name))
+            if self.before_moves:
+                self.before_moves.popleft()()
+            match self.answers.popleft() if self.answers else Answer.TRUE:
+                case Answer.TRUE:
+                    return move()
+                case Answer.REFUSED:
+                    return Refused(False, MetastoreRefused("The metastore refused it"))
+                case Answer.REFUSED_AFTER_APPLY:
+                    move()
+                    return Refused(True, MetastoreRefused("The table has been modified"))
+                case Answer.REPLY_LOST:
+                    move()
+                case Answer.DELAYED:
+                    self._delayed.append(move)
+                case Answer.REQUEST_LOST:
+                    pass
+            return Unanswered(MetastoreUnavailable("The metastore did not answer"))

@@ -1,0 +1,170 @@
+"""The catalog over fakes of its ports; the same paths run on a real metastore in integration/test_catalog.py."""
+
+import pyarrow as pa
+import pytest
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import (
+    AlreadyExists,
+    AssumptionBroken,
+    InvalidInput,
+    NoSuchNamespace,
+    NoSuchTable,
+    NotAnIcebergTable,
+)
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+
+SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("message", pa.string())])
+
+
+@pytest.fixture
+def pointer():
+    return MemoryTablePointer(namespaces=())
+
+
+@pytest.fixture
+def files():
+    return MemoryFiles()
+
+
+@pytest.fixture
+def catalog(pointer, files):
+    with memory_catalog(pointer=pointer, files=files) as made:
+        made.create_namespace("logging")
+        yield made
+
+
+def test_a_namespace_without_a_location_lies_in_the_warehouse(catalog):
+    assert catalog.load_namespace("LOGGING")["location"] == "file:/warehouse/logging.db"
+    catalog.create_namespace("elsewhere", {"location": "file:/data/elsewhere", "comment": "c"})
+    assert catalog.load_namespace("elsewhere") == {"location": "file:/data/elsewhere", "comment": "c"}
+    assert catalog.list_namespaces() == ["elsewhere", "logging"]
+
+
+def test_namespace_properties_are_set_and_removed_and_missing_ones_are_named(catalog):
+    catalog.update_namespace("logging", {"a": "1", "b": "2"})
+    change = catalog.update_namespace("logging", {"a": "3"}, ["b", "never"])
+    assert (change.updated, change.removed, change.missing) == (("a",), ("b",), ("never",))
+    assert catalog.load_namespace("logging")["a"] == "3"
+    assert "b" not in catalog.load_namespace("logging")
+    with pytest.raises(InvalidInput, match="set and removed at once: a"):
+        catalog.update_namespace("logging", {"a": "1"}, ["a"])
+    with pytest.raises(NoSuchNamespace):
+        catalog.update_namespace("nowhere", {"a": "1"})
+
+
+def test_a_table_is_created_where_its_namespace_lies(catalog):
+    table = catalog.create_table(
+        "logging.Events", SCHEMA, partition_spec=["day(event_time)"], properties={"owner": "me"}
+    )
+    assert table.name == TableName("logging", "events")
+    assert table.metadata.location == "file:/warehouse/logging.db/events"
+    assert table.metadata_location.startswith("file:/warehouse/logging.db/events/metadata/00000-")
+    assert [field.name for field in table.spec.fields] == ["event_time_day"]
+    assert table.properties["owner"] == "me"
+    assert table.current_snapshot is None
+    assert catalog.list_tables("logging") == [TableName("logging", "events")]
+    assert catalog.load_table("logging.events").metadata == table.metadata
+
+
+def test_unique_locations_differ():
+    with memory_catalog(unique_table_location=True) as catalog:
+        catalog.create_namespace("db")
+        first = catalog.create_table("db.t", SCHEMA)
+        catalog.drop_table("db.t")
+        assert catalog.create_table("db.t", SCHEMA).metadata.location != first.metadata.location
+
+
+def test_a_staged_table_leaves_no_trace_and_can_be_created_by_a_commit(catalog, files, pointer):
+    staged = catalog.stage_table("logging.events", SCHEMA, location="file:/my/place/")
+    assert staged.metadata_location is None
+    assert staged.metadata.location == "file:/my/place"
+    assert files.locations() == ()
+    assert not catalog.table_exists("logging.events")
+    report = catalog.commit(
+        "logging.events",
+        [{"type": "assert-create"}],
+        [
+            {"action": "assign-uuid", "uuid": staged.metadata.uuid},
+            {"action": "upgrade-format-version", "format-version": 2},
+            {"action": "add-schema", "schema": staged.metadata.schema.raw},
+            {"action": "set-current-schema", "schema-id": -1},
+            {"action": "add-spec", "spec": staged.metadata.spec.raw},
+            {"action": "set-default-spec", "spec-id": -1},
+            {"action": "add-sort-order", "sort-order": staged.metadata.sort_order.raw},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+            {"action": "set-location", "location": staged.metadata.location},
+        ],
+    )
+    assert catalog.load("logging.events").metadata == report.metadata
+    assert report.metadata.uuid == staged.metadata.uuid
+
+
+def test_a_commit_takes_the_protocols_shapes(catalog):
+    table = catalog.create_table("logging.events", SCHEMA)
+    requirement = {"type": "assert-table-uuid", "uuid": table.metadata.uuid}
+    report = catalog.commit("logging.events", [requirement], [{"action": "set-properties", "updates": {"a": "b"}}])
+    assert report.metadata.properties["a"] == "b"
+    assert table.properties.get("a") is None
+    assert table.refresh().properties["a"] == "b"
+    with pytest.raises(AssumptionBroken):
+        catalog.commit("logging.events", [{**requirement, "uuid": "another"}], [])
+    with pytest.raises(InvalidInput, match="no-such-action"):
+        catalog.commit("logging.events", [], [{"action": "no-such-action"}])
+
+
+def test_tables_that_are_not_icebergs_are_left_alone(catalog, pointer):
+    name = TableName("logging", "hive")
+    pointer.add_hive_table(name)
+    before = dict(pointer.rows)
+    for call in (
+        lambda: catalog.load_table(name),
+        lambda: catalog.drop_table(name, purge=True),
+        lambda: catalog.rename_table(name, "logging.other"),
+        lambda: catalog.commit(name, [], [{"action": "set-properties", "updates": {"a": "b"}}]),
+    ):
+        with pytest.raises(NotAnIcebergTable, match="Hive or Spark"):
+            call()
+    with pytest.raises(AlreadyExists):
+        catalog.create_table(name, SCHEMA)
+    assert not catalog.table_exists(name)
+    assert catalog.list_tables("logging") == []
+    assert pointer.rows == before
+
+
+def test_what_is_not_there_is_named_and_nothing_is_made(catalog, files):
+    with pytest.raises(NoSuchTable, match=r"Table does not exist: logging\.none"):
+        catalog.load_table("logging.none")
+    with pytest.raises(NoSuchNamespace, match="Namespace does not exist: nowhere"):
+        catalog.create_table("nowhere.t", SCHEMA)
+    with pytest.raises(NoSuchNamespace):
+        catalog.list_tables("nowhere")
+    with pytest.raises(InvalidInput, match="not a valid name"):
+        catalog.create_table("logging.a-b", SCHEMA)
+    assert files.locations() == ()
+
+
+def test_rename_and_register(catalog):
+    table = catalog.create_table("logging.events", SCHEMA)
+    catalog.create_namespace("archive")
+    catalog.rename_table("logging.events", "archive.events_2021")
+    assert catalog.load("archive.events_2021").metadata_location == table.metadata_location
+    assert not catalog.table_exists("logging.events")
+    again = catalog.register_table("logging.again", table.metadata_location)
+    assert again.metadata == table.metadata
+    with pytest.raises(NoSuchNamespace):
+        catalog.rename_table("logging.again", "nowhere.t")
+    with pytest.raises(NoSuchNamespace):
+        catalog.register_table("nowhere.t", table.metadata_location)
+
+
+def test_the_default_wait_outlives_a_dead_writers_lock(catalog):
+    assert catalog.default_wait_seconds == 310.0
+
+
+def test_reads_and_row_are_there_for_those_who_look(catalog):
+    table = catalog.create_table("logging.events", SCHEMA)
+    assert catalog.pointer("logging.events").metadata_location == table.metadata_location
+    assert catalog.manifests() is not None

@@ -1,0 +1,238 @@
+"""Columns of a file and columns of a table."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_hms.catalog.parquet_columns import Matched, can_read, file_type, match_columns, missing_required
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.types import PrimitiveType
+from tests.catalog.parquet import table_for, with_ids
+
+NAME_MAPPING = "schema.name-mapping.default"
+
+
+def footer_of(rows: pa.Table, **options: Any) -> pq.FileMetaData:
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **options)
+    return pq.read_metadata(buffer)
+
+
+def match(rows: pa.Table, metadata: TableMetadata) -> Matched:
+    return match_columns("file:/data/a.parquet", footer_of(rows), metadata)
+
+
+def table_with(type_: str, version: int = 3) -> TableMetadata:
+    field = {"id": 1, "name": "c", "required": False, "type": type_}
+    return table_for({"type": "struct", "fields": [field]}, version=version)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "stored"),
+    [
+        (pa.bool_(), "boolean"),
+        (pa.int8(), "int"),
+        (pa.int64(), "long"),
+        (pa.uint16(), "int"),
+        (pa.uint32(), "long"),
+        (pa.uint64(), None),
+        (pa.float16(), None),
+        (pa.float32(), "float"),
+        (pa.float64(), "double"),
+        (pa.decimal128(20, 5), "decimal(20, 5)"),
+        (pa.date32(), "date"),
+        (pa.time32("ms"), "time"),
+        (pa.time64("us"), "time"),
+        (pa.time64("ns"), None),
+        (pa.timestamp("s"), "timestamp"),
+        (pa.timestamp("ms"), "timestamp"),
+        (pa.timestamp("us", tz="UTC"), "timestamptz"),
+        (pa.timestamp("ns"), "timestamp_ns"),
+        (pa.timestamp("ns", tz="UTC"), "timestamptz_ns"),
+        (pa.string(), "string"),
+        (pa.dictionary(pa.int8(), pa.string()), "string"),
+        (pa.uuid(), "uuid"),
+        (pa.binary(3), "fixed[3]"),
+        (pa.large_binary(), "binary"),
+        (pa.null(), "unknown"),
+    ],
+    ids=str,
+)
+def test_what_a_file_stores_is_told_by_parquets_own_types(arrow: pa.DataType, stored: str | None) -> None:
+    values = pa.array([None], arrow.index_type).cast(arrow.index_type) if pa.types.is_dictionary(arrow) else None
+    column = pa.DictionaryArray.from_arrays(values, ["x"]) if values is not None else pa.array([None], arrow)
+    found = file_type(footer_of(pa.table({"c": column})).schema.column(0))
+    assert (None if found.type is None else str(found.type)) == stored
+
+
+@pytest.mark.parametrize(
+    ("arrow", "table_type", "fits"),
+    [
+        (pa.int32(), "long", True),
+        (pa.int64(), "int", False),
+        (pa.uint32(), "int", False),
+        (pa.uint32(), "long", True),
+        (pa.float32(), "double", True),
+        (pa.float64(), "float", False),
+        (pa.int32(), "double", False),
+        (pa.decimal128(9, 2), "decimal(12, 2)", True),
+        (pa.decimal128(12, 2), "decimal(9, 2)", False),
+        (pa.decimal128(9, 2), "decimal(9, 3)", False),
+        (pa.date32(), "timestamp", True),
+        (pa.date32(), "timestamptz", False),
+        (pa.timestamp("ms"), "timestamp", True),
+        (pa.timestamp("ns"), "timestamp", False),
+        (pa.timestamp("us"), "timestamp_ns", False),
+        (pa.timestamp("us"), "timestamptz", False),
+        (pa.timestamp("us", tz="UTC"), "timestamp", False),
+        (pa.binary(16), "uuid", True),
+        (pa.binary(8), "uuid", False),
+        (pa.uuid(), "fixed[16]", False),
+        (pa.string(), "binary", False),
+        (pa.binary(), "string", False),
+        (pa.binary(), "geometry", True),
+        (pa.null(), "long", True),
+        (pa.uint64(), "long", False),
+        (pa.struct([("a", pa.int32())]), "long", False),
+    ],
+    ids=str,
+)
+def test_a_column_must_be_of_the_tables_type_or_promotable(arrow: pa.DataType, table_type: str, fits: bool) -> None:
+    rows = pa.table({"c": pa.array([None], arrow)})
+    if fits:
+        assert [column.field_id for column in match(rows, table_with(table_type)).columns] == [1]
+    else:
+        with pytest.raises(InvalidInput, match=r"a\.parquet: column c is .* in the file and .* in the table"):
+            match(rows, table_with(table_type))
+
+
+@pytest.mark.parametrize("table_type", ["timestamp", "timestamptz"])
+def test_old_writers_int96_is_taken_for_both_kinds_of_timestamp(table_type: str) -> None:
+    rows = pa.table({"c": pa.array([1], pa.timestamp("ns"))})
+    footer = footer_of(rows, use_deprecated_int96_timestamps=True)
+    (column,) = match_columns("a", footer, table_with(table_type)).columns
+    assert column.stored.physical == "INT96"
+    assert not can_read(column.stored, PrimitiveType("timestamp_ns"))
+
+
+def test_arrows_own_schema_in_the_file_does_not_hide_what_is_stored() -> None:
+    rows = pa.table({"c": pa.array([1], pa.timestamp("s"))})
+    (column,) = match(rows, table_with("timestamp")).columns
+    assert column.stored.unit == "milliseconds"
+
+
+NESTED = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("s", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
+        ("m", pa.map_(pa.string(), pa.struct([("z", pa.float64())]))),
+        ("last", pa.string()),
+    ]
+)
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["by field id", "by name"])
+def test_nested_columns_are_found_at_their_place(ids: bool) -> None:
+    metadata = table_for(NESTED)
+    matched = match((with_ids(NESTED, metadata) if ids else NESTED).empty_table(), metadata)
+    found = {metadata.schema.name_of(each.field_id): (each.index, each.repeated) for each in matched.columns}
+    assert found == {
+        "id": (0, False),
+        "s.x": (1, False),
+        "s.y.element": (2, True),
+        "m.key": (3, True),
+        "m.value.z": (4, True),
+        "last": (5, False),
+    }
+    assert matched.has_field_ids is ids
+    assert len(matched.present) == 10
+
+
+def test_columns_that_the_table_lacks_do_not_shift_the_others() -> None:
+    rows = pa.table({"extra": [{"a": 1, "b": [2]}], "last": ["x"], "more": [1], "id": [5]})
+    matched = match(rows, table_for(NESTED))
+    assert {column.index for column in matched.columns} == {2, 4}
+
+
+def test_names_are_compared_as_written() -> None:
+    with pytest.raises(InvalidInput, match="no column of the table"):
+        match(pa.table({"ID": [1]}), table_for(NESTED))
+
+
+def test_a_file_of_another_table_is_refused() -> None:
+    other = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "99"})])
+    with pytest.raises(InvalidInput, match="looked for by field ids"):
+        match(other.empty_table(), table_for(NESTED))
+
+
+def test_an_id_of_minus_one_is_none() -> None:
+    arrow = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "-1"})])
+    assert not match(arrow.empty_table(), table_for(NESTED)).has_field_ids
+
+
+@pytest.mark.parametrize(
+    "mapping", ["not json", "{}", "[1]", '[{"field-id": 1, "names": "id"}]', '[{"names": ["s"], "fields": {}}]']
+)
+def test_a_damaged_name_mapping_is_named(mapping: str) -> None:
+    metadata = table_for(NESTED, properties={NAME_MAPPING: mapping})
+    with pytest.raises(InvalidInput, match=NAME_MAPPING):
+        match(pa.table({"id": [1]}), metadata)
+
+
+def test_a_mapping_may_leave_fields_out() -> None:
+    metadata = table_for(NESTED, properties={NAME_MAPPING: '[{"field-id": 1, "names": ["id"]}, {"names": ["last"]}]'})
+    assert match(pa.table({"id": [1], "last": ["x"]}), metadata).present == {1}
+
+
+def test_a_variant_has_no_leaf_of_its_own() -> None:
+    variant = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    metadata = table_for(
+        {
+            "type": "struct",
+            "fields": [
+                {"id": 1, "name": "v", "required": False, "type": "variant"},
+                {"id": 2, "name": "x", "required": False, "type": "long"},
+            ],
+        },
+        version=3,
+    )
+    rows = pa.table({"v": pa.array([None], variant), "x": [1]})
+    matched = match(rows, metadata)
+    assert matched.present == {1, 2}
+    assert [(column.field_id, column.index) for column in matched.columns] == [(2, 2)]
+
+
+def test_required_fields_are_those_that_every_row_has() -> None:
+    inner = pa.struct([pa.field("must", pa.int64(), nullable=False), ("may", pa.int64())])
+    metadata = table_for(
+        pa.schema(
+            [pa.field("sure", inner, nullable=False), ("perhaps", inner), pa.field("id", pa.int64(), nullable=False)]
+        )
+    )
+    names = [metadata.schema.name_of(each.id) for each in missing_required(metadata.schema, frozenset())]
+    assert names == ["sure", "sure.must", "id"]
+
+
+def test_a_required_field_with_a_default_may_be_missing() -> None:
+    field = {"id": 1, "name": "c", "required": True, "type": "long", "initial-default": 5}
+    schema = table_for({"type": "struct", "fields": [field]}, version=3).schema
+    assert missing_required(schema, frozenset()) == []
+
+
+@pytest.mark.parametrize("kind", ["int", "list", "struct"])
+def test_a_column_must_be_nested_as_the_tables_is(kind: str) -> None:
+    arrow = {"int": pa.int64(), "list": pa.list_(pa.int64()), "struct": pa.struct([("x", pa.int64())])}
+    for other, type_ in arrow.items():
+        rows = pa.schema([("id", pa.int64()), ("c", type_)]).empty_table()
+        metadata = table_for(pa.schema([("id", pa.int64()), ("c", arrow[kind])]))
+        if other == kind:
+            assert len(match(rows, metadata).columns) == 2
+        else:
+            with pytest.raises(InvalidInput, match="column c is"):
+                match(rows, metadata)

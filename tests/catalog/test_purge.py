@@ -1,0 +1,68 @@
+import pytest
+
+from iceberg_hms.errors import NoSuchTable, StorageError
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.catalog.test_table import SCHEMA, parquet
+
+
+class StubbornFiles(MemoryFiles):
+    """Refuses to delete what is in `stubborn`."""
+
+    def __init__(self):
+        super().__init__()
+        self.stubborn = set()
+
+    def delete(self, location):
+        if location in self.stubborn:
+            raise StorageError("denied")
+        return super().delete(location)
+
+
+@pytest.fixture
+def files():
+    return StubbornFiles()
+
+
+def dropped(files, *, purge=True, break_file=None, **properties):
+    """A table of two snapshots is dropped; what is left of its files."""
+    with memory_catalog(files=files) as catalog:
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", SCHEMA, partition_spec=["day(event_time)"], properties=properties)
+        for number in (1, 2):
+            files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+            table.append([f"file:/in/{number}.parquet"])
+        if break_file is not None:
+            break_file(table)
+        catalog.drop_table("db.t", purge=purge)
+        with pytest.raises(NoSuchTable):
+            catalog.load_table("db.t")
+        return files.locations()
+
+
+def test_a_drop_keeps_every_file(files):
+    assert len(dropped(files, purge=False)) == 2 + 3 + 2 + 2
+
+
+def test_a_purge_deletes_data_manifests_lists_and_metadata(files):
+    assert dropped(files) == ()
+
+
+def test_shared_data_files_stay(files):
+    left = dropped(files, **{"gc.enabled": "false"})
+    assert sorted(left) == ["file:/in/1.parquet", "file:/in/2.parquet"]
+
+
+def test_a_file_that_cannot_be_deleted_is_passed_over(files, caplog):
+    files.stubborn.add("file:/in/1.parquet")
+    assert dropped(files) == ("file:/in/1.parquet",)
+    assert "file:/in/1.parquet could not be deleted" in caplog.text
+
+
+def test_a_list_that_is_gone_does_not_stop_the_rest(files, caplog):
+    def lose_a_list(table):
+        files.delete(table.snapshots()[0].manifest_list)
+        table._services.world.manifests()._store._cache._lists.clear()
+
+    left = dropped(files, break_file=lose_a_list)
+    assert [path for path in left if path.endswith(".metadata.json")] == []

@@ -1,0 +1,80 @@
+import threading
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+
+
+def test_gather_returns_results_in_order_and_runs_side_by_side():
+    runtime = ThreadRuntime()
+    both = threading.Barrier(2, timeout=10)
+    assert runtime.gather([lambda: both.wait() >= 0, lambda: both.wait() >= 0, lambda: 3]) == [True, True, 3]
+
+
+def test_gather_waits_for_all_and_then_raises_the_first_error():
+    runtime = ThreadRuntime()
+    ended = threading.Event()
+
+    def fails():
+        raise ValueError("first")
+
+    with pytest.raises(ValueError, match="first"):
+        runtime.gather([fails, ended.set])
+    assert ended.is_set()
+
+
+def test_gather_of_one_and_of_none():
+    assert ThreadRuntime().gather([lambda: 1]) == [1]
+    assert ThreadRuntime().gather([]) == []
+
+
+def test_spawn_runs_on_a_thread_that_the_process_waits_for():
+    runtime, seen = ThreadRuntime(), []
+    done = runtime.event()
+
+    def work():
+        seen.append(threading.current_thread())
+        done.set()
+
+    runtime.spawn("worker", work)
+    assert done.wait(10)
+    assert seen[0] is not threading.current_thread()
+    assert seen[0].name == "worker"
+    assert not seen[0].daemon
+
+
+def test_the_clock_is_the_one_that_was_given():
+    class Fixed:
+        def monotonic(self):
+            return 5.0
+
+        def now_ms(self):
+            return 6
+
+        def sleep(self, seconds):
+            slept.append(seconds)
+
+        def uuid(self):
+            return "u"
+
+        def snapshot_id(self):
+            return 7
+
+        def jitter(self):
+            return 0.5
+
+    slept: list[float] = []
+    runtime = ThreadRuntime(Fixed())
+    runtime.sleep(2.0)
+    assert (runtime.now(), runtime.now_ms(), runtime.uuid(), runtime.jitter(), slept) == (5.0, 6, "u", 0.5, [2.0])
+
+
+def test_an_event_that_is_never_set_lets_its_waiter_go():
+    assert not ThreadRuntime().event().wait(0.001)
+
+
+def test_a_mutex_excludes():
+    mutex = ThreadRuntime().mutex()
+    with mutex:
+        assert not mutex.acquire(blocking=False)
+    assert mutex.acquire(blocking=False)

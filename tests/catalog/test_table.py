@@ -1,0 +1,144 @@
+"""Appending real Parquet bytes, kept in memory."""
+
+import datetime
+import io
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_hms.catalog.footers import data_file_from_parquet
+from iceberg_hms.errors import AssumptionBroken, CorruptFile, InvalidInput, MissingFile
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+
+SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("message", pa.string())])
+
+
+def parquet(day, *levels):
+    sink = io.BytesIO()
+    time = datetime.datetime(2021, 4, day)  # noqa: DTZ001 - the column is without zone
+    rows = {"level": list(levels), "event_time": [time] * len(levels), "message": ["m"] * len(levels)}
+    pq.write_table(pa.table(rows, schema=SCHEMA), sink)
+    return sink.getvalue()
+
+
+@pytest.fixture
+def files():
+    return MemoryFiles()
+
+
+@pytest.fixture
+def table(files):
+    with memory_catalog(files=files) as catalog:
+        catalog.create_namespace("logging")
+        yield catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
+
+
+def entries(table):
+    reader = table._services.world.manifests()
+    return list(reader.entries(reader.list(table.current_snapshot)))
+
+
+def test_paths_are_appended_with_what_their_footers_say(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    files.write("file:/in/2.parquet", parquet(2, "ERROR", "WARN"))
+    report = table.append(["file:/in/1.parquet", "file:/in/2.parquet"])
+    assert report.snapshot_ids == (table.current_snapshot.snapshot_id,)
+    found = {entry.data_file.file_path: entry.data_file for entry in entries(table)}
+    assert {path: dict(file.partition) for path, file in found.items()} == {
+        "file:/in/1.parquet": {"event_time_day": 18718},
+        "file:/in/2.parquet": {"event_time_day": 18719},
+    }
+    assert found["file:/in/2.parquet"].record_count == 2
+    assert found["file:/in/2.parquet"].upper_bounds[1] == b"WARN"
+    assert table.current_snapshot.summary["total-records"] == "3"
+    assert [entry["snapshot-id"] for entry in table.history()] == list(report.snapshot_ids)
+    assert [snapshot.snapshot_id for snapshot in table.snapshots()] == list(report.snapshot_ids)
+
+
+def test_files_without_field_ids_bring_the_name_mapping_that_readers_need(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    assert "schema.name-mapping.default" not in table.properties
+    table.append(["file:/in/1.parquet"])
+    assert "event_time" in table.properties["schema.name-mapping.default"]
+
+
+def test_records_and_paths_may_be_mixed_and_are_kept_in_order(table, files):
+    for number in (1, 2):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    record = data_file_from_parquet("file:/in/1.parquet", table.metadata, files.open)
+    table.append([record, "file:/in/2.parquet"])
+    assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet", "file:/in/2.parquet"]
+
+
+def test_many_footers_are_read(table, files):
+    paths = [f"file:/in/{number}.parquet" for number in range(20)]
+    for path in paths:
+        files.write(path, parquet(3, "INFO"))
+    table.append(paths)
+    assert len(entries(table)) == 20
+
+
+def test_an_old_view_of_the_table_appends_to_the_table_as_it_is(table, files):
+    for number in (1, 2):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    other = table._catalog.load_table("logging.events")
+    table.append(["file:/in/1.parquet"])
+    other.append(["file:/in/2.parquet"])
+    assert len(entries(table.refresh())) == 2
+
+
+def test_a_rerun_with_the_same_key_adds_nothing(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    table.append(["file:/in/1.parquet"], idempotency_key="load-1")
+    assert table.append(["file:/in/1.parquet"], idempotency_key="load-1").already_committed
+    assert len(entries(table)) == 1
+
+
+def test_a_branch_is_made_when_it_is_not_there(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    table.append(["file:/in/1.parquet"], branch="audit")
+    assert table.metadata.ref("audit") is not None
+    assert table.current_snapshot is None
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "says"),
+    [
+        (None, MissingFile, "Failed to open input stream"),
+        (b"PAR1 and then nothing", CorruptFile, "damaged"),
+        (parquet(1, "ERROR")[:-100], CorruptFile, "damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_appended_changes_nothing(table, files, content, error, says):
+    if content is not None:
+        files.write("file:/in/bad.parquet", content)
+    before = set(files.locations())
+    with pytest.raises(error, match=says):
+        table.append(["file:/in/bad.parquet"])
+    assert set(files.locations()) == before
+    assert table.refresh().current_snapshot is None
+
+
+def test_nothing_to_append_is_refused(table):
+    with pytest.raises(InvalidInput, match="nothing to append"):
+        table.append([])
+
+
+def test_a_table_that_was_replaced_is_not_appended_to(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    catalog = table._catalog
+    catalog.drop_table("logging.events")
+    catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
+    with pytest.raises(AssumptionBroken, match="UUID"):
+        table.append(["file:/in/1.parquet"])
+    assert catalog.load_table("logging.events").current_snapshot is None
+
+
+def test_a_record_of_another_spec_is_refused(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    record = data_file_from_parquet("file:/in/1.parquet", table.metadata, files.open)
+    with pytest.raises(InvalidInput, match="partition"):
+        table.append([replace(record, spec_id=7)])

@@ -1,0 +1,68 @@
+"""The suite finds implementations that break the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from iceberg_hms.coordinator.ports import Files
+from iceberg_hms.errors import AlreadyExists, MissingFile
+from iceberg_hms.testing.contracts import files as suite
+from iceberg_hms.testing.memory_files import MemoryFiles
+
+
+class Overwrites(MemoryFiles):
+    def write(self, location: str, data: bytes) -> None:
+        self.delete(location)
+        super().write(location, data)
+
+
+class Truncates(MemoryFiles):
+    def write(self, location: str, data: bytes) -> None:
+        super().write(location, data[:1_000])
+
+
+class DecodesNames(MemoryFiles):
+    def write(self, location: str, data: bytes) -> None:
+        super().write(location.replace("%20", " "), data)
+
+
+class ForgetsThatItDeleted(MemoryFiles):
+    def delete(self, location: str) -> bool:
+        super().delete(location)
+        return True
+
+
+class TellsEveryWriterThatItWon(MemoryFiles):
+    def write(self, location: str, data: bytes) -> None:
+        try:
+            super().write(location, data)
+        except AlreadyExists:
+            if not location.endswith("race"):
+                raise
+
+
+class ReadsNothingAsEmpty(MemoryFiles):
+    def read(self, location: str) -> bytes:
+        try:
+            return super().read(location)
+        except MissingFile:
+            return b""
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (Overwrites, suite.nothing_is_overwritten),
+        (Truncates, suite.what_was_written_is_read),
+        (DecodesNames, suite.locations_are_not_decoded),
+        (ForgetsThatItDeleted, suite.a_missing_file_is_told_apart),
+        (ForgetsThatItDeleted, suite.a_deleted_name_is_free),
+        (TellsEveryWriterThatItWon, suite.one_of_many_writers_wins),
+        (ReadsNothingAsEmpty, suite.a_missing_file_is_told_apart),
+    ],
+)
+def test_a_broken_implementation_is_found(broken: type[MemoryFiles], check: Callable[[Files, str], None]) -> None:
+    with pytest.raises((AssertionError, AlreadyExists)):
+        check(broken(), "file:/w")

@@ -1,0 +1,65 @@
+"""A suite that cannot fail proves nothing: broken pointers are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.contracts import table_pointer
+from iceberg_hms.testing.contracts.table_pointer import Place
+from iceberg_hms.testing.memory_pointer import Answer, MemoryTablePointer
+
+
+class BlindSwap(MemoryTablePointer):
+    """Asks nobody, as a metastore without compare-and-swap."""
+
+    def _refusal(self, base: Pointer) -> Refused | None:
+        return None
+
+
+class KeepsProperties(MemoryTablePointer):
+    def swap(self, base: Pointer, location: str, metadata: TableMetadata, replaced: TableMetadata) -> SwapAnswer:
+        return super().swap(base, location, metadata, metadata)
+
+
+def place_of(pointer: MemoryTablePointer) -> Place:
+    return Place("db", "other", "memory:/t", pointer.add_hive_table)
+
+
+def check(name: str, pointer: MemoryTablePointer) -> None:
+    pointer.namespaces |= {"db", "other"}
+    getattr(table_pointer, name)(pointer, place_of(pointer))
+
+
+@pytest.mark.parametrize("name", ["an_outdated_swap_changes_nothing", "one_of_many_swaps_wins", "a_rename_is_refused"])
+def test_a_pointer_without_compare_and_swap_is_found(name: str) -> None:
+    with pytest.raises(AssertionError):
+        check(name, BlindSwap())
+
+
+def test_properties_that_stay_are_found() -> None:
+    with pytest.raises(AssertionError, match="old: expected None"):
+        check("a_swap_moves_the_pointer", KeepsProperties())
+
+
+def test_a_lost_create_is_found() -> None:
+    pointer = MemoryTablePointer()
+    pointer.answers.append(Answer.REQUEST_LOST)
+    with pytest.raises(AssertionError, match="create"):
+        check("a_new_table_is_loaded", pointer)
+
+
+def test_a_hive_table_that_is_overwritten_is_found() -> None:
+    class Overwrites(MemoryTablePointer):
+        def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
+            self.rows.pop(name, None)
+            return super().create(name, location, metadata, owner)
+
+    with pytest.raises(AssertionError, match="Hive table"):
+        check("a_hive_table_is_not_touched", Overwrites())
+
+
+def test_every_check_has_a_name_of_its_own() -> None:
+    names = [check.__name__ for check in table_pointer.CHECKS]
+    assert len(set(names)) == len(names) == 12
