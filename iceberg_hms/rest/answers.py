@@ -1,0 +1,105 @@
+"""What clients are sent: JSON, table metadata spliced in as bytes, ETags, compression."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import ipaddress
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from iceberg_hms.format.metadata import TableMetadata
+
+JSON: Final = "application/json"
+#: Smaller bodies are sent as they are: compressing them saves no packet.
+COMPRESS_FROM_BYTES: Final = 1_400
+#: Metadata shrinks tenfold already at the lowest level, which costs the least time.
+COMPRESS_LEVEL: Final = 1
+
+
+def json_response(value: Any, *, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
+    """A JSON body."""
+    return Response(orjson.dumps(value), status, dict(headers or {}), JSON)
+
+
+def no_content() -> Response:
+    """204."""
+    return Response(status_code=204)
+
+
+def table_response(data: bytes, metadata_location: str | None, *, tag: str | None = None) -> Response:
+    """A LoadTableResult. `data` is the metadata's JSON and goes out without being parsed again.
+
+    metadata_location: None for a staged table, which has none yet. tag: the ETag, if the answer may be cached.
+    """
+    body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
+    body |= {"metadata": orjson.Fragment(data), "config": {}}
+    return json_response(body, headers={"ETag": tag} if tag else None)
+
+
+def commit_response(data: bytes, metadata_location: str) -> Response:
+    """A CommitTableResponse."""
+    body = {"metadata-location": metadata_location, "metadata": orjson.Fragment(data)}
+    return json_response(body, headers={"ETag": entity_tag(metadata_location, "all")})
+
+
+def not_modified(tag: str) -> Response:
+    """304: what the client has is what it would get."""
+    return Response(status_code=304, headers={"ETag": tag})
+
+
+def entity_tag(metadata_location: str, snapshots: str) -> str:
+    """The ETag of a table: a metadata file never changes, so its location and the `snapshots` parameter say it all.
+    Weak, because the same answer may be sent compressed or not (RFC 9110, 8.8.1)."""
+    digest = hashlib.blake2b(f"{snapshots} {metadata_location}".encode(), digest_size=16).hexdigest()
+    return f'W/"{digest}"'
+
+
+def tag_matches(header: str | None, tag: str) -> bool:
+    """Whether an If-None-Match header names this tag (weak comparison, RFC 9110, 13.1.2)."""
+    if header is None:
+        return False
+    candidates = {candidate.strip().removeprefix("W/") for candidate in header.split(",")}
+    return "*" in candidates or tag.removeprefix("W/") in candidates
+
+
+def referenced_only(metadata: TableMetadata) -> bytes:
+    """The metadata's JSON with those snapshots only that branches and tags point to (REST spec: snapshots=refs).
+    Logs stay whole, as Java's TableMetadata.Builder.suppressHistoricalSnapshots leaves them."""
+    wanted = {ref.snapshot_id for ref in metadata.refs.values()}
+    kept = [snapshot.raw for snapshot in metadata.snapshots if snapshot.snapshot_id in wanted]
+    return orjson.dumps({**metadata.raw, "snapshots": kept})
+
+
+def compressed(response: Response, accepted: str, peer: str | None) -> Response:
+    """The response as gzip, if the client accepts that (`accepted`: its Accept-Encoding) and is not on this machine,
+    where compressing costs more than sending. Changes the response and returns it."""
+    if len(response.body) < COMPRESS_FROM_BYTES or not _accepts_gzip(accepted) or is_loopback(peer):
+        return response
+    response.body = gzip.compress(response.body, COMPRESS_LEVEL, mtime=0)
+    response.headers["Content-Length"] = str(len(response.body))
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
+    return response
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    for coding in accepted.lower().split(","):
+        name, _, weight = coding.partition(";")
+        if name.strip() in ("gzip", "x-gzip"):
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether an address is this machine's own; None (no network at all) is."""
+    if host is None or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

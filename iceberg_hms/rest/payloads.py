@@ -1,0 +1,275 @@
+"""What clients send, taken apart: names in paths, query parameters, JSON bodies (REST spec: request schemas).
+
+Everything malformed is InvalidInput, with the field's name; nothing is guessed. Fields that we do not know are ignored,
+as the protocol asks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+import orjson
+
+from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+
+#: Joins the parts of a namespace in a path (REST spec: parameter `namespace`).
+SEPARATOR: Final = "\x1f"
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+def decode_segment(segment: str) -> str:
+    """One path segment as the client meant it. Java encodes a blank as `+`, others as `%20`; both come back."""
+    try:
+        return unquote_plus(segment, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The path is not percent-encoded UTF-8") from error
+
+
+def single_namespace(parts: str) -> str:
+    """A namespace from a path. The metastore has one level, so one with several parts is not there: NoSuchNamespace."""
+    if SEPARATOR in parts:
+        raise NoSuchNamespace(parts.replace(SEPARATOR, "."))
+    return parts
+
+
+def single_level_table(parts: str, table: str) -> tuple[str, str]:
+    """A table from a path. NoSuchTable, not NoSuchNamespace, for a namespace with several parts: Spark asks for
+    `db.table.files` that way and reads it as a metadata table, a branch or a time travel only after this answer."""
+    if SEPARATOR in parts:
+        raise NoSuchTable(f"{parts.replace(SEPARATOR, '.')}.{table}")
+    return parts, table
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"Malformed JSON in the request body: {error}") from error
+    if not isinstance(value, dict):
+        raise InvalidInput("The request body must be a JSON object")
+    return value
+
+
+class Fields:
+    """Typed access to the fields of a JSON object; null counts as absent."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self._raw = raw
+
+    def _get(self, name: str, kind: type, called: str) -> Any:
+        value = self._raw.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise InvalidInput(f"Field {name} must be {called}")
+        return value
+
+    def _required(self, name: str, value: Any) -> Any:
+        if value is None or value == "":
+            raise InvalidInput(f"Field {name} is missing")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        value: str | None = self._get(name, str, "a string")
+        return value
+
+    def text(self, name: str) -> str:
+        value: str = self._required(name, self.optional_text(name))
+        return value
+
+    def flag(self, name: str) -> bool:
+        return bool(self._get(name, bool, "a boolean"))
+
+    def optional_object(self, name: str) -> dict[str, Any] | None:
+        value: dict[str, Any] | None = self._get(name, dict, "an object")
+        return value
+
+    def object(self, name: str) -> dict[str, Any]:
+        value: dict[str, Any] = self._required(name, self.optional_object(name))
+        return value
+
+    def objects(self, name: str) -> list[dict[str, Any]]:
+        """A list of objects; absent is empty."""
+        values: list[Any] = self._get(name, list, "a list of objects") or []
+        if not all(isinstance(value, dict) for value in values):
+            raise InvalidInput(f"Field {name} must be a list of objects")
+        return values
+
+    def strings(self, name: str) -> list[str]:
+        """A list of strings; absent is empty."""
+        values: list[Any] = self._get(name, list, "a list of strings") or []
+        if not all(isinstance(value, str) for value in values):
+            raise InvalidInput(f"Field {name} must be a list of strings")
+        return values
+
+    def string_map(self, name: str) -> dict[str, str]:
+        """An object of strings; absent is empty."""
+        values = self.optional_object(name) or {}
+        for key, value in values.items():
+            if not isinstance(value, str):
+                raise InvalidInput(f"Field {name} must map strings to strings, but {key} is {type(value).__name__}")
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    name: str
+    schema: dict[str, Any]
+    partition_spec: dict[str, Any] | None
+    write_order: dict[str, Any] | None
+    location: str | None
+    properties: dict[str, str]
+    stage: bool
+
+    @classmethod
+    def parse(cls, body: bytes) -> CreateTable:
+        fields = Fields(parse_object(body))
+        return cls(
+            name=fields.text("name"),
+            schema=fields.object("schema"),
+            partition_spec=fields.optional_object("partition-spec"),
+            write_order=fields.optional_object("write-order"),
+            location=fields.optional_text("location"),
+            properties=fields.string_map("properties"),
+            stage=fields.flag("stage-create"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTable:
+    """identifier: (namespace parts, name) if the body has one."""
+
+    identifier: tuple[Sequence[str], str] | None
+    requirements: list[dict[str, Any]]
+    updates: list[dict[str, Any]]
+
+    @classmethod
+    def parse(cls, body: bytes) -> CommitTable:
+        fields = Fields(parse_object(body))
+        named = fields.optional_object("identifier")
+        return cls(
+            identifier=None if named is None else _identifier(named),
+            requirements=fields.objects("requirements"),
+            updates=fields.objects("updates"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    source: tuple[str, str]
+    destination: tuple[str, str]
+
+    @classmethod
+    def parse(cls, body: bytes) -> RenameTable:
+        fields = Fields(parse_object(body))
+        source, destination = _identifier(fields.object("source")), _identifier(fields.object("destination"))
+        return cls(
+            source=single_level_table(SEPARATOR.join(source[0]), source[1]),
+            destination=(single_namespace(SEPARATOR.join(destination[0])), destination[1]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTable:
+    name: str
+    metadata_location: str
+    overwrite: bool
+
+    @classmethod
+    def parse(cls, body: bytes) -> RegisterTable:
+        fields = Fields(parse_object(body))
+        return cls(fields.text("name"), fields.text("metadata-location"), fields.flag("overwrite"))
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNamespace:
+    namespace: str
+    properties: dict[str, str]
+
+    @classmethod
+    def parse(cls, body: bytes) -> CreateNamespace:
+        fields = Fields(parse_object(body))
+        parts = fields.strings("namespace")
+        if len(parts) != 1 or not parts[0] or SEPARATOR in parts[0]:
+            raise InvalidInput("A namespace in the Hive Metastore has exactly one level, with a name that is not empty")
+        return cls(parts[0], fields.string_map("properties"))
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateProperties:
+    updates: dict[str, str]
+    removals: list[str]
+
+    @classmethod
+    def parse(cls, body: bytes) -> UpdateProperties:
+        fields = Fields(parse_object(body))
+        return cls(fields.string_map("updates"), list(dict.fromkeys(fields.strings("removals"))))
+
+
+def _identifier(raw: Mapping[str, Any]) -> tuple[list[str], str]:
+    fields = Fields(raw)
+    parts = fields.strings("namespace")
+    if not parts or not all(parts):
+        raise InvalidInput("Field namespace must be a list of names that are not empty")
+    return parts, fields.text("name")
+
+
+def boolean(query: Mapping[str, str], name: str) -> bool:
+    """A query parameter that is true or false; absent is false."""
+    value = _BOOLEANS.get(query.get(name, "false").lower())
+    if value is None:
+        raise InvalidInput(f"Query parameter {name} must be true or false")
+    return value
+
+
+def idempotency_key(headers: Mapping[str, str]) -> str | None:
+    """The header Idempotency-Key, a UUID (REST spec: parameter `idempotency-key`)."""
+    value = headers.get("idempotency-key")
+    if value is not None and _UUID.fullmatch(value) is None:
+        raise InvalidInput("Header Idempotency-Key must be a UUID")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a sorted list of names is asked for (REST spec: `pageToken`, `pageSize`).
+
+    A token holds the last name that was sent, so names that come or go in between neither shift nor repeat others.
+    size: None for all. after: None for the beginning.
+    """
+
+    size: int | None = None
+    after: str | None = None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Page:
+        token = query.get("pageToken")
+        size = query.get("pageSize")
+        if size is not None and (re.fullmatch(r"[0-9]{1,9}", size) is None or int(size) < 1):
+            raise InvalidInput("Query parameter pageSize must be a whole number of at least 1")
+        if token is None:
+            # Without a token the client does not know of pages and must be sent everything.
+            return cls()
+        return cls(None if size is None else int(size), _decode_token(token) if token else None)
+
+    def cut(self, names: Sequence[str]) -> tuple[list[str], str | None]:
+        """The page of these names, and the token of the next page or None."""
+        rest = sorted(name for name in names if self.after is None or name > self.after)
+        if self.size is None or len(rest) <= self.size:
+            return rest, None
+        page = rest[: self.size]
+        return page, base64.urlsafe_b64encode(page[-1].encode()).decode()
+
+
+def _decode_token(token: str) -> str:
+    try:
+        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError) as error:
+        raise InvalidInput("Query parameter pageToken is not one that this server gave") from error

@@ -1,0 +1,160 @@
+"""The REST catalog on uvicorn, in a thread of its own: for `iceberg-hms serve` and inside a Spark driver.
+
+    with Server(catalog, "127.0.0.1", 0, token="...") as server:
+        print(server.uri)
+
+The thread is a daemon: it ends with the process. Signals stay with the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from types import TracebackType
+from typing import Final
+
+import uvicorn
+
+from iceberg_hms.errors import EngineError
+from iceberg_hms.rest.answers import is_loopback
+from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.ports import CatalogPort
+
+logger = logging.getLogger(__name__)
+
+#: How long the server may take until it listens.
+START_SECONDS: Final = 15.0
+#: How long requests may go on after `stop`, before their connections are cut.
+STOP_SECONDS: Final = 10
+#: What ending the thread may take on top of that.
+STOP_MARGIN_SECONDS: Final = 5.0
+BACKLOG: Final = 2_048
+MAX_PORT: Final = 65_535
+
+
+class Server:
+    """A REST server for one catalog. Use it once: start, stop.
+
+    host, port: where to listen; port 0 takes any free one. token: the bearer token, or None to let everybody in.
+    The catalog stays the caller's, who closes it after `stop`.
+    """
+
+    def __init__(self, catalog: CatalogPort, host: str, port: int, token: str | None) -> None:
+        self._host = host
+        self._port = port
+        self._app = create_app(catalog, token=token, settings=catalog.settings)
+        self._keep_alive = catalog.settings.rest_keep_alive_seconds
+        self._server: _Uvicorn | None = None
+        self._thread: threading.Thread | None = None
+        if token is None and not is_loopback(host):
+            logger.warning("serving on %s without a token: whoever reaches it can change every table", host)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on; after `start` never 0."""
+        return self._port
+
+    @property
+    def uri(self) -> str:
+        """What REST clients take as their `uri`."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._port}"
+
+    def start(self) -> str:
+        """Listen, and return the uri when requests are answered. Raises EngineError, with nothing left behind."""
+        if self._thread is not None:
+            raise EngineError("this server was started before", next_step="make a new one")
+        listener = self._listen()
+        config = uvicorn.Config(
+            self._app,
+            # Logging is the caller's; its messages go through the `uvicorn` loggers.
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            lifespan="on",
+            backlog=BACKLOG,
+            timeout_keep_alive=self._keep_alive,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        self._server = _Uvicorn(config)
+        self._thread = threading.Thread(
+            target=self._server.run_on, args=(listener,), name="iceberg-hms-rest", daemon=True
+        )
+        self._thread.start()
+        if not self._server.settled.wait(START_SECONDS) or not self._server.started:
+            cause = self._server.failure
+            self.stop()
+            raise EngineError(
+                f"the REST server did not start on {self.uri}",
+                next_step=f"see the log: {cause!r}" if cause else f"it took longer than {START_SECONDS:g} seconds",
+            )
+        return self.uri
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the server has ended, at most `timeout` seconds; True if it has."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Take no new requests, let those in work end (at most 10 seconds), and return. Twice is harmless."""
+        if self._server is None or self._thread is None:
+            return
+        self._server.should_exit = True
+        if not self.wait(STOP_SECONDS + STOP_MARGIN_SECONDS):
+            self._server.force_exit = True
+            logger.warning("the REST server did not end in time; it ends with the process")
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _listen(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        if not 0 <= self._port <= MAX_PORT:
+            raise EngineError(f"cannot listen on {self.uri}: there is no such port", next_step="choose one, or 0")
+        try:
+            listener = socket.create_server((self._host, self._port), family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise EngineError(
+                f"cannot listen on {self.uri}: {error}",
+                next_step="choose another host or port; port 0 takes a free one",
+            ) from error
+        self._port = listener.getsockname()[1]
+        return listener
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn's server, which says when it has started or failed to."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.settled = threading.Event()
+        self.failure: BaseException | None = None
+
+    def run_on(self, listener: socket.socket) -> None:
+        """The thread's body: serve until `should_exit`."""
+        try:
+            with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+                runner.run(self.serve(sockets=[listener]))
+        except (Exception, SystemExit) as error:
+            # uvicorn leaves by SystemExit when the application's start-up fails.
+            self.failure = error
+            logger.exception("the REST server ended")
+        finally:
+            listener.close()
+            self.settled.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.settled.set()

@@ -1,0 +1,27 @@
+"""A catalog in memory behind the application."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.rest.app import create_app
+from tests.rest.fakes import SCHEMA, FakeCatalog, Web
+
+
+@pytest.fixture
+def catalog() -> FakeCatalog:
+    return FakeCatalog()
+
+
+@pytest.fixture
+def web(catalog: FakeCatalog) -> Web:
+    """The application over `catalog`, without a token."""
+    return Web(create_app(catalog, token=None, settings=catalog.settings))
+
+
+@pytest.fixture
+def table(catalog: FakeCatalog) -> str:
+    """The path of an empty table logging.events."""
+    catalog.create_namespace("logging")
+    catalog.create_table(("logging", "events"), SCHEMA)
+    return "/v1/namespaces/logging/tables/events"

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from iceberg_hms.rest.app import create_app
+from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v2/config", "/v1/config/", "/v1/namespaces/", "/v1/namespaces/a/tables/b/c/d"]
+)
+def test_an_unknown_route_is_404_with_an_error_model(web: Web, path: str) -> None:
+    status, kind, message = error_of(web("GET", path))
+    assert (status, kind) == (404, "NotFoundException")
+    assert message.startswith("No such route: GET /")
+
+
+def test_an_encoded_slash_belongs_to_the_name(web: Web, catalog: FakeCatalog) -> None:
+    catalog.create_namespace("a/b")
+    assert web("GET", "/v1/namespaces/a%2Fb").json()["namespace"] == ["a/b"]
+
+
+def test_a_blank_may_be_written_in_both_ways(web: Web, catalog: FakeCatalog) -> None:
+    catalog.create_namespace("a b")
+    for path in ("a+b", "a%20b"):
+        assert web("GET", f"/v1/namespaces/{path}").json()["namespace"] == ["a b"]
+
+
+def test_names_beyond_ascii_arrive_whole(web: Web, catalog: FakeCatalog) -> None:
+    catalog.create_table(("default", "büro"), SCHEMA)
+    assert web("GET", "/v1/namespaces/default/tables/b%C3%BCro").status_code == 200
+    assert error_of(web("GET", "/v1/namespaces/default/tables/b%FCro"))[:2] == (400, "BadRequestException")
+
+
+def test_a_server_that_does_not_tell_the_raw_path_is_served_too(catalog: FakeCatalog) -> None:
+    app = create_app(catalog, token=None, settings=catalog.settings)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "HEAD", "path": "/v1/namespaces/default", "headers": [], "query_string": b""}
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 204
+
+
+def test_the_threads_end_with_the_application(catalog: FakeCatalog) -> None:
+    app = create_app(catalog, token=None, settings=catalog.settings)
+    messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    async def scene() -> int:
+        await app({"type": "lifespan"}, receive, send)
+        async with Web(app).client() as client:
+            return (await client.get("/v1/namespaces")).status_code
+
+    assert asyncio.run(scene()) == 500
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("secret"), MemoryError("secret"), RecursionError("secret")])
+def test_a_defect_is_500_without_its_text(web: Web, catalog: FakeCatalog, error: Exception) -> None:
+    catalog.faults["list_namespaces"] = error
+    status, kind, message = error_of(web("GET", "/v1/namespaces"))
+    assert (status, kind) == (500, "ServiceFailureException")
+    assert "secret" not in message

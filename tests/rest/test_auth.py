@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.errors import ConfigError
+from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.auth import check_token
+from tests.rest.fakes import FakeCatalog, Web, error_of
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture
+def guarded(catalog: FakeCatalog) -> Web:
+    return Web(create_app(catalog, token=TOKEN, settings=catalog.settings))
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_right_token_is_let_in(guarded: Web, scheme: str) -> None:
+    assert guarded("GET", "/v1/namespaces", headers={"Authorization": f"{scheme} {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Basic {TOKEN}",
+        TOKEN,
+        f"Bearer {TOKEN.upper()}",
+        "Bearer \u00fc".encode(),
+    ],
+)
+def test_any_other_is_not_authorized(guarded: Web, catalog: FakeCatalog, header: str | bytes | None) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    response = guarded("GET", "/v1/namespaces", headers=headers)  # type: ignore[arg-type]
+    status, kind, message = error_of(response)
+    assert (status, kind) == (401, "NotAuthorizedException")
+    assert TOKEN not in message
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+    assert catalog.calls == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/config", "/v1/no/such/route", "/", "/health", "/health/live/", "/metrics%2F", "/health%2Flive"]
+)
+def test_every_other_path_is_guarded_known_or_not(guarded: Web, path: str) -> None:
+    assert guarded("GET", path).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
+def test_health_and_metrics_are_open(guarded: Web, path: str) -> None:
+    assert guarded("GET", path).status_code == 200
+
+
+def test_without_a_token_nobody_is_asked(web: Web) -> None:
+    assert web("GET", "/v1/namespaces").status_code == 200
+
+
+@pytest.mark.parametrize("token", ["", " ", " a", "a ", "a\n", "a\tb", "tökén"])
+def test_a_token_that_is_none_is_refused_before_anything_listens(catalog: FakeCatalog, token: str) -> None:
+    with pytest.raises(ConfigError, match="token"):
+        create_app(catalog, token=token, settings=catalog.settings)
+    with pytest.raises(ConfigError):
+        check_token(token)

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from iceberg_hms.changes.request import Client
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
+from iceberg_hms.clock import SystemClock
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import (
+    AlreadyExists,
+    CommitConflict,
+    CommitStateUnknown,
+    InvalidInput,
+    MetastoreRefused,
+    MetastoreUnavailable,
+    QueueFull,
+)
+from iceberg_hms.format.create import create_updates
+from iceberg_hms.rest.app import create_app
+from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
+
+KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+
+
+def set_properties(**properties: str) -> dict[str, Any]:
+    return {"requirements": [], "updates": [{"action": "set-properties", "updates": properties}]}
+
+
+def test_a_commit_is_answered_with_the_new_metadata(web: Web, table: str) -> None:
+    response = web("POST", table, set_properties(a="b"))
+    assert response.status_code == 200
+    assert response.json().keys() == {"metadata-location", "metadata"}
+    assert response.json()["metadata"]["properties"]["a"] == "b"
+    loaded = web("GET", table)
+    assert loaded.json()["metadata-location"] == response.json()["metadata-location"]
+    assert loaded.headers["etag"] == response.headers["etag"]
+
+
+def test_a_staged_table_is_created_by_its_commit(web: Web, catalog: FakeCatalog) -> None:
+    web("POST", "/v1/namespaces/default/tables", {"name": "t", "schema": SCHEMA, "stage-create": True})
+    updates = create_updates(catalog.stage_table(("default", "t"), SCHEMA).metadata)
+    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 200
+    assert TableName("default", "t") in catalog.tables
+    response = web("POST", "/v1/namespaces/default/tables/t", body)
+    assert error_of(response)[:2] == (409, "CommitFailedException")
+    missing = web("POST", "/v1/namespaces/none/tables/t", body)
+    assert error_of(missing)[:2] == (404, "NoSuchNamespaceException")
+
+
+def test_a_name_that_was_taken_meanwhile_breaks_the_requirement_that_it_is_free(
+    web: Web, table: str, catalog: FakeCatalog
+) -> None:
+    catalog.faults["commit"] = AlreadyExists("Table already exists: logging.events")
+    create = {"requirements": [{"type": "assert-create"}], "updates": []}
+    expected = (409, "CommitFailedException", "Requirement failed: table already exists")
+    assert error_of(web("POST", table, create)) == expected
+    assert error_of(web("POST", table, set_properties(a="b")))[:2] == (409, "AlreadyExistsException")
+
+
+def test_a_broken_requirement_is_a_conflict_in_javas_words(web: Web, table: str) -> None:
+    body = set_properties(a="b")
+    body["requirements"] = [{"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}]
+    status, kind, message = error_of(web("POST", table, body))
+    assert (status, kind) == (409, "CommitFailedException")
+    assert message.startswith("Requirement failed: last assigned field id changed")
+    assert "a" not in web("GET", table).json()["metadata"]["properties"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"requirements": [{"type": "assert-nothing-like-it"}], "updates": []},
+        {"requirements": [], "updates": [{"action": "paint-it-blue"}]},
+        {"requirements": [], "updates": [{"action": "set-properties"}]},
+        {"requirements": {}, "updates": []},
+        {"requirements": [1], "updates": []},
+    ],
+)
+def test_what_is_not_understood_is_400(web: Web, table: str, body: Any) -> None:
+    assert error_of(web("POST", table, body))[:2] == (400, "BadRequestException")
+
+
+def test_malformed_json_is_400_and_reaches_no_table(web: Web, table: str, catalog: FakeCatalog) -> None:
+    catalog.calls.clear()
+    assert error_of(web("POST", table, content=b'{"updates": ['))[:2] == (400, "BadRequestException")
+    assert catalog.calls == []
+
+
+@pytest.mark.parametrize("path", ["none/tables/t", "logging/tables/none", "logging%1Fevents/tables/files"])
+def test_a_commit_to_a_table_that_is_not_there(web: Web, table: str, path: str) -> None:
+    response = web("POST", f"/v1/namespaces/{path}", set_properties(a="b"))
+    assert error_of(response)[:2] == (404, "NoSuchTableException")
+
+
+def test_a_body_may_repeat_the_tables_name_and_not_contradict_it(web: Web, table: str) -> None:
+    body = set_properties(a="b")
+    body["identifier"] = {"namespace": ["LOGGING"], "name": "events"}
+    assert web("POST", table, body).status_code == 200
+    for other in ({"namespace": ["logging"], "name": "other"}, {"namespace": ["logging", "x"], "name": "events"}):
+        body["identifier"] = other
+        assert error_of(web("POST", table, body))[:2] == (400, "BadRequestException")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (CommitConflict("too many others"), 409, "CommitFailedException"),
+        (InvalidInput("no"), 400, "BadRequestException"),
+        (QueueFull("full"), 429, "TooManyRequestsException"),
+        (MetastoreUnavailable("nobody answers"), 429, "TooManyRequestsException"),
+        (CommitStateUnknown("no answer"), 500, "CommitStateUnknownException"),
+        (MetastoreRefused("odd"), 500, "CommitStateUnknownException"),
+        (RuntimeError("a defect"), 500, "CommitStateUnknownException"),
+        (TimeoutError("a defect"), 500, "CommitStateUnknownException"),
+    ],
+)
+def test_what_goes_wrong_tells_the_client_what_to_do_with_its_files(
+    web: Web, table: str, catalog: FakeCatalog, error: Exception, status: int, kind: str
+) -> None:
+    catalog.faults["commit"] = error
+    response = web("POST", table, set_properties(a="b"))
+    assert error_of(response)[:2] == (status, kind)
+    assert ("retry-after" in response.headers) == (status == 429)
+
+
+def arguments(catalog: FakeCatalog) -> dict[str, Any]:
+    method, found = catalog.calls[-1]
+    assert method == "commit"
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_catalog_learns_who_asks_and_how_long_to_wait(web: Web, table: str, catalog: FakeCatalog) -> None:
+    headers = {"User-Agent": "PyIceberg/0.12.0", "X-Client-Version": "0.14.1"}
+    response = web("POST", table, set_properties(a="b"), headers=headers)
+    found = arguments(catalog)
+    assert found["client"] == Client("PyIceberg/0.12.0", "0.14.1")
+    assert 0 < found["wait_seconds"] <= catalog.settings.rest_commit_wait_ms / 1000
+    assert found["size"] == int(response.request.headers["content-length"])
+    assert found["key"] is None
+
+
+def append(summary: dict[str, str]) -> dict[str, Any]:
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": 4_102_444_800_000,
+        "manifest-list": "file:/l",
+        "summary": {"operation": "append", **summary},
+        "schema-id": 0,
+    }
+    return {"requirements": [], "updates": [{"action": "add-snapshot", "snapshot": snapshot}]}
+
+
+def test_an_idempotency_key_goes_with_a_snapshot(web: Web, table: str, catalog: FakeCatalog) -> None:
+    response = web("POST", table, append({}), headers={"Idempotency-Key": KEY})
+    assert response.status_code == 200, response.text
+    assert arguments(catalog)["key"] == KEY
+
+
+def test_a_commit_that_cannot_keep_the_key_is_made_without_it(web: Web, table: str, catalog: FakeCatalog) -> None:
+    assert web("POST", table, set_properties(a="b"), headers={"Idempotency-Key": KEY}).status_code == 200
+    assert arguments(catalog)["key"] is None
+    own = append({IDEMPOTENCY_KEY: "nightly-2021-04-01"})
+    assert web("POST", table, own, headers={"Idempotency-Key": KEY}).status_code == 200
+    assert arguments(catalog)["key"] is None
+
+
+def test_an_idempotency_key_that_is_none_is_refused(web: Web, table: str) -> None:
+    response = web("POST", table, append({}), headers={"Idempotency-Key": "x"})
+    assert error_of(response)[:2] == (400, "BadRequestException")
+
+
+class Leaping(SystemClock):
+    """A clock that is a minute further each time somebody looks."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 60
+        return self.seconds
+
+
+def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_was_not_begun(table: str, catalog: FakeCatalog) -> None:
+    web = Web(create_app(catalog, token=None, settings=catalog.settings, clock=Leaping()))
+    catalog.calls.clear()
+    response = web("POST", table, set_properties(a="b"))
+    assert error_of(response)[:2] == (429, "TooManyRequestsException")
+    assert catalog.calls == []
+
+
+def test_commits_at_the_same_time_all_land() -> None:
+    catalog = FakeCatalog(Settings(rest_threads=4))
+    catalog.create_table(("default", "t"), SCHEMA)
+    app = create_app(catalog, token=None, settings=catalog.settings)
+    catalog.gate = threading.Event()
+
+    async def scene() -> list[httpx.Response]:
+        async with Web(app).client() as client:
+            path = "/v1/namespaces/default/tables/t"
+            tasks = [asyncio.create_task(client.post(path, json=set_properties(**{f"p{i}": "x"}))) for i in range(40)]
+            # Four are in the catalog at once: the threads really work side by side.
+            for _ in range(4):
+                await asyncio.to_thread(catalog.waiting.acquire)
+            assert catalog.gate is not None
+            catalog.gate.set()
+            return await asyncio.gather(*tasks)
+
+    answers = asyncio.run(scene())
+    assert {answer.status_code for answer in answers} == {200}
+    properties = catalog.tables[TableName("default", "t")].metadata.properties
+    assert set(properties) >= {f"p{i}" for i in range(40)}

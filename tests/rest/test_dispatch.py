@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+
+from iceberg_hms.config import Settings
+from iceberg_hms.rest import dispatch
+from iceberg_hms.rest.app import create_app
+from tests.rest.fakes import FakeCatalog, Web, error_of
+
+LIMIT = 2_048
+
+
+@pytest.fixture
+def small() -> Web:
+    catalog = FakeCatalog(Settings(rest_max_body_bytes=LIMIT))
+    return Web(create_app(catalog, token=None, settings=catalog.settings))
+
+
+def namespace_of(size: int) -> bytes:
+    body = b'{"namespace": ["n"], "properties": {"a": "%s"}}'
+    return body % (b"x" * (size - len(body) + 2))
+
+
+def test_a_body_of_the_bound_is_read_and_one_byte_more_is_not(small: Web) -> None:
+    assert small("POST", "/v1/namespaces", content=namespace_of(LIMIT)).status_code == 200
+    response = small("POST", "/v1/namespaces", content=namespace_of(LIMIT + 1))
+    assert error_of(response)[:2] == (413, "RequestTooLargeException")
+    assert response.headers["connection"] == "close"
+
+
+def test_a_body_that_does_not_tell_its_length_is_read_up_to_the_bound() -> None:
+    sent = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        sent += 1
+        return {"type": "http.request", "body": b"x" * 1_000, "more_body": True}
+
+    request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)  # type: ignore[arg-type]
+    with pytest.raises(dispatch.HTTPException) as caught:
+        asyncio.run(dispatch.read_body(request, LIMIT))
+    assert caught.value.status_code == 413
+    assert sent == 3
+
+
+def test_a_body_that_stops_arriving_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "BODY_SECONDS", 0.01)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)  # type: ignore[arg-type]
+    with pytest.raises(dispatch.HTTPException) as caught:
+        asyncio.run(dispatch.read_body(request, LIMIT))
+    assert caught.value.status_code == 408
+
+
+def test_a_compressed_body_is_refused(web: Web) -> None:
+    response = web("POST", "/v1/namespaces", content=b"x", headers={"Content-Encoding": "gzip"})
+    assert error_of(response)[:2] == (400, "BadRequestException")
+
+
+def test_a_client_that_leaves_while_it_sends_gets_no_answer_and_does_nothing(catalog: FakeCatalog) -> None:
+    app = create_app(catalog, token=None, settings=catalog.settings)
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/namespaces", "headers": [], "query_string": b""}
+    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
+    assert sent == []
+    assert catalog.calls == []
+
+
+def test_a_method_that_a_path_does_not_have_is_405_with_those_that_it_has(web: Web, table: str) -> None:
+    response = web("PUT", table)
+    assert error_of(response)[:2] == (405, "MethodNotAllowedException")
+    assert response.headers["allow"] == "DELETE, GET, HEAD, POST"
+
+
+def test_head_has_no_body_whatever_the_answer(web: Web, table: str) -> None:
+    for path, status in ((table, 204), (table + "x", 404), ("/v1/config", 405)):
+        response = web("HEAD", path)
+        assert (response.status_code, response.content) == (status, b"")
+
+
+def test_big_answers_to_other_machines_are_compressed(catalog: FakeCatalog) -> None:
+    catalog.namespaces = {f"namespace_{i:04}": {} for i in range(1_000)}
+    app = create_app(catalog, token=None, settings=catalog.settings)
+    local, remote = (Web(app, peer=peer)("GET", "/v1/namespaces") for peer in ("127.0.0.1", "10.0.0.7"))
+    assert "content-encoding" not in local.headers
+    assert remote.headers["content-encoding"] == "gzip"
+    assert remote.json() == local.json()
+
+
+def test_loads_are_answered_while_every_mover_is_stuck() -> None:
+    catalog = FakeCatalog(Settings(rest_threads=2))
+    app = create_app(catalog, token=None, settings=catalog.settings)
+    gate = threading.Event()
+
+    async def scene() -> None:
+        async with Web(app).client() as client:
+            catalog.gate = gate
+            stuck = [asyncio.create_task(client.delete("/v1/namespaces/none")) for _ in range(4)]
+            for _ in range(2):
+                await asyncio.to_thread(catalog.waiting.acquire)
+            catalog.gate = None
+            async with asyncio.timeout(10):
+                assert (await client.get("/v1/namespaces")).status_code == 200
+            gate.set()
+            answers = await asyncio.gather(*stuck)
+            assert [answer.status_code for answer in answers] == [404] * 4
+
+    asyncio.run(scene())
+
+
+def test_more_requests_than_may_wait_are_429_and_come_back_later() -> None:
+    catalog = FakeCatalog(Settings(rest_threads=1))
+    app = create_app(catalog, token=None, settings=catalog.settings)
+    catalog.gate = threading.Event()
+
+    async def scene() -> list[httpx.Response]:
+        async with Web(app).client() as client:
+            tasks = [asyncio.create_task(client.get("/v1/namespaces")) for _ in range(70)]
+            early, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            assert all(task.result().status_code == 429 for task in early)
+            assert catalog.gate is not None
+            catalog.gate.set()
+            return await asyncio.gather(*tasks)
+
+    answers = asyncio.run(scene())
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) == 5
+    assert all(error_of(answer)[1] == "TooManyRequestsException" for answer in refused)
+    assert all(answer.headers["retry-after"] == "1" for answer in refused)
+    assert all(answer.status_code == 200 for answer in answers if answer not in refused)
+
+
+async def chunks(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), 100):
+        yield data[start : start + 100]
+
+
+def test_a_body_in_pieces_is_put_together(web: Web) -> None:
+    async def ask() -> httpx.Response:
+        async with web.client() as client:
+            return await client.post("/v1/namespaces", content=chunks(namespace_of(1_000)))
+
+    assert asyncio.run(ask()).status_code == 200

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import inspect
+import logging
+
+import orjson
+import pytest
+from starlette.exceptions import HTTPException
+
+from iceberg_hms import errors
+from iceberg_hms.rest.errors import RULES, error_response, rule_for
+
+CASES: list[tuple[Exception, int, str, int, str]] = [
+    # error, (status, type) elsewhere, (status, type) on a commit
+    (errors.InvalidInput("x"), 400, "BadRequestException", 400, "BadRequestException"),
+    (errors.UnsupportedFormat("x"), 400, "BadRequestException", 400, "BadRequestException"),
+    (errors.NoSuchNamespace("n"), 404, "NoSuchNamespaceException", 404, "NoSuchNamespaceException"),
+    (errors.NoSuchTable("n.t"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
+    (errors.NotAnIcebergTable("n.t", "a view"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
+    (errors.MissingFile("file:/x"), 404, "NotFoundException", 404, "NotFoundException"),
+    (errors.AlreadyExists("x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
+    (errors.NamespaceNotEmpty("n"), 409, "NamespaceNotEmptyException", 409, "NamespaceNotEmptyException"),
+    (errors.CommitFailed("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
+    (errors.AssumptionBroken("a", "x"), 409, "CommitFailedException", 409, "CommitFailedException"),
+    (errors.LockNotAcquired("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
+    (errors.CommitConflict("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
+    (errors.InvariantViolated("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
+    (errors.CommitStateUnknown("x"), 500, "CommitStateUnknownException", 500, "CommitStateUnknownException"),
+    (errors.QueueFull("x"), 429, "TooManyRequestsException", 429, "TooManyRequestsException"),
+    (errors.MetastoreUnavailable("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
+    (errors.MetastoreRefused("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.AccessDenied("x"), 403, "ForbiddenException", 500, "CommitStateUnknownException"),
+    (errors.LockUnavailable("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.LockLost("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.StorageError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.CorruptFile("file:/x", "cut"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.ConfigError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.EngineError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (RuntimeError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (ValueError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "type_", "commit_status", "commit_type"), CASES)
+def test_each_error_has_its_status_and_java_type(
+    error: Exception, status: int, type_: str, commit_status: int, commit_type: str
+) -> None:
+    rule = rule_for(error, commit=False)
+    assert (rule.status, rule.type) == (status, type_)
+    rule = rule_for(error, commit=True)
+    assert (rule.status, rule.type) == (commit_status, commit_type)
+
+
+def test_no_error_of_the_tree_is_left_out_of_these_tests() -> None:
+    tree = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.IcebergHmsError)}
+    tested = {type(error) for error, *_ in CASES}
+    only_bases = {errors.IcebergHmsError, errors.NotFound, errors.MetastoreError}
+    assert tree - tested == only_bases
+
+
+@pytest.mark.parametrize("error", [error for error, *_ in CASES])
+def test_a_commit_is_answered_with_4xx_on_proof_only(error: Exception) -> None:
+    status = rule_for(error, commit=True).status
+    proved = getattr(error, "proved_failed", False)
+    assert status == 429 or (400 <= status < 500) == proved
+
+
+def test_proof_may_come_with_one_error_instead_of_its_type() -> None:
+    error = errors.AccessDenied("no right to alter the table")
+    error.proved_failed = True  # type: ignore[misc]
+    assert rule_for(error, commit=True).status == 403
+    lockless = errors.LockUnavailable("no lock API")
+    lockless.proved_failed = True  # type: ignore[misc]
+    assert rule_for(lockless, commit=True).status == 409
+    refused = errors.MetastoreRefused("types incompatible")
+    refused.proved_failed = True  # type: ignore[misc]
+    assert rule_for(refused, commit=True).status == 400
+    assert rule_for(refused, commit=False).status == 500
+
+
+def test_a_new_subtype_gets_the_rule_of_its_nearest_base() -> None:
+    class NewKind(errors.NoSuchTable): ...
+
+    assert rule_for(NewKind("n.t"), commit=False).type == "NoSuchTableException"
+
+
+@pytest.mark.parametrize("error", [errors.QueueFull("x"), errors.MetastoreUnavailable("x")])
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_may_be_sent_again_says_when(error: Exception, commit: bool) -> None:
+    assert int(error_response(error, commit=commit).headers["Retry-After"]) >= 1
+
+
+def test_nothing_else_invites_the_client_to_send_it_again() -> None:
+    inviting = {kind for kind, rule in RULES.items() if "Retry-After" in rule.headers}
+    assert inviting == {errors.QueueFull, errors.MetastoreUnavailable}
+    assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), commit=True).headers
+
+
+def message_of(error: Exception, *, commit: bool = False) -> str:
+    body = orjson.loads(error_response(error, commit=commit).body)
+    return str(body["error"]["message"])
+
+
+def test_texts_that_clients_compare_are_javas_word_for_word() -> None:
+    assert message_of(errors.NoSuchTable("ns.tbl")) == "Table does not exist: ns.tbl"
+    assert message_of(errors.NoSuchNamespace("ns")) == "Namespace does not exist: ns"
+    assert message_of(errors.NamespaceNotEmpty("ns")) == "Namespace ns is not empty"
+    assert message_of(errors.MissingFile("file:/x")) == "Failed to open input stream for file: file:/x"
+
+
+def test_other_texts_say_what_to_do_next() -> None:
+    assert "delete nothing" in message_of(errors.CommitStateUnknown("no answer"), commit=True)
+    assert "metastore_uri" in message_of(errors.MetastoreUnavailable("nobody answers"))
+
+
+def test_what_was_not_expected_is_logged_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        try:
+            int("password=secret")
+        except ValueError as error:
+            message = message_of(error)
+    assert "secret" not in message
+    assert "Traceback" not in message
+    record = next(record for record in caplog.records if record.exc_info)
+    assert record.getMessage().split()[-1] in message
+
+
+def test_what_the_protocol_itself_refuses_has_a_type_as_well() -> None:
+    response = error_response(HTTPException(405, "no", {"Allow": "GET"}))
+    assert response.status_code == 405
+    assert response.headers["Allow"] == "GET"
+    assert orjson.loads(response.body)["error"]["type"] == "MethodNotAllowedException"
+    assert orjson.loads(error_response(HTTPException(418)).body)["error"]["type"] == "RESTException"

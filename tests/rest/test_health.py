@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.rest.counters import Counters
+from iceberg_hms.rest.dispatch import Context
+from iceberg_hms.rest.health import Health
+from iceberg_hms.rest.workers import Workers
+from tests.rest.fakes import FakeCatalog, Web
+
+
+def test_it_is_live_while_the_metastore_is_away(web: Web, catalog: FakeCatalog) -> None:
+    catalog.faults["namespace_exists"] = MetastoreUnavailable("nobody answers at thrift://secret:9083")
+    assert web("GET", "/health/live").json() == {"status": "live"}
+    response = web("GET", "/health/ready")
+    assert response.status_code == 503
+    assert "secret" not in response.text
+
+
+def test_it_is_ready_when_the_metastore_answers_whatever_the_answer(web: Web, catalog: FakeCatalog) -> None:
+    assert web("GET", "/health/ready").status_code == 200
+    catalog.namespaces.clear()
+    assert web("GET", "/health/ready").json() == {"status": "ready"}
+
+
+def test_it_becomes_ready_again(web: Web, catalog: FakeCatalog) -> None:
+    catalog.faults["namespace_exists"] = MetastoreUnavailable("x")
+    assert web("GET", "/health/ready").status_code == 503
+    catalog.faults.clear()
+    assert web("GET", "/health/ready").status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "PUT"])
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
+def test_health_is_only_looked_at(web: Web, method: str, path: str) -> None:
+    assert web(method, path).status_code == 405
+
+
+def test_a_metastore_that_hangs_is_asked_by_one_check_at_a_time() -> None:
+    catalog = FakeCatalog()
+    catalog.gate = threading.Event()
+    readers = Workers("read", 4)
+    context = Context(catalog, Settings(), Counters(), readers, Workers("move", 1))
+    web = Web(Health(context, ready_seconds=0.01))
+
+    async def probe_three_times() -> list[int]:
+        async with web.client() as client:
+            answers = [(await client.get("/health/ready")).status_code for _ in range(3)]
+            assert catalog.gate is not None
+            catalog.gate.set()
+            while readers.pending:
+                await asyncio.sleep(0)
+            return answers
+
+    assert asyncio.run(probe_three_times()) == [503, 503, 503]
+    assert [method for method, _ in catalog.calls] == ["namespace_exists"]
+    readers.close()

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.rest.payloads import (
+    CommitTable,
+    CreateNamespace,
+    CreateTable,
+    Page,
+    RegisterTable,
+    RenameTable,
+    UpdateProperties,
+    boolean,
+    decode_segment,
+    idempotency_key,
+    parse_object,
+    single_level_table,
+    single_namespace,
+)
+
+
+def body(value: Any) -> bytes:
+    return orjson.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("segment", "name"),
+    [("a%1Fb", "a\x1fb"), ("a+b", "a b"), ("a%20b", "a b"), ("a%2Bb", "a+b"), ("a%2Fb", "a/b"), ("%C3%BC", "ü")],
+)
+def test_a_segment_is_decoded_as_java_and_python_clients_encode_it(segment: str, name: str) -> None:
+    assert decode_segment(segment) == name
+
+
+def test_a_segment_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        decode_segment("%FF")
+
+
+def test_a_namespace_of_several_parts_does_not_exist() -> None:
+    assert single_namespace("db") == "db"
+    with pytest.raises(NoSuchNamespace, match=r"Namespace does not exist: a\.b"):
+        single_namespace("a\x1fb")
+
+
+def test_a_table_in_a_namespace_of_several_parts_is_a_missing_table() -> None:
+    assert single_level_table("db", "t") == ("db", "t")
+    with pytest.raises(NoSuchTable, match=r"Table does not exist: db\.tbl\.files"):
+        single_level_table("db\x1ftbl", "files")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b'"x"', b"null", b'{"a": 1} x', b"\xff", b'{"a": NaN}', b"[" * 2000]
+)
+def test_a_body_that_is_not_a_json_object_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        parse_object(data)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_parser(data: bytes) -> None:
+    with contextlib.suppress(InvalidInput):
+        assert isinstance(parse_object(data), dict)
+
+
+FIELD = st.sampled_from(
+    [
+        *("name", "schema", "properties", "namespace", "updates", "requirements", "source", "destination", "removals"),
+        *("identifier", "location", "stage-create", "partition-spec", "metadata-location", "overwrite", "write-order"),
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(FIELD, children, max_size=4),
+    max_leaves=8,
+)
+PARSERS = [CreateTable, CommitTable, RenameTable, RegisterTable, CreateNamespace, UpdateProperties]
+
+
+@given(st.sampled_from(PARSERS), st.dictionaries(FIELD, JSON, max_size=8))
+def test_any_json_is_understood_or_refused_and_nothing_else(parser: Any, value: dict[str, Any]) -> None:
+    with contextlib.suppress(InvalidInput, NoSuchTable, NoSuchNamespace):
+        assert isinstance(parser.parse(body(value)), parser)
+
+
+def test_a_table_to_create() -> None:
+    parsed = CreateTable.parse(
+        body(
+            {
+                "name": "t",
+                "schema": {"type": "struct"},
+                "partition-spec": None,
+                "write-order": {"order-id": 0},
+                "location": "file:/x",
+                "properties": {"a": "b"},
+                "stage-create": True,
+                "unknown": 1,
+            }
+        )
+    )
+    assert parsed == CreateTable("t", {"type": "struct"}, None, {"order-id": 0}, "file:/x", {"a": "b"}, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": None}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": 5}, "name"),
+        ({"schema": None}, "schema"),
+        ({"schema": "struct"}, "schema"),
+        ({"partition-spec": []}, "partition-spec"),
+        ({"location": 1}, "location"),
+        ({"properties": {"a": 1}}, "properties"),
+        ({"properties": {"a": None}}, "properties"),
+        ({"stage-create": "yes"}, "stage-create"),
+    ],
+)
+def test_a_wrong_field_is_named(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"Field {field} "):
+        CreateTable.parse(body({"name": "t", "schema": {}, **change}))
+
+
+def test_a_commit() -> None:
+    parsed = CommitTable.parse(body({"requirements": [{"type": "x"}], "updates": [{"action": "y"}]}))
+    assert parsed == CommitTable(None, [{"type": "x"}], [{"action": "y"}])
+    named = CommitTable.parse(body({"identifier": {"namespace": ["a", "b"], "name": "t"}}))
+    assert named == CommitTable((["a", "b"], "t"), [], [])
+
+
+@pytest.mark.parametrize(
+    "value", [{"requirements": ["x"]}, {"updates": {}}, {"identifier": {"namespace": [], "name": "t"}}]
+)
+def test_a_commit_of_another_shape_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput):
+        CommitTable.parse(body(value))
+
+
+def rename(source: list[str], destination: list[str]) -> bytes:
+    return body({"source": {"namespace": source, "name": "s"}, "destination": {"namespace": destination, "name": "d"}})
+
+
+def test_a_rename() -> None:
+    assert RenameTable.parse(rename(["a"], ["b"])) == RenameTable(("a", "s"), ("b", "d"))
+    with pytest.raises(NoSuchTable):
+        RenameTable.parse(rename(["a", "b"], ["b"]))
+    with pytest.raises(NoSuchNamespace):
+        RenameTable.parse(rename(["a"], ["b", "c"]))
+
+
+@pytest.mark.parametrize("namespace", [[], ["a", "b"], [""], ["a\x1fb"], [1], None])
+def test_a_namespace_to_create_has_one_level(namespace: Any) -> None:
+    with pytest.raises(InvalidInput):
+        CreateNamespace.parse(body({"namespace": namespace}))
+    assert CreateNamespace.parse(body({"namespace": ["a"]})) == CreateNamespace("a", {})
+
+
+def test_properties_to_remove_count_once() -> None:
+    assert UpdateProperties.parse(body({"removals": ["a", "b", "a"]})) == UpdateProperties({}, ["a", "b"])
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("TRUE", True), ("false", False)])
+def test_a_boolean_parameter(text: str, value: bool) -> None:
+    assert boolean({"p": text}, "p") is value
+    assert boolean({}, "p") is False
+
+
+@pytest.mark.parametrize("text", ["", "1", "yes"])
+def test_a_boolean_parameter_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="p must be"):
+        boolean({"p": text}, "p")
+
+
+def test_an_idempotency_key_is_a_uuid() -> None:
+    key = "017F22E2-79B0-7CC3-98C4-DC0C0C07398F"
+    assert idempotency_key({"idempotency-key": key}) == key
+    assert idempotency_key({}) is None
+    for wrong in ("", "x", key + "0", key[:-1]):
+        with pytest.raises(InvalidInput, match="UUID"):
+            idempotency_key({"idempotency-key": wrong})
+
+
+def test_without_a_page_token_everything_is_sent() -> None:
+    names = [f"t{i:02}" for i in range(30)]
+    assert Page.parse({"pageSize": "3"}).cut(names) == (names, None)
+    assert Page.parse({}).cut(names) == (names, None)
+    assert Page.parse({"pageToken": ""}).cut(names) == (names, None)
+
+
+@given(st.sets(st.text(min_size=1, max_size=5).filter(lambda s: s.isprintable()), max_size=20), st.integers(1, 7))
+def test_pages_together_are_the_whole_list(names: set[str], size: int) -> None:
+    token: str | None = ""
+    seen: list[str] = []
+    for _ in range(len(names) + 1):
+        page, token = Page.parse({"pageToken": token or "", "pageSize": str(size)}).cut(list(names))
+        assert len(page) <= size
+        seen += page
+        if token is None:
+            break
+    assert seen == sorted(names)
+
+
+def test_a_name_that_comes_or_goes_between_pages_neither_shifts_nor_repeats_others() -> None:
+    first, token = Page.parse({"pageToken": "", "pageSize": "2"}).cut(["b", "d", "f", "h"])
+    assert first == ["b", "d"]
+    rest, _ = Page.parse({"pageToken": token or ""}).cut(["a", "c", "e", "f", "h"])
+    assert rest == ["e", "f", "h"]
+
+
+@pytest.mark.parametrize("query", [{"pageSize": "0"}, {"pageSize": "-1"}, {"pageSize": "x"}, {"pageSize": "1" * 20}])
+def test_a_page_size_that_is_none_is_refused(query: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput, match="pageSize"):
+        Page.parse(query)
+
+
+@pytest.mark.parametrize("token", ["x", "a.b", "===", "ü", "_w=="])
+def test_a_page_token_that_we_never_gave_is_refused(token: str) -> None:
+    with pytest.raises(InvalidInput, match="pageToken"):
+        Page.parse({"pageToken": token})

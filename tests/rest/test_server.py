@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import ConfigError, EngineError
+from iceberg_hms.rest.server import Server
+from tests.rest.fakes import SCHEMA, FakeCatalog, error_of
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture
+def server(catalog: FakeCatalog) -> Iterator[Server]:
+    with Server(catalog, "127.0.0.1", 0, TOKEN) as running:
+        yield running
+
+
+@pytest.fixture
+def http(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.uri, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        yield client
+
+
+def test_it_answers_as_soon_as_start_returns(catalog: FakeCatalog) -> None:
+    server = Server(catalog, "127.0.0.1", 0, None)
+    assert server.start() == server.uri
+    assert server.port != 0
+    assert httpx.get(f"{server.uri}/health/ready").status_code == 200
+    server.stop()
+    server.stop()
+    assert server.wait(0)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.uri}/health/live")
+
+
+def test_it_wants_the_token(server: Server, http: httpx.Client) -> None:
+    assert http.get("/v1/config").status_code == 200
+    response = httpx.get(f"{server.uri}/v1/config")
+    assert error_of(response)[:2] == (401, "NotAuthorizedException")
+
+
+def test_a_table_goes_over_a_real_connection(http: httpx.Client, catalog: FakeCatalog) -> None:
+    assert http.post("/v1/namespaces", json={"namespace": ["nyc"]}).status_code == 200
+    assert http.post("/v1/namespaces/nyc/tables", json={"name": "t", "schema": SCHEMA}).status_code == 200
+    loaded = http.get("/v1/namespaces/nyc/tables/t")
+    tag = loaded.headers["etag"]
+    assert http.get("/v1/namespaces/nyc/tables/t", headers={"If-None-Match": tag}).status_code == 304
+    assert http.head("/v1/namespaces/nyc/tables/t").status_code == 204
+    assert http.head("/v1/namespaces/nyc/tables/none").status_code == 404
+    assert error_of(http.get("/v1/namespaces/nyc%1Ft/tables/files"))[:2] == (404, "NoSuchTableException")
+    assert http.delete("/v1/namespaces/nyc/tables/t").status_code == 204
+
+
+def test_a_connection_is_used_again_after_every_kind_of_answer(server: Server, catalog: FakeCatalog) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        reader = connection.makefile("rb")
+        for method, path, status in (
+            ("GET", "/v1/config", b"200"),
+            ("HEAD", "/v1/namespaces/none", b"404"),
+            ("GET", "/v1/namespaces/none", b"404"),
+            ("HEAD", "/v1/namespaces/default", b"204"),
+            ("GET", "/nowhere", b"404"),
+            ("GET", "/health/live", b"200"),
+        ):
+            head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+            connection.sendall(head.encode())
+            assert reader.readline().split()[1] == status
+            length = 0
+            while (line := reader.readline()) != b"\r\n":
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            if method != "HEAD":
+                reader.read(length)
+        reader.close()
+
+
+def test_a_body_over_the_bound_is_refused_before_it_is_sent(catalog: FakeCatalog) -> None:
+    catalog.settings = Settings(rest_max_body_bytes=1_024)
+    with (
+        Server(catalog, "127.0.0.1", 0, None) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection,
+        connection.makefile("rb") as reader,
+    ):
+        connection.sendall(b"POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n")
+        assert reader.readline().split()[1] == b"413"
+        # The server closes: what the client would go on sending is not read.
+        assert reader.read().endswith(b"}")
+
+
+def test_a_port_that_is_taken_is_an_engine_error(server: Server, catalog: FakeCatalog) -> None:
+    with pytest.raises(EngineError, match=f"cannot listen on http://127.0.0.1:{server.port}"):
+        Server(catalog, "127.0.0.1", server.port, None).start()
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 65_536), ("127.0.0.1", -1), ("999.999.999.999", 0)])
+def test_an_address_that_is_none_is_an_engine_error(catalog: FakeCatalog, host: str, port: int) -> None:
+    with pytest.raises(EngineError, match="cannot listen"):
+        Server(catalog, host, port, None).start()
+
+
+def test_a_blank_token_is_refused(catalog: FakeCatalog) -> None:
+    with pytest.raises(ConfigError):
+        Server(catalog, "127.0.0.1", 0, "")
+
+
+def test_a_server_is_used_once(catalog: FakeCatalog) -> None:
+    with Server(catalog, "127.0.0.1", 0, None) as server, pytest.raises(EngineError, match="before"):
+        server.start()
+
+
+def test_a_server_that_never_started_stops_at_once(catalog: FakeCatalog) -> None:
+    server = Server(catalog, "127.0.0.1", 0, None)
+    server.stop()
+    assert server.wait(0)
+
+
+def test_signals_stay_with_the_caller(catalog: FakeCatalog) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with Server(catalog, "127.0.0.1", 0, None):
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_serving_others_without_a_token_is_warned_of(catalog: FakeCatalog, caplog: pytest.LogCaptureFixture) -> None:
+    Server(catalog, "0.0.0.0", 0, None)
+    assert "without a token" in caplog.text
+    caplog.clear()
+    Server(catalog, "0.0.0.0", 0, TOKEN)
+    Server(catalog, "127.0.0.1", 0, None)
+    assert caplog.text == ""
+
+
+def test_work_that_was_begun_is_answered_before_the_server_ends(catalog: FakeCatalog) -> None:
+    catalog.gate = threading.Event()
+    answers: list[int] = []
+    with Server(catalog, "127.0.0.1", 0, None) as server:
+        url = f"{server.uri}/v1/namespaces"
+        asker = threading.Thread(target=lambda: answers.append(httpx.get(url, timeout=30).status_code))
+        asker.start()
+        assert catalog.waiting.acquire(timeout=10)
+        stopper = threading.Thread(target=server.stop)
+        stopper.start()
+        stopper.join(0.5)
+        assert stopper.is_alive()
+        catalog.gate.set()
+        stopper.join(30)
+        asker.join(30)
+    assert answers == [200]
+
+
+def test_pyiceberg_works_through_the_server(tmp_path: Path) -> None:
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NamespaceAlreadyExistsError,
+        NamespaceNotEmptyError,
+        NoSuchNamespaceError,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+        UnauthorizedError,
+    )
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import LongType, NestedField, StringType
+
+    catalog = FakeCatalog(warehouse=(tmp_path / "ware house").as_uri().replace("%20", " "))
+    schema = Schema(NestedField(1, "level", StringType()), NestedField(2, "n", LongType()))
+    with (
+        Server(catalog, "127.0.0.1", 0, TOKEN) as server,
+        contextlib.closing(RestCatalog("ours", uri=server.uri, token=TOKEN)) as rest,
+    ):
+        rest.create_namespace("logging", {"a": "b"})
+        with pytest.raises(NamespaceAlreadyExistsError):
+            rest.create_namespace("logging")
+        assert rest.load_namespace_properties("logging")["a"] == "b"
+        assert rest.update_namespace_properties("logging", {"a"}, {"c": "d"}).removed == ["a"]
+        assert sorted(rest.list_namespaces()) == [("default",), ("logging",)]
+        assert rest.namespace_exists("logging")
+        assert not rest.namespace_exists("none")
+        with pytest.raises(NoSuchNamespaceError):
+            rest.create_table("none.t", schema)
+        first = rest.create_table("logging.events", schema, properties={"p": "q"})
+        with pytest.raises(TableAlreadyExistsError):
+            rest.create_table("logging.events", schema)
+        second = rest.load_table("logging.events")
+        with first.transaction() as transaction:
+            transaction.set_properties(x="1")
+        with first.update_schema() as update:
+            update.add_column("extra", StringType())
+        with pytest.raises(CommitFailedException, match="Requirement failed"), second.update_schema() as update:
+            update.add_column("other", StringType())
+        assert rest.load_table("logging.events").schema().find_field("extra").field_id == 3
+        with rest.create_table_transaction("logging.staged", schema) as staged:
+            staged.set_properties(y="2")
+        assert rest.list_tables("logging") == [("logging", "events"), ("logging", "staged")]
+        rest.rename_table("logging.staged", "logging.renamed")
+        assert rest.table_exists("logging.renamed")
+        assert not rest.table_exists("logging.staged")
+        location = rest.load_table("logging.renamed").metadata_location
+        rest.drop_table("logging.renamed")
+        rest.register_table("logging.back", location)
+        with pytest.raises(NoSuchTableError):
+            rest.load_table("logging.renamed")
+        with pytest.raises(NamespaceNotEmptyError):
+            rest.drop_namespace("logging")
+        for name in ("events", "back"):
+            rest.purge_table(f"logging.{name}")
+        rest.drop_namespace("logging")
+        with pytest.raises(UnauthorizedError):
+            RestCatalog("theirs", uri=server.uri, token="wrong")
+    assert catalog.namespaces == {"default": {}}

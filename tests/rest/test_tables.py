@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import (
+    CommitStateUnknown,
+    CorruptFile,
+    LockNotAcquired,
+    MetastoreUnavailable,
+    MissingFile,
+    NoSuchNamespace,
+)
+from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
+
+EVENTS = TableName("logging", "events")
+
+
+def test_a_created_table_is_answered_as_a_loaded_one(web: Web, catalog: FakeCatalog) -> None:
+    catalog.create_namespace("nyc")
+    body = {"name": "flights", "schema": SCHEMA, "properties": {"owner": "us"}}
+    created = web("POST", "/v1/namespaces/nyc/tables", body)
+    assert created.status_code == 200
+    assert created.json()["metadata"]["properties"]["owner"] == "us"
+    loaded = web("GET", "/v1/namespaces/nyc/tables/flights")
+    assert loaded.json() == created.json()
+    assert loaded.headers["etag"] == created.headers["etag"]
+    assert loaded.json()["config"] == {}
+
+
+def test_spec_order_and_location_of_a_new_table_are_honoured(web: Web, catalog: FakeCatalog) -> None:
+    spec = {"spec-id": 0, "fields": [{"name": "level", "transform": "identity", "source-id": 1, "field-id": 1000}]}
+    order = {
+        "order-id": 1,
+        "fields": [{"transform": "identity", "source-id": 2, "direction": "asc", "null-order": "nulls-first"}],
+    }
+    body = {"name": "t", "schema": SCHEMA, "partition-spec": spec, "write-order": order, "location": "file:/else/where"}
+    metadata = web("POST", "/v1/namespaces/default/tables", body).json()["metadata"]
+    assert metadata["location"] == "file:/else/where"
+    assert metadata["partition-specs"][0]["fields"][0]["name"] == "level"
+    assert metadata["sort-orders"][-1]["fields"][0]["source-id"] == 2
+
+
+def test_a_staged_table_is_not_created(web: Web, catalog: FakeCatalog) -> None:
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True}
+    staged = web("POST", "/v1/namespaces/default/tables", body)
+    assert staged.status_code == 200
+    assert "metadata-location" not in staged.json()
+    assert staged.json()["metadata"]["location"] == "file:/warehouse/default.db/t"
+    assert catalog.tables == {}
+
+
+def test_a_name_is_taken_once_also_by_what_is_not_iceberg(web: Web, table: str, catalog: FakeCatalog) -> None:
+    response = web("POST", "/v1/namespaces/logging/tables", {"name": "events", "schema": SCHEMA})
+    assert error_of(response) == (409, "AlreadyExistsException", "Table already exists: logging.events")
+    catalog.hive_tables.add(TableName("logging", "raw"))
+    response = web("POST", "/v1/namespaces/logging/tables", {"name": "raw", "schema": SCHEMA})
+    assert error_of(response)[:2] == (409, "AlreadyExistsException")
+
+
+@pytest.mark.parametrize("namespace", ["none", "a%1Fb"])
+def test_creating_and_listing_in_a_missing_namespace_name_the_namespace(web: Web, namespace: str) -> None:
+    expected = (404, "NoSuchNamespaceException", f"Namespace does not exist: {namespace.replace('%1F', '.')}")
+    path = f"/v1/namespaces/{namespace}"
+    assert error_of(web("POST", f"{path}/tables", {"name": "t", "schema": SCHEMA})) == expected
+    assert error_of(web("GET", f"{path}/tables")) == expected
+    assert error_of(web("POST", f"{path}/register", {"name": "t", "metadata-location": "file:/x"})) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("logging/tables/none", "logging.none"),
+        ("none/tables/events", "none.events"),
+        ("logging%1Fevents/tables/files", "logging.events.files"),
+        ("logging%1Fevents/tables/branch_x", "logging.events.branch_x"),
+        ("logging/tables/ev%2Fents", "logging.ev/ents"),
+    ],
+)
+def test_what_is_not_a_table_of_ours_is_no_such_table(web: Web, table: str, path: str, name: str) -> None:
+    for method in ("GET", "DELETE"):
+        response = web(method, f"/v1/namespaces/{path}")
+        assert error_of(response) == (404, "NoSuchTableException", f"Table does not exist: {name}")
+    response = web("HEAD", f"/v1/namespaces/{path}")
+    assert (response.status_code, response.content) == (404, b"")
+
+
+def test_a_namespace_that_goes_missing_is_a_missing_table_too(web: Web, table: str, catalog: FakeCatalog) -> None:
+    for method in ("load", "table_exists", "drop_table"):
+        catalog.faults[method] = NoSuchNamespace("logging")
+    for method in ("GET", "DELETE"):
+        assert error_of(web(method, table)) == (404, "NoSuchTableException", "Table does not exist: logging.events")
+
+
+def test_a_hive_table_is_no_such_table_and_is_not_touched(web: Web, table: str, catalog: FakeCatalog) -> None:
+    catalog.hive_tables.add(TableName("logging", "raw"))
+    path = "/v1/namespaces/logging/tables/raw"
+    for method in ("GET", "DELETE"):
+        assert error_of(web(method, path))[:2] == (404, "NoSuchTableException")
+    assert web("HEAD", path).status_code == 404
+    listed = web("GET", "/v1/namespaces/logging/tables").json()["identifiers"]
+    assert listed == [{"namespace": ["logging"], "name": "events"}]
+    assert TableName("logging", "raw") in catalog.hive_tables
+
+
+def test_an_outage_is_503_and_never_404(web: Web, table: str, catalog: FakeCatalog) -> None:
+    for method in ("load", "table_exists", "drop_table", "list_tables", "rename_table"):
+        catalog.faults[method] = MetastoreUnavailable("nobody answers")
+    for method in ("GET", "DELETE"):
+        response = web(method, table)
+        assert error_of(response)[:2] == (503, "ServiceUnavailableException")
+        assert response.headers["retry-after"] == "1"
+    assert web("HEAD", table).status_code == 503
+    assert web("GET", "/v1/namespaces/logging/tables").status_code == 503
+
+
+def test_a_table_whose_metadata_file_is_gone_is_not_a_missing_table(web: Web, table: str, catalog: FakeCatalog) -> None:
+    catalog.faults["load"] = MissingFile("file:/gone.json")
+    expected = (404, "NotFoundException", "Failed to open input stream for file: file:/gone.json")
+    assert error_of(web("GET", table)) == expected
+
+
+def test_a_table_whose_metadata_file_is_damaged_is_500_with_what_to_do(
+    web: Web, table: str, catalog: FakeCatalog
+) -> None:
+    catalog.faults["load"] = CorruptFile("file:/cut.json", "it ends early")
+    status, kind, message = error_of(web("GET", table))
+    assert (status, kind) == (500, "ServiceFailureException")
+    assert "file:/cut.json is damaged" in message
+    assert "restore" in message
+
+
+def test_a_load_that_the_client_has_already_is_304(web: Web, table: str) -> None:
+    tag = web("GET", table).headers["etag"]
+    response = web("GET", table, headers={"If-None-Match": tag})
+    assert (response.status_code, response.content, response.headers["etag"]) == (304, b"", tag)
+    assert web("GET", table + "?snapshots=all", headers={"If-None-Match": tag}).status_code == 304
+    assert web("GET", table + "?snapshots=refs", headers={"If-None-Match": tag}).status_code == 200
+    body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    assert web("POST", table, body).status_code == 200
+    assert web("GET", table, headers={"If-None-Match": tag}).status_code == 200
+
+
+def add_snapshot(web: Web, table: str, snapshot_id: int, parent: int | None) -> None:
+    snapshot = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": snapshot_id,
+        "timestamp-ms": web("GET", table).json()["metadata"]["last-updated-ms"],
+        "manifest-list": f"file:/lists/{snapshot_id}.avro",
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+    if parent is not None:
+        snapshot["parent-snapshot-id"] = parent
+    body = {
+        "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": parent}],
+        "updates": [
+            {"action": "add-snapshot", "snapshot": snapshot},
+            {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+        ],
+    }
+    response = web("POST", table, body)
+    assert response.status_code == 200, response.text
+
+
+def test_snapshots_of_refs_alone_are_sent_on_request(web: Web, table: str) -> None:
+    add_snapshot(web, table, 1, None)
+    add_snapshot(web, table, 2, 1)
+    whole = web("GET", table + "?snapshots=all").json()["metadata"]
+    slim = web("GET", table + "?snapshots=refs").json()["metadata"]
+    assert [snapshot["snapshot-id"] for snapshot in whole["snapshots"]] == [1, 2]
+    assert [snapshot["snapshot-id"] for snapshot in slim["snapshots"]] == [2]
+    assert {**slim, "snapshots": None} == {**whole, "snapshots": None}
+
+
+def test_other_snapshots_than_all_and_refs_are_refused(web: Web, table: str) -> None:
+    assert web("GET", table + "?snapshots=REFS").status_code == 200
+    assert error_of(web("GET", table + "?snapshots=some"))[:2] == (400, "BadRequestException")
+
+
+def test_head_of_a_table(web: Web, table: str) -> None:
+    response = web("HEAD", table)
+    assert (response.status_code, response.content) == (204, b"")
+
+
+def test_tables_are_listed_by_page(web: Web, table: str, catalog: FakeCatalog) -> None:
+    for name in ("a", "b", "c"):
+        catalog.create_table(("logging", name), SCHEMA)
+    path = "/v1/namespaces/logging/tables"
+    token, names = "", []
+    for _ in range(4):
+        page = web("GET", f"{path}?pageToken={token}&pageSize=3").json()
+        names += [identifier["name"] for identifier in page["identifiers"]]
+        token = page["next-page-token"]
+        if token is None:
+            break
+    assert names == ["a", "b", "c", "events"]
+
+
+@pytest.mark.parametrize(
+    ("query", "purge"), [("", False), ("?purgeRequested=true", True), ("?purgeRequested=false", False)]
+)
+def test_a_table_is_dropped_with_its_files_only_on_request(
+    web: Web, table: str, catalog: FakeCatalog, query: str, purge: bool
+) -> None:
+    response = web("DELETE", table + query)
+    assert (response.status_code, response.content) == (204, b"")
+    assert catalog.calls[-1] == ("drop_table", (("logging", "events"), purge))
+    assert web("DELETE", table).status_code == 404
+
+
+def test_an_unclear_wish_to_purge_drops_nothing(web: Web, table: str, catalog: FakeCatalog) -> None:
+    assert error_of(web("DELETE", table + "?purgeRequested=maybe"))[:2] == (400, "BadRequestException")
+    assert EVENTS in catalog.tables
+
+
+def rename(source: tuple[str, str], destination: tuple[str, str]) -> dict[str, object]:
+    names = {"source": source, "destination": destination}
+    return {key: {"namespace": [namespace], "name": name} for key, (namespace, name) in names.items()}
+
+
+def test_a_table_is_renamed_also_into_another_namespace(web: Web, table: str, catalog: FakeCatalog) -> None:
+    before = web("GET", table).json()
+    response = web("POST", "/v1/tables/rename", rename(("logging", "events"), ("default", "moved")))
+    assert (response.status_code, response.content) == (204, b"")
+    assert web("GET", table).status_code == 404
+    assert web("GET", "/v1/namespaces/default/tables/moved").json() == before
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "kind", "status"),
+    [
+        (("logging", "none"), ("logging", "x"), "NoSuchTableException", 404),
+        (("logging", "events"), ("none", "x"), "NoSuchNamespaceException", 404),
+        (("logging", "events"), ("logging", "other"), "AlreadyExistsException", 409),
+    ],
+)
+def test_a_rename_that_cannot_be(
+    web: Web,
+    table: str,
+    catalog: FakeCatalog,
+    source: tuple[str, str],
+    destination: tuple[str, str],
+    kind: str,
+    status: int,
+) -> None:
+    catalog.create_table(("logging", "other"), SCHEMA)
+    assert error_of(web("POST", "/v1/tables/rename", rename(source, destination)))[:2] == (status, kind)
+    assert EVENTS in catalog.tables
+
+
+def test_moves_that_fail_for_a_lock_or_end_unknown_say_so(web: Web, table: str, catalog: FakeCatalog) -> None:
+    catalog.faults["drop_table"] = LockNotAcquired("another holds it")
+    assert error_of(web("DELETE", table))[:2] == (409, "CommitFailedException")
+    catalog.faults["drop_table"] = CommitStateUnknown("no answer")
+    assert error_of(web("DELETE", table))[:2] == (500, "CommitStateUnknownException")
+
+
+def test_a_table_is_registered_from_its_metadata_file(web: Web, table: str, catalog: FakeCatalog) -> None:
+    location = web("GET", table).json()["metadata-location"]
+    web("DELETE", table)
+    path = "/v1/namespaces/logging/register"
+    response = web("POST", path, {"name": "events", "metadata-location": location})
+    assert response.status_code == 200
+    assert response.json() == web("GET", table).json()
+    again = {"name": "events", "metadata-location": location}
+    assert error_of(web("POST", path, again))[:2] == (409, "AlreadyExistsException")
+    assert web("POST", path, {**again, "overwrite": True}).status_code == 200
+
+
+def test_a_metadata_file_that_cannot_be_registered(web: Web, table: str, catalog: FakeCatalog) -> None:
+    path = "/v1/namespaces/logging/register"
+    gone = web("POST", path, {"name": "x", "metadata-location": "file:/gone"})
+    assert error_of(gone) == (404, "NotFoundException", "Failed to open input stream for file: file:/gone")
+    catalog.files["file:/cut"] = b'{"format-version": 2'
+    status, kind, message = error_of(web("POST", path, {"name": "x", "metadata-location": "file:/cut"}))
+    assert (status, kind) == (400, "BadRequestException")
+    assert "file:/cut is damaged" in message
+    catalog.faults["register_table"] = CorruptFile("file:/another", "cut")
+    assert web("POST", path, {"name": "x", "metadata-location": "file:/cut"}).status_code == 500
+
+
+def test_metrics_are_taken_and_not_kept(web: Web, table: str, catalog: FakeCatalog) -> None:
+    catalog.calls.clear()
+    response = web("POST", table + "/metrics", {"report-type": "scan-report", "table-name": "x"})
+    assert (response.status_code, response.content) == (204, b"")
+    assert error_of(web("POST", table + "/metrics", {}))[:2] == (400, "BadRequestException")
+    assert error_of(web("POST", table + "/metrics", content=b"x"))[:2] == (400, "BadRequestException")
+    assert catalog.calls == []
