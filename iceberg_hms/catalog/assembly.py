@@ -63,12 +63,18 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         socket_timeout_ms=settings.socket_timeout_ms,
         user=settings.user,
     )
+    lock = HmsTableLock(pool, runtime, settings)
+
+    def close() -> None:
+        lock.close()
+        pool.close()
+
     pointer = HmsTablePointer(pool, settings, clock=clock)
     files = PyArrowFiles(fsync=settings.storage_fsync, clock=clock)
     manifests = ManifestStore(files, settings, runtime)
     world = World(
         pointer=pointer,
-        lock=HmsTableLock(pool, runtime, settings),
+        lock=lock,
         files=files,
         manifests=manifests.open,
         runtime=runtime,
@@ -83,7 +89,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
             lister=pointer,
             open_input=files.open,
             new_snapshot_id=clock.snapshot_id,
-            close=pool.close,
+            close=close,
         )
     )
 

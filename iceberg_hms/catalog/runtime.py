@@ -38,9 +38,9 @@ class ThreadRuntime:
     def mutex(self) -> AbstractContextManager[Any]:
         return threading.Lock()
 
-    def spawn(self, name: str, function: Callable[[], None]) -> None:
-        # Not a daemon: a process that ends waits for a commit under way, so no lock entry is left for a lease to end.
-        threading.Thread(target=function, name=name, daemon=False).start()
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
+        # A process that ends waits for a commit under way, so that no lock entry is left for a lease to end.
+        threading.Thread(target=function, name=name, daemon=background).start()
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """Run all but the first on threads of their own, the first on the caller's."""

@@ -197,8 +197,9 @@ class Runtime(Protocol):
 
     def mutex(self) -> AbstractContextManager[Any]: ...
 
-    def spawn(self, name: str, function: Callable[[], None]) -> None:
-        """Run a function on a thread of its own. The function does not raise. The process may end while it runs."""
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
+        """Run a function, which does not raise, on a thread of its own. The process ends only after it, unless it runs
+        in the background: then it may be cut off anywhere."""
         ...
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -55,7 +55,7 @@ class TableMetadata:
         return metadata
 
     def to_bytes(self) -> bytes:
-        """The JSON text, UTF-8, made once. Raises InvalidInput for what JSON cannot express, such as a lone surrogate."""
+        """The JSON text, UTF-8, made once. Raises InvalidInput for what JSON cannot express: a lone surrogate, say."""
         return self._json
 
     @cached_property

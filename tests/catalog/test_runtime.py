@@ -43,6 +43,19 @@ def test_spawn_runs_on_a_thread_that_the_process_waits_for():
     assert not seen[0].daemon
 
 
+def test_what_runs_in_the_background_does_not_keep_the_process():
+    runtime, seen = ThreadRuntime(), []
+    done = runtime.event()
+
+    def work():
+        seen.append(threading.current_thread())
+        done.set()
+
+    runtime.spawn("heartbeat", work, background=True)
+    assert done.wait(10)
+    assert seen[0].daemon
+
+
 def test_the_clock_is_the_one_that_was_given():
     class Fixed:
         def monotonic(self):

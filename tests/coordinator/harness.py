@@ -38,7 +38,7 @@ class QuickRuntime(ThreadRuntime):
         self.slept: list[float] = []
         self.threads: list[threading.Thread] = []
 
-    def spawn(self, name: str, function: Callable[[], None]) -> None:
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
         self.threads.append(threading.Thread(target=function, name=name))
         self.threads[-1].start()
 

@@ -1,0 +1,192 @@
+"""One connection to one metastore: Thrift's binary protocol over TCP, coded in C where Thrift's C code is there.
+
+A call ends in one of four ways, and the difference decides whether a commit may be repeated:
+
+    it returns      the server answered with success
+    ServerFault     the server answered with an error
+    NotSent         the server never had the whole call; repeating it is safe
+    NoAnswer        the server may have the call; whether it was carried out is not known
+
+After NotSent or NoAnswer the connection is broken and must be closed.
+"""
+
+from __future__ import annotations
+
+import grp
+import logging
+import os
+import pwd
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.Thrift import TApplicationException, TException, TMessageType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+from iceberg_hms.errors import ConfigError
+from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault, classify
+from iceberg_hms.metastore.thrift_types import messages
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_PORT = 9083
+_SEQUENCE_MAX = 2**31 - 1
+#: A string or list of a reply that claims to be longer is taken for noise. Servers send at most 100 MB in all.
+_REPLY_PART_MAX_BYTES = 256 * 1024 * 1024
+
+# Thrift logs each failed connection with a trace of its own; the failure is raised, and logged by whoever gives up.
+logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
+
+
+def parse_uri(uri: str) -> tuple[str, int]:
+    """Host and port of `thrift://host[:port]`. Raises ConfigError."""
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+        parts = urlsplit("")
+    if parts.scheme != "thrift" or not host:
+        raise ConfigError(f"{uri!r} is not thrift://host:port", next_step="write it as thrift://host:9083")
+    return host, port or _DEFAULT_PORT
+
+
+class MetastoreClient:
+    """One open connection. Not safe for threads: a pool hands it to one at a time.
+
+    uri: thrift://host:port. user: who we are (`set_ugi`, which servers without Kerberos believe); "" says nothing.
+    Raises NotSent if the server cannot be reached within connect_timeout_ms.
+    """
+
+    def __init__(self, uri: str, *, connect_timeout_ms: int, socket_timeout_ms: int, user: str = "") -> None:
+        self.uri = uri
+        self._sequence = 0
+        self._broken = False
+        host, port = parse_uri(uri)
+        self._socket = TSocket(host, port)
+        self._transport = TBufferedTransport(self._socket)
+        # Strict: what answers in another protocol is told by its first bytes, not by waiting for its gigabytes.
+        self._protocol = TBinaryProtocolAccelerated(
+            self._transport,
+            fallback=True,
+            strictRead=True,
+            string_length_limit=_REPLY_PART_MAX_BYTES,
+            container_length_limit=_REPLY_PART_MAX_BYTES,
+        )
+        self._socket.setTimeout(connect_timeout_ms)
+        try:
+            self._transport.open()
+        except (TTransportException, OSError) as error:
+            raise NotSent(f"The metastore {uri} cannot be reached: {_reason(error)}") from error
+        self._socket.handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setTimeout(socket_timeout_ms)
+        if user:
+            self._introduce(user)
+
+    def _introduce(self, user: str) -> None:
+        try:
+            self.call("set_ugi", user_name=user, group_names=_groups_of(user))
+        except ServerFault as fault:
+            # Servers that know callers otherwise (Kerberos, proxies) may refuse it.
+            logger.debug("%s did not take our user name: %s", self.uri, fault.detail)
+        except (NotSent, NoAnswer) as error:
+            self.close()
+            raise NotSent(f"The metastore {self.uri} cannot be reached: {error.message}") from error
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a call could be sent: nothing went wrong before, and the server has not hung up meanwhile."""
+        return not self._broken and bool(self._socket.isOpen())
+
+    def call(self, method: str, /, **arguments: Any) -> Any:
+        """Call the metastore. `method` and the names of the arguments are the IDL's; structures are thrift_types'.
+
+        Returns the call's result, None for a call without one. Raises ServerFault, NotSent, NoAnswer.
+        """
+        arguments_type, result_type = messages(method)
+        message = arguments_type(**arguments)
+        self._sequence = self._sequence % _SEQUENCE_MAX + 1
+        self._send(method, message)
+        try:
+            return self._receive(method, result_type())
+        except ServerFault:
+            raise
+        except Exception as error:
+            # A reply that cannot be read is no reply, whatever broke while reading it.
+            self.close()
+            raise NoAnswer(f"The metastore {self.uri} did not answer {method}: {_reason(error)}") from error
+
+    def _send(self, method: str, message: Any) -> None:
+        try:
+            self._protocol.writeMessageBegin(method, TMessageType.CALL, self._sequence)
+            message.write(self._protocol)
+            self._protocol.writeMessageEnd()
+            # Until here all is in a buffer. A flush that fails has not handed over the last bytes of the message.
+            self._transport.flush()
+        except (TException, OSError) as error:
+            self.close()
+            raise NotSent(f"The metastore {self.uri} did not take {method}: {_reason(error)}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _receive(self, method: str, result: Any) -> Any:
+        name, kind, sequence = self._protocol.readMessageBegin()
+        if kind == TMessageType.EXCEPTION:
+            failure = TApplicationException()
+            failure.read(self._protocol)
+            self._protocol.readMessageEnd()
+            raise classify(failure, method)
+        if name != method or sequence != self._sequence:
+            raise NoAnswer(f"the reply is to another call: {name} {sequence}")
+        result.read(self._protocol)
+        self._protocol.readMessageEnd()
+        return _outcome(method, result)
+
+    def close(self) -> None:
+        """Hang up. Never raises; twice is harmless."""
+        self._broken = True
+        try:
+            self._transport.close()
+        except OSError:
+            logger.debug("closing the connection to %s failed", self.uri, exc_info=True)
+
+
+def _outcome(method: str, result: Any) -> Any:
+    value = None
+    returns = False
+    for field in result.thrift_spec:
+        if field is None:
+            continue
+        answer = getattr(result, field[2])
+        if field[2] == "success":
+            returns = True
+            value = answer
+        elif answer is not None:
+            raise classify(answer, method)
+    if returns and value is None:
+        unknown = TApplicationException(TApplicationException.MISSING_RESULT, "neither a result nor an error we know")
+        raise classify(unknown, method)
+    return value
+
+
+def _groups_of(user: str) -> list[str]:
+    """The groups of an OS user, as Hadoop's clients send them; none for a name that this machine does not know."""
+    try:
+        entry = pwd.getpwnam(user)
+        return sorted(grp.getgrgid(number).gr_name for number in os.getgrouplist(user, entry.pw_gid))
+    except (KeyError, OSError):
+        return []
+
+
+def _reason(error: BaseException) -> str:
+    inner = getattr(error, "inner", None) or error
+    if isinstance(inner, TimeoutError):
+        return "timed out"
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    if isinstance(inner, TTransportException) and inner.type == TTransportException.END_OF_FILE:
+        return "the connection was closed"
+    return str(inner) or type(inner).__name__

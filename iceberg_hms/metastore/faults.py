@@ -1,0 +1,130 @@
+"""The only place that looks at Thrift's exceptions and at the metastore's messages.
+
+The metastore reports most things as a MetaException or InvalidOperationException: what happened is told by the message
+alone, which differs little between 2.3 and 4.2. `classify` turns an answer into a `Fault`; drivers look at faults only.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+from hmsclient.genthrift.hive_metastore import ttypes
+from thrift.Thrift import TApplicationException, TException
+
+from iceberg_hms.errors import AccessDenied, MetastoreError, MetastoreRefused, MetastoreUnavailable
+
+_MESSAGE_MAX = 400
+
+
+class Fault(Enum):
+    """What an answer that is not a success says."""
+
+    NO_SUCH_OBJECT = auto()
+    NO_SUCH_DATABASE = auto()
+    ALREADY_EXISTS = auto()
+    #: The compare-and-swap value is not what the row has (HIVE-26882).
+    TABLE_MODIFIED = auto()
+    #: The row that was sent lacks the parameter that is compared: only a server with atomic compare-and-swap says so.
+    EXPECTED_KEY_MISSING = auto()
+    #: The server knows the compare-and-swap keys and cannot carry it out on its database.
+    SWAP_BROKEN = auto()
+    #: hive.metastore.disallow.incompatible.col.type.changes stands in the way of the new columns.
+    INCOMPATIBLE_COLUMNS = auto()
+    NOT_EMPTY = auto()
+    NO_SUCH_LOCK = auto()
+    ACCESS_DENIED = auto()
+    INVALID = auto()
+    #: The server does not have the call.
+    UNKNOWN_METHOD = auto()
+    #: The server failed inside and says no more.
+    INTERNAL = auto()
+    OTHER = auto()
+
+
+#: What a call on a database says if the database is not there.
+NO_DATABASE = frozenset({Fault.NO_SUCH_OBJECT, Fault.NO_SUCH_DATABASE})
+
+
+class ServerFault(MetastoreRefused):
+    """The metastore answered a call with an error. fault: what it says. detail: the server's own words."""
+
+    def __init__(self, fault: Fault, detail: str, method: str) -> None:
+        self.fault = fault
+        self.detail = detail
+        super().__init__(f"The metastore refused {method}: {detail}", next_step=_NEXT_STEPS.get(fault))
+
+
+class AccessFault(ServerFault, AccessDenied):
+    """The metastore's authorisation said no."""
+
+
+class NotSent(MetastoreUnavailable):
+    """The call never left: the server does not know of it."""
+
+
+class NoAnswer(MetastoreError):
+    """The call was sent and no answer came, or none that can be read: it may have been carried out, or may yet be."""
+
+
+_NEXT_STEPS = {
+    Fault.INCOMPATIBLE_COLUMNS: "set hive.metastore.disallow.incompatible.col.type.changes=false on the metastore",
+    Fault.ACCESS_DENIED: AccessDenied.default_next_step,
+    Fault.INTERNAL: "look into the metastore's log",
+}
+
+_BY_TYPE: tuple[tuple[type[Exception], Fault], ...] = (
+    (ttypes.NoSuchObjectException, Fault.NO_SUCH_OBJECT),
+    (ttypes.UnknownDBException, Fault.NO_SUCH_DATABASE),
+    (ttypes.UnknownTableException, Fault.NO_SUCH_OBJECT),
+    (ttypes.AlreadyExistsException, Fault.ALREADY_EXISTS),
+    (ttypes.NoSuchLockException, Fault.NO_SUCH_LOCK),
+    (ttypes.NoSuchTxnException, Fault.NO_SUCH_LOCK),
+    (ttypes.TxnAbortedException, Fault.NO_SUCH_LOCK),
+    (ttypes.ConfigValSecurityException, Fault.ACCESS_DENIED),
+)
+
+# The first that matches wins: authorisers and SQL errors quote table names, so the exact sentences come first.
+_BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
+    (re.compile(r"The table has been modified"), Fault.TABLE_MODIFIED),
+    (re.compile(r"New value for expected key"), Fault.EXPECTED_KEY_MISSING),
+    (re.compile(r"Cannot update parameter with JDO"), Fault.SWAP_BROKEN),
+    (re.compile(r"(?s)Error executing SQL query.*TABLE_PARAMS"), Fault.SWAP_BROKEN),
+    (re.compile(r"types incompatible with the existing columns"), Fault.INCOMPATIBLE_COLUMNS),
+    (re.compile(r"is not empty"), Fault.NOT_EMPTY),
+    (re.compile(r"(?i)\bpermission denied|access ?denied|not allowed to perform|no privilege"), Fault.ACCESS_DENIED),
+    (re.compile(r"AccessControlException|AuthorizationException|HiveAccessControl"), Fault.ACCESS_DENIED),
+    (re.compile(r"(?i)\balready exists"), Fault.ALREADY_EXISTS),
+    (re.compile(r"(?i)\b(database|db) \S+ (does(n't| not) exist|not found)"), Fault.NO_SUCH_DATABASE),
+    (re.compile(r"(?i)does(n't| not) exist|\bnot found\b|NoSuchObject"), Fault.NO_SUCH_OBJECT),
+    (re.compile(r"is not a valid object name|Invalid (column|partition)|Invalid type|cannot be null"), Fault.INVALID),
+)
+
+
+def classify(error: TException, method: str) -> ServerFault:
+    """The fault that an answered error means. `error` came out of a reply that was read whole."""
+    detail = _words(error)
+    fault = _fault(error, detail)
+    kind = AccessFault if fault is Fault.ACCESS_DENIED else ServerFault
+    return kind(fault, detail, method)
+
+
+def _fault(error: TException, detail: str) -> Fault:
+    if isinstance(error, TApplicationException):
+        if error.type == TApplicationException.UNKNOWN_METHOD or "Invalid method name" in detail:
+            return Fault.UNKNOWN_METHOD
+        return Fault.INTERNAL if error.type == TApplicationException.INTERNAL_ERROR else Fault.OTHER
+    for kind, fault in _BY_TYPE:
+        if isinstance(error, kind):
+            return fault
+    for pattern, fault in _BY_MESSAGE:
+        if pattern.search(detail):
+            return fault
+    return Fault.INVALID if isinstance(error, ttypes.InvalidObjectException) else Fault.OTHER
+
+
+def _words(error: TException) -> str:
+    text = str(getattr(error, "message", None) or error).strip() or type(error).__name__
+    # Some servers put a whole stack trace into the message.
+    first = text.splitlines()[0]
+    return first if len(first) <= _MESSAGE_MAX else first[:_MESSAGE_MAX] + "..."

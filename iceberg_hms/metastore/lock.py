@@ -1,0 +1,229 @@
+"""The metastore's own table lock: the TableLock port over Thrift.
+
+EXCLUSIVE on TABLE level, outside transactions, as Java's MetastoreLock takes it, so that all writers of a table queue
+together. What Java does not: whoever gives up removes its entry, entries of lost replies are looked for until they can
+no longer appear, and heartbeats come at a tenth of the server's lease.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import HeldLock, Runtime, TableName
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
+from iceberg_hms.metastore.entries import Entry, LockEntries
+from iceberg_hms.metastore.faults import Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.heartbeat import HmsHeldLock
+from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.metastore.lease import lease_seconds
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.strays import StraySweeper
+
+logger = logging.getLogger(__name__)
+
+#: Java's factors: between attempts to ask for the lock, and between looks at one that is waited for.
+_CREATION_FACTOR = 2.0
+_CHECK_FACTOR = 1.5
+#: Errors of the lock API in a row after which it counts as broken; a deadlock in its database is only one.
+_FAULTS_MAX = 3
+
+
+class HmsTableLock:
+    """coordinator.ports.TableLock on a metastore."""
+
+    def __init__(self, pool: ClientPool, runtime: Runtime, settings: Settings) -> None:
+        self._pool = pool
+        self._runtime = runtime
+        self._settings = settings
+        self._entries = LockEntries(pool, settings.user)
+        self._strays = StraySweeper(self._entries, runtime)
+        self._lease: float | None = None
+
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+        """As the port says. Raises InvalidInput for a malformed request."""
+        deadline = self._runtime.now() + wait_seconds
+        lease = self._lease_seconds()
+        attempt = _Attempt(self._entries, self._runtime, self._settings, name, agent_info(request), deadline)
+        try:
+            entry, sent_at = attempt.run()
+        except BaseException:
+            if not attempt.withdraw():
+                self._strays.watch(name, attempt.agent_info, lease)
+            raise
+
+        def on_release(removed: bool) -> None:
+            if attempt.may_have_strays or not removed:
+                self._strays.watch(name, attempt.agent_info, lease)
+
+        held = HmsHeldLock(
+            self._entries,
+            self._runtime,
+            entry,
+            sent_at=sent_at,
+            lease_seconds=lease,
+            interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
+            on_release=on_release,
+        )
+        held.start()
+        return held
+
+    def close(self) -> None:
+        """Look for lost entries once more, and no longer. Locks that are held stay held until they are released."""
+        self._strays.close()
+
+    def _lease_seconds(self) -> float:
+        default = self._settings.lock_lease_default_ms / 1000
+        if self._lease is None:
+            try:
+                self._lease = lease_seconds(self._pool) or default
+            except MetastoreUnavailable:
+                return default
+        return self._lease
+
+
+class _Backoff:
+    """Waits that grow by a factor from the first to the longest, each shortened by up to half at random."""
+
+    def __init__(self, runtime: Runtime, first_ms: int, longest_ms: int, factor: float) -> None:
+        self._runtime = runtime
+        self._next = first_ms / 1000
+        self._longest = longest_ms / 1000
+        self._factor = factor
+
+    def sleep(self, at_most: float) -> None:
+        wait = self._next * (1 - self._runtime.jitter() / 2)
+        self._next = min(self._next * self._factor, self._longest)
+        self._runtime.sleep(max(0.0, min(wait, at_most)))
+
+
+class _Attempt:
+    """One try to get the lock, from asking for it to holding it."""
+
+    def __init__(
+        self,
+        entries: LockEntries,
+        runtime: Runtime,
+        settings: Settings,
+        name: TableName,
+        agent_info: str,
+        deadline: float,
+    ) -> None:
+        self.agent_info = agent_info
+        #: A lock call was sent and not answered well: an entry may be there, or appear, that we do not know of.
+        self.may_have_strays = False
+        self._entries = entries
+        self._runtime = runtime
+        self._settings = settings
+        self._name = name
+        self._deadline = deadline
+        self._entry: Entry | None = None
+        self._sent_at = 0.0
+        self._faults = 0
+        self._checks = self._new_checks()
+
+    def run(self) -> tuple[Entry, float]:
+        """The acquired entry, and when the call that got it was sent."""
+        while True:
+            if self._entry is None:
+                self._entry = self._ask()
+                self._checks = self._new_checks()
+            if self._entry.acquired:
+                return self._entry, self._sent_at
+            self._entry = self._wait(self._entry)
+
+    def withdraw(self) -> bool:
+        """Remove our entry, if we have one. False if an entry may be left behind."""
+        if self._entry is not None:
+            try:
+                self._entries.remove(self._entry)
+            except MetastoreError as error:
+                logger.warning("%s could not be withdrawn and is looked for again: %s", self._entry, error.message)
+                return False
+        return not self.may_have_strays
+
+    def _new_checks(self) -> _Backoff:
+        settings = self._settings
+        return _Backoff(self._runtime, settings.lock_check_min_wait_ms, settings.lock_check_max_wait_ms, _CHECK_FACTOR)
+
+    def _ask(self) -> Entry:
+        """Ask for the lock until there is an entry."""
+        settings = self._settings
+        waits = _Backoff(
+            self._runtime, settings.lock_creation_min_wait_ms, settings.lock_creation_max_wait_ms, _CREATION_FACTOR
+        )
+        deadline = min(self._deadline, self._runtime.now() + settings.lock_creation_timeout_ms / 1000)
+        while True:
+            self._sent_at = self._runtime.now()
+            problem: MetastoreError
+            try:
+                entry = self._entries.enqueue(self._name, self.agent_info)
+            except ServerFault as fault:
+                # The server enqueues first and looks whether it is our turn then: the second may have failed.
+                self.may_have_strays = fault.fault is not Fault.UNKNOWN_METHOD
+                problem = self._broken(fault)
+            except NoAnswer as error:
+                self.may_have_strays = True
+                problem = MetastoreUnavailable(error.message)
+            except MetastoreUnavailable as error:
+                problem = error
+            else:
+                self._faults = 0
+                return entry
+            if self.may_have_strays and (found := self._find()) is not None:
+                return found
+            remaining = deadline - self._runtime.now()
+            if remaining <= 0:
+                raise problem
+            waits.sleep(remaining)
+
+    def _broken(self, fault: ServerFault) -> LockUnavailable:
+        """What a lock call's fault comes to; raised when there were too many in a row."""
+        self._faults += 1
+        problem = LockUnavailable(f"The metastore's lock API fails: {fault.detail}")
+        if self._faults >= _FAULTS_MAX or fault.fault is Fault.UNKNOWN_METHOD:
+            raise problem from fault
+        return problem
+
+    def _find(self) -> Entry | None:
+        """Our own entry, by agentInfo. Whether it is acquired is left to the next check, which also renews it."""
+        try:
+            own = self._entries.own(self._name, self.agent_info)
+        except MetastoreError:
+            return None
+        if not own:
+            return None
+        # The acquired one, if any; else the one that waits in front. What is behind it is removed after release.
+        best = min(own, key=lambda entry: (not entry.acquired, entry.lock_id))
+        return Entry(best.lock_id, False, best.agent_info, best.user, best.host)
+
+    def _wait(self, entry: Entry) -> Entry | None:
+        """Sleep, and look at our entry once. None when it is gone."""
+        remaining = self._deadline - self._runtime.now()
+        if remaining <= 0:
+            raise LockNotAcquired(f"The lock of {self._name} was not to be had in time{self._holder()}")
+        self._checks.sleep(remaining)
+        if self.may_have_strays:
+            entry = self._find() or entry
+        sent_at = self._runtime.now()
+        try:
+            entry = self._entries.check(entry)
+            self._sent_at = sent_at
+            self._faults = 0
+        except ServerFault as fault:
+            if fault.fault is Fault.NO_SUCH_LOCK:
+                logger.info("%s was removed while it waited; asking again", entry)
+                return None
+            self._broken(fault)
+        except MetastoreUnavailable as error:
+            if self._runtime.now() >= self._deadline:
+                raise
+            logger.debug("looking at %s failed and is repeated: %s", entry, error.message)
+        return entry
+
+    def _holder(self) -> str:
+        try:
+            holders = [entry for entry in self._entries.of(self._name) if entry.acquired]
+        except MetastoreError:
+            return ""
+        return f"; it is held by {holders[0]}" if holders else ""

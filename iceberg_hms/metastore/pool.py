@@ -1,0 +1,158 @@
+"""Connections to the metastore, shared by threads, over a list of servers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.metastore.client import MetastoreClient, parse_uri
+from iceberg_hms.metastore.faults import NoAnswer, NotSent
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class ClientPool:
+    """At most `size` connections at a time, kept open between calls.
+
+    uris: thrift://host:port, tried in order, beginning with the one that last worked.
+    connect_timeout_ms: for one server. socket_timeout_ms: for one answer.
+    Raises ConfigError for a uri that is not thrift://.
+    """
+
+    def __init__(
+        self,
+        uris: Sequence[str],
+        *,
+        size: int = 2,
+        connect_timeout_ms: int = 10_000,
+        socket_timeout_ms: int = 60_000,
+        user: str = "",
+    ) -> None:
+        for uri in uris:
+            parse_uri(uri)
+        self.uris = tuple(uris)
+        self._size = size
+        self._connect_timeout_ms = connect_timeout_ms
+        self._socket_timeout_ms = socket_timeout_ms
+        self._user = user
+        self._places = threading.BoundedSemaphore(size)
+        self._mutex = threading.Lock()
+        self._idle: list[MetastoreClient] = []
+        self._preferred = 0
+        self._closed = False
+        self._process = os.getpid()
+
+    def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
+        """Call `function` with a connection that nobody else uses, and return what it returns.
+
+        A call that was never sent is repeated once, on a fresh connection. One that was sent and not answered is
+        repeated once if it is `idempotent`; if it is not, NoAnswer is raised, and `function` must then make one call
+        only. ServerFault passes through.
+
+        Raises MetastoreUnavailable: no server could be reached, none answered an idempotent call, or all connections
+        are in use for longer than a call may take.
+        """
+        if not self._places.acquire(timeout=(self._connect_timeout_ms + self._socket_timeout_ms) / 1000):
+            raise NotSent(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
+        try:
+            return self._run(function, idempotent)
+        finally:
+            self._places.release()
+
+    def _run(self, function: Callable[[MetastoreClient], Result], idempotent: bool) -> Result:
+        client = self._take()
+        try:
+            return self._use(client, function)
+        except NotSent as error:
+            logger.debug("%s; trying again on a fresh connection", error.message)
+        except NoAnswer as error:
+            if not idempotent:
+                raise
+            logger.debug("%s; asking again on a fresh connection", error.message)
+        self._drop_idle()
+        client = self._connect()
+        try:
+            return self._use(client, function)
+        except NoAnswer as error:
+            if not idempotent:
+                raise
+            raise MetastoreUnavailable(error.message) from error
+
+    def _use(self, client: MetastoreClient, function: Callable[[MetastoreClient], Result]) -> Result:
+        try:
+            return function(client)
+        finally:
+            self._give_back(client)
+
+    def _take(self) -> MetastoreClient:
+        while True:
+            with self._mutex:
+                if self._closed:
+                    raise NotSent("The catalog is closed", next_step="connect again")
+                self._leave_parents_connections()
+                client = self._idle.pop() if self._idle else None
+            if client is None:
+                return self._connect()
+            if client.is_usable:
+                return client
+            client.close()
+
+    def _give_back(self, client: MetastoreClient) -> None:
+        if client.is_usable:
+            with self._mutex:
+                if not self._closed:
+                    self._idle.append(client)
+                    return
+        client.close()
+
+    def _leave_parents_connections(self) -> None:
+        # After a fork two processes would read each other's answers.
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            for client in self._idle:
+                client.close()
+            self._idle.clear()
+
+    def _drop_idle(self) -> None:
+        """When one connection failed the server may be gone: the others are not worth a failed call each."""
+        with self._mutex:
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()
+
+    def _connect(self) -> MetastoreClient:
+        failures = []
+        first = self._preferred
+        for step in range(len(self.uris)):
+            position = (first + step) % len(self.uris)
+            try:
+                client = MetastoreClient(
+                    self.uris[position],
+                    connect_timeout_ms=self._connect_timeout_ms,
+                    socket_timeout_ms=self._socket_timeout_ms,
+                    user=self._user,
+                )
+            except NotSent as error:
+                failures.append(error.message)
+                continue
+            if position != first:
+                logger.warning("The metastore %s is out of reach; using %s", self.uris[first], self.uris[position])
+            self._preferred = position
+            return client
+        if not self.uris:
+            raise NotSent("No metastore is configured", next_step="set metastore_uri (`uri`) to thrift://host:9083")
+        raise NotSent("; ".join(failures))
+
+    def close(self) -> None:
+        """Close idle connections now and the others when they come back. Twice is harmless."""
+        with self._mutex:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()

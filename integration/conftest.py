@@ -1,0 +1,69 @@
+"""Real servers for the integration tests: local processes on loopback, started once a session, when first asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from iceberg_hms.local.metastore import LocalMetastore
+from iceberg_hms.local.zookeeper import LocalZooKeeper
+from iceberg_hms.metastore.namespaces import LOCATION, HmsNamespaces
+from iceberg_hms.metastore.pool import ClientPool
+from integration.spark_fixtures import spark as spark
+
+STOCK = {"hive.metastore.disallow.incompatible.col.type.changes": "true"}
+
+
+@pytest.fixture(scope="session")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
+    """Hive Metastore 2.3.10, as the embedded one is set. Its folder has a space in its name."""
+    with LocalMetastore(tmp_path_factory.mktemp("hive metastore")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def stock_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
+    """The same with Hive's own setting for changed columns."""
+    with LocalMetastore(tmp_path_factory.mktemp("stock metastore"), conf=STOCK) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
+    with LocalZooKeeper(tmp_path_factory.mktemp("zoo keeper")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def warehouse(metastore: LocalMetastore) -> str:
+    """The metastore's warehouse, as a location."""
+    return metastore.warehouse
+
+
+@pytest.fixture
+def namespace(metastore: LocalMetastore, request: pytest.FixtureRequest) -> str:
+    """A new, empty database for this test alone."""
+    return make_namespace(metastore, request)
+
+
+def make_namespace(server: Any, request: pytest.FixtureRequest) -> str:
+    """A database named after the test and its parameters, which may be long and odd."""
+    plain = re.sub(r"[^a-z0-9]+", "_", request.node.name.lower()).strip("_")[:60]
+    name = f"{plain}_{_number(plain)}"
+    pool = ClientPool([server.uri])
+    try:
+        HmsNamespaces(pool).create(name, {LOCATION: f"{server.warehouse}/{name}.db"})
+    finally:
+        pool.close()
+    return name
+
+
+_seen: dict[str, int] = {}
+
+
+def _number(name: str) -> int:
+    _seen[name] = _seen.get(name, 0) + 1
+    return _seen[name]

@@ -1,0 +1,71 @@
+"""The drivers keep the ports' contracts on a real metastore, with its embedded settings and with Hive's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.lock import HmsTableLock
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.tables import HmsTablePointer
+from iceberg_hms.metastore.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts.table_lock import Guard
+from iceberg_hms.testing.contracts.table_pointer import Place
+from integration.conftest import make_namespace
+
+
+@pytest.fixture(params=["metastore", "stock_metastore"])
+def server(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def pool(server: Any) -> Iterator[ClientPool]:
+    pool = ClientPool([server.uri], size=4)
+    yield pool
+    pool.close()
+
+
+def hive_table(pool: ClientPool, name: TableName) -> None:
+    row = Table(
+        dbName=name.namespace,
+        tableName=name.name,
+        owner="hive",
+        tableType="MANAGED_TABLE",
+        partitionKeys=[],
+        parameters={},
+        sd=StorageDescriptor(
+            cols=[FieldSchema(name="id", type="int")], serdeInfo=SerDeInfo(parameters={}), parameters={}
+        ),
+    )
+    pool.run(lambda client: client.call("create_table", tbl=row), idempotent=False)
+
+
+@pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
+def test_the_pointer_keeps_the_contract(
+    check: table_pointer.Check, server: Any, pool: ClientPool, request: pytest.FixtureRequest
+) -> None:
+    settings = Settings.load({"metastore_uri": server.uri}, environ={})
+    namespace, other = make_namespace(server, request), make_namespace(server, request)
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    check(HmsTablePointer(pool, settings), place)
+
+
+@pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
+def test_the_lock_keeps_the_contract(check: table_lock.Check, metastore: Any, namespace: str) -> None:
+    settings = Settings.load({"metastore_uri": metastore.uri}, environ={})
+    runtime = ThreadRuntime()
+    pools = [ClientPool([metastore.uri], size=2) for _ in range(2)]
+    first, second = (HmsTableLock(pool, runtime, settings) for pool in pools)
+    try:
+        check(Guard(first, second, runtime, TableName(namespace, "t")))
+        assert first._entries.of(TableName(namespace, "t")) == []
+    finally:
+        for pool in pools:
+            pool.close()

@@ -1,0 +1,187 @@
+"""The REST protocol over a real Hive Metastore: plain HTTP and PyIceberg's REST client."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import httpx
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+
+import iceberg_hms
+from iceberg_hms.rest.server import Server
+
+TOKEN = "correct-horse-battery"
+SCHEMA = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [{"id": 1, "name": "level", "required": False, "type": "string"}],
+}
+
+
+@pytest.fixture
+def server(metastore: Any) -> Iterator[Server]:
+    with (
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog,
+        Server(catalog, "127.0.0.1", 0, TOKEN) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def http(server: Server) -> Iterator[httpx.Client]:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(base_url=server.uri, headers=headers, timeout=60) as client:
+        yield client
+
+
+def error_of(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["type"]
+
+
+def set_properties(**properties: str) -> dict[str, Any]:
+    return {"requirements": [], "updates": [{"action": "set-properties", "updates": properties}]}
+
+
+def local_path(location: str) -> Path:
+    parts = urlsplit(location)
+    return Path(parts.path if " " in location else unquote(parts.path))
+
+
+def test_a_tables_life(http: httpx.Client, namespace: str) -> None:
+    tables = f"/v1/namespaces/{namespace}/tables"
+    created = http.post(tables, json={"name": "events", "schema": SCHEMA})
+    assert created.status_code == 200, created.text
+    table = f"{tables}/events"
+    assert http.head(table).status_code == 204
+    assert error_of(http.post(tables, json={"name": "EVENTS", "schema": SCHEMA})) == (409, "AlreadyExistsException")
+    loaded = http.get(table)
+    assert loaded.json()["metadata"] == created.json()["metadata"]
+    tag = {"If-None-Match": loaded.headers["etag"]}
+    assert http.get(table, headers=tag).status_code == 304
+
+    committed = http.post(table, json=set_properties(a="b"))
+    assert committed.status_code == 200, committed.text
+    again = http.get(table, headers=tag)
+    assert again.json()["metadata-location"] == committed.json()["metadata-location"]
+    assert again.json()["metadata"]["properties"]["a"] == "b"
+
+    names = {
+        "source": {"namespace": [namespace], "name": "events"},
+        "destination": {"namespace": [namespace], "name": "x"},
+    }
+    assert http.post("/v1/tables/rename", json=names).status_code == 204
+    assert error_of(http.get(table)) == (404, "NoSuchTableException")
+    listed = http.get(tables, params={"pageToken": "", "pageSize": "1"}).json()
+    assert [identifier["name"] for identifier in listed["identifiers"]] == ["x"]
+    assert error_of(http.delete(f"/v1/namespaces/{namespace}")) == (409, "NamespaceNotEmptyException")
+
+    location = again.json()["metadata-location"]
+    assert http.delete(f"{tables}/x").status_code == 204
+    assert local_path(location).exists()
+    registered = http.post(f"/v1/namespaces/{namespace}/register", json={"name": "back", "metadata-location": location})
+    assert registered.status_code == 200, registered.text
+    assert http.get(f"{tables}/back").json() == registered.json()
+    assert http.delete(f"{tables}/back?purgeRequested=true").status_code == 204
+    assert not local_path(location).exists()
+    assert http.delete(f"/v1/namespaces/{namespace}").status_code == 204
+
+
+def test_a_staged_table_is_created_once(http: httpx.Client, namespace: str) -> None:
+    tables = f"/v1/namespaces/{namespace}/tables"
+    staged = http.post(tables, json={"name": "t", "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    assert http.head(f"{tables}/t").status_code == 404
+    updates = [
+        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": staged["location"]},
+    ]
+    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    first, second = http.post(f"{tables}/t", json=body), http.post(f"{tables}/t", json=body)
+    assert first.status_code == 200, first.text
+    assert error_of(second) == (409, "CommitFailedException")
+    assert http.get(f"{tables}/t").json()["metadata"]["table-uuid"] == staged["table-uuid"]
+
+
+def test_commits_at_the_same_time_all_land(http: httpx.Client, namespace: str) -> None:
+    tables = f"/v1/namespaces/{namespace}/tables"
+    http.post(tables, json={"name": "t", "schema": SCHEMA})
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda i: http.post(f"{tables}/t", json=set_properties(**{f"p{i}": "x"})), range(48)))
+    assert {answer.status_code for answer in answers} == {200}
+    properties = http.get(f"{tables}/t").json()["metadata"]["properties"]
+    assert set(properties) >= {f"p{i}" for i in range(48)}
+
+
+@pytest.mark.parametrize("path", ["{n}/tables/none", "no_such_db/tables/t", "{n}%1Ft/tables/files"])
+def test_what_is_not_there_lets_spark_ask_hive(http: httpx.Client, namespace: str, path: str) -> None:
+    url = f"/v1/namespaces/{path.format(n=namespace)}"
+    assert error_of(http.get(url)) == (404, "NoSuchTableException")
+    assert error_of(http.delete(url)) == (404, "NoSuchTableException")
+    assert http.head(url).status_code == 404
+
+
+def test_a_missing_namespace_is_named_where_a_table_would_be_made(http: httpx.Client) -> None:
+    tables = "/v1/namespaces/no_such_db/tables"
+    assert error_of(http.get(tables)) == (404, "NoSuchNamespaceException")
+    assert error_of(http.post(tables, json={"name": "t", "schema": SCHEMA})) == (404, "NoSuchNamespaceException")
+
+
+def test_a_metadata_file_that_is_gone_or_damaged(http: httpx.Client, namespace: str, tmp_path: Path) -> None:
+    register = f"/v1/namespaces/{namespace}/register"
+    gone = {"name": "t", "metadata-location": f"file:{tmp_path}/gone.metadata.json"}
+    assert error_of(http.post(register, json=gone)) == (404, "NotFoundException")
+    cut = tmp_path / "cut.metadata.json"
+    cut.write_bytes(b'{"format-version": 2, "table-uuid"')
+    damaged = http.post(register, json={"name": "t", "metadata-location": f"file:{cut}"})
+    assert error_of(damaged) == (400, "BadRequestException")
+    assert str(cut) in damaged.json()["error"]["message"]
+    assert http.head(f"/v1/namespaces/{namespace}/tables/t").status_code == 404
+
+
+def test_a_metastore_that_is_away_is_never_a_missing_table() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        uri = f"thrift://127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            iceberg_hms.connect(metastore_uri=uri, warehouse="file:/nowhere") as catalog,
+            Server(catalog, "127.0.0.1", 0, None) as server,
+            httpx.Client(base_url=server.uri, timeout=60) as http,
+        ):
+            table = "/v1/namespaces/db/tables/t"
+            loaded, committed = http.get(table), http.post(table, json=set_properties(a="b"))
+            assert error_of(loaded) == (503, "ServiceUnavailableException")
+            assert error_of(committed) == (429, "TooManyRequestsException")
+            assert loaded.headers["retry-after"] == committed.headers["retry-after"] == "1"
+            assert http.head(table).status_code == 503
+            assert http.get("/health/live").status_code == 200
+            assert http.get("/health/ready").status_code == 503
+
+
+def test_pyiceberg_writes_and_reads_rows(server: Server, namespace: str) -> None:
+    rows = pa.table({"level": ["ERROR", "WARN"], "n": pa.array([1, 2], pa.int64())})
+    with contextlib.closing(RestCatalog("ours", uri=server.uri, token=TOKEN)) as rest:
+        table = rest.create_table(f"{namespace}.events", rows.schema)
+        table.append(rows)
+        table.append(rows.slice(0, 1))
+        table.delete("n = 2")
+        with table.update_schema() as update:
+            update.rename_column("n", "number")
+        read = rest.load_table(f"{namespace}.events").scan().to_arrow()
+        assert read.sort_by("number").to_pydict() == {"level": ["ERROR", "ERROR"], "number": [1, 1]}
+        assert len(table.refresh().snapshots()) >= 3
+        rest.purge_table(f"{namespace}.events")
+        assert not rest.table_exists(f"{namespace}.events")

@@ -1,0 +1,21 @@
+"""A program named `java` that does what a test says instead of starting a JVM."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ANNOUNCE = "sys.stdout.write('12345\\nthe-token\\n'); sys.stdout.flush()\n"
+UNTIL_THE_PIPE_BREAKS = "sys.stdin.read()\n"
+FOR_EVER = "import threading; threading.Event().wait()\n"
+
+
+def install(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
+    """Make JAVA_HOME a folder whose java runs this Python code."""
+    program = folder / "java home" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!{sys.executable}\nimport sys\n{code}")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(program.parent.parent))

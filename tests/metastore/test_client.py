@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+
+from iceberg_hms.errors import ConfigError
+from iceberg_hms.metastore.client import MetastoreClient, parse_uri
+from iceberg_hms.metastore.faults import Fault, NoAnswer, NotSent, ServerFault
+from tests.metastore.fake_hms import DropAfter, DropBefore, Garble, Running, Silence, StaleReply, WrongReply, running
+
+
+@pytest.fixture
+def server() -> Iterator[Running]:
+    with running() as server:
+        yield server
+
+
+def connect(server: Running, user: str = "", timeout_ms: int = 5_000) -> MetastoreClient:
+    return MetastoreClient(server.uri, connect_timeout_ms=timeout_ms, socket_timeout_ms=timeout_ms, user=user)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [("thrift://h:1", ("h", 1)), ("thrift://h", ("h", 9083)), ("thrift://[::1]:7/", ("::1", 7))],
+)
+def test_a_uri_names_host_and_port(uri: str, expected: tuple[str, int]) -> None:
+    assert parse_uri(uri) == expected
+
+
+@pytest.mark.parametrize("uri", ["", "h:9083", "http://h:1", "thrift://", "thrift://h:port", "thrift://h:99999"])
+def test_what_is_no_uri_is_refused(uri: str) -> None:
+    with pytest.raises(ConfigError, match="not thrift://"):
+        parse_uri(uri)
+
+
+def test_calls_return_what_the_server_says(server: Running) -> None:
+    client = connect(server)
+    assert client.call("get_all_databases") == ["db"]
+    assert client.call("drop_database", name="db", deleteData=False, cascade=False) is None
+    assert client.call("get_all_databases") == []
+    client.close()
+
+
+def test_a_user_is_introduced_with_their_groups(server: Running) -> None:
+    connect(server, user=getpass.getuser()).close()
+    connect(server, user="nobody knows me").close()
+    assert server.hms.calls == ["set_ugi", "set_ugi"]
+
+
+def test_a_server_that_does_not_take_a_user_is_used_all_the_same(server: Running) -> None:
+    server.hms.misbehave["set_ugi"].append(MetaException("Kerberos only"))
+    client = connect(server, user="ada")
+    assert client.call("get_all_databases") == ["db"]
+    client.close()
+
+
+def test_a_connection_that_breaks_while_introducing_was_never_there(server: Running) -> None:
+    server.hms.misbehave["set_ugi"].append(DropAfter())
+    with pytest.raises(NotSent):
+        connect(server, user="ada")
+
+
+def test_errors_of_the_server_leave_the_connection_usable(server: Running) -> None:
+    client = connect(server)
+    with pytest.raises(ServerFault) as caught:
+        client.call("get_database", name="nope")
+    assert caught.value.fault is Fault.NO_SUCH_OBJECT
+    assert client.is_usable
+    assert client.call("get_all_databases") == ["db"]
+    client.close()
+
+
+def test_a_call_that_the_server_lacks_is_told_apart(server: Running) -> None:
+    client = connect(server)
+    with pytest.raises(ServerFault) as caught:
+        client.call("get_all_functions")
+    assert caught.value.fault is Fault.UNKNOWN_METHOD
+    client.close()
+
+
+@pytest.mark.parametrize(
+    "bad", [DropBefore(), DropAfter(), Garble(), WrongReply(), StaleReply()], ids=lambda bad: type(bad).__name__
+)
+def test_a_reply_that_does_not_come_or_is_noise_is_no_answer(server: Running, bad: Exception) -> None:
+    client = connect(server)
+    server.hms.misbehave["get_all_databases"].append(bad)
+    with pytest.raises(NoAnswer, match="get_all_databases"):
+        client.call("get_all_databases")
+    assert not client.is_usable
+    with pytest.raises(NotSent):
+        client.call("get_all_databases")
+
+
+def test_a_silent_server_is_not_waited_for_longer_than_said(server: Running) -> None:
+    client = connect(server, timeout_ms=100)
+    server.hms.misbehave["get_all_databases"].append(Silence())
+    with pytest.raises(NoAnswer, match="timed out"):
+        client.call("get_all_databases")
+    assert not client.is_usable
+
+
+def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        uri = f"thrift://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(NotSent, match=f"{uri} cannot be reached: Connection refused"):
+            MetastoreClient(uri, connect_timeout_ms=1_000, socket_timeout_ms=1_000)
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_usable(server: Running) -> None:
+    client = connect(server)
+    client.call("get_all_databases")
+    server.stop()
+    assert not client.is_usable
+    client.close()
+
+
+def test_arguments_that_cannot_be_sent_break_only_this_connection(server: Running) -> None:
+    client = connect(server)
+    with pytest.raises(TypeError):
+        client.call("get_database", name=7)
+    assert not client.is_usable
+    assert server.hms.calls == []

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+from thrift.Thrift import TApplicationException
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavailable
+from iceberg_hms.metastore import strays
+from iceberg_hms.metastore.entries import Entry
+from iceberg_hms.metastore.lock import HmsTableLock
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of, running
+from tests.metastore.test_strays import Counted
+
+NAME = TableName("db", "t")
+SETTINGS = Settings.load(
+    {
+        "iceberg.hive.lock-creation-min-wait-ms": 1,
+        "iceberg.hive.lock-check-min-wait-ms": 1,
+        "iceberg.hive.lock-check-max-wait-ms": 5,
+        "user": "ada",
+    },
+    environ={},
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "LOOK_INTERVAL_SECONDS", 0.005)
+
+
+@pytest.fixture
+def hms() -> FakeHms:
+    return FakeHms()
+
+
+@pytest.fixture
+def server(hms: FakeHms) -> Iterator[Running]:
+    with running(hms) as server:
+        yield server
+
+
+@pytest.fixture
+def pool(server: Running) -> Iterator[ClientPool]:
+    with pool_of(server) as pool:
+        yield pool
+
+
+@pytest.fixture
+def runtime() -> Counted:
+    return Counted()
+
+
+@pytest.fixture
+def lock(pool: ClientPool, runtime: Counted) -> Iterator[HmsTableLock]:
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    yield lock
+    lock.close()
+    runtime.join()
+
+
+def taken_by_another(hms: FakeHms, lock: HmsTableLock) -> Entry:
+    return lock._entries.enqueue(NAME, "another writer")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_lock_keeps_the_contract(check: Check, server: Running, hms: FakeHms) -> None:
+    runtime = ThreadRuntime()
+    with pool_of(server) as one, pool_of(server) as other:
+        check(Guard(HmsTableLock(one, runtime, SETTINGS), HmsTableLock(other, runtime, SETTINGS), runtime, NAME))
+        assert hms.locks == {}
+
+
+def test_the_lease_is_asked_for_once(lock: HmsTableLock, hms: FakeHms) -> None:
+    for _ in range(3):
+        held = lock.acquire(NAME, wait_seconds=1, request="r")
+        assert held.lease_seconds == 300
+        held.release()
+    assert hms.calls.count("get_config_value") == 2
+
+
+def test_a_lease_that_is_not_told_is_assumed(lock: HmsTableLock, hms: FakeHms) -> None:
+    hms.config.clear()
+    held = lock.acquire(NAME, wait_seconds=1, request="r")
+    assert held.lease_seconds == SETTINGS.lock_lease_default_ms / 1000
+    held.release()
+
+
+def test_a_lock_whose_reply_was_lost_is_found_and_used(lock: HmsTableLock, hms: FakeHms) -> None:
+    hms.misbehave["lock"].append(DropAfter())
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    assert hms.calls.count("lock") == 1
+    assert len(hms.locks) == 1
+    held.renew()
+    held.release()
+    assert hms.locks == {}
+
+
+def test_a_lost_request_is_sent_again(lock: HmsTableLock, hms: FakeHms) -> None:
+    hms.misbehave["lock"].append(DropBefore())
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    assert hms.calls.count("lock") == 2
+    held.release()
+    assert hms.locks == {}
+
+
+def test_a_lost_request_that_arrives_after_all_blocks_nobody(
+    lock: HmsTableLock, hms: FakeHms, runtime: Counted
+) -> None:
+    hms.misbehave["lock"].append(DropBefore())
+    held: Any = lock.acquire(NAME, wait_seconds=5, request="r")
+    late = lock._entries.enqueue(NAME, held._entry.agent_info)
+    held.release()
+    lock.acquire(NAME, wait_seconds=5, request="next").release()
+    assert late.lock_id not in hms.locks
+
+
+def test_a_late_request_that_got_the_lock_is_used_by_who_waits_behind_it(lock: HmsTableLock, hms: FakeHms) -> None:
+    hms.misbehave["lock"].append(DropBefore())
+    hms.misbehave["show_locks"] += [MetaException("busy")]
+    plain = hms.lock
+
+    def lock_with_a_late_one(rqst: Any) -> Any:
+        hms.lock = plain  # type: ignore[method-assign]
+        plain(rqst)
+        return plain(rqst)
+
+    hms.lock = lock_with_a_late_one  # type: ignore[method-assign]
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    held.renew()
+    held.release()
+    lock.acquire(NAME, wait_seconds=5, request="next").release()
+
+
+def test_an_entry_that_could_not_be_withdrawn_is_removed_later(lock: HmsTableLock, hms: FakeHms) -> None:
+    other = taken_by_another(hms, lock)
+    hms.misbehave["unlock"] += [DropBefore(), DropBefore()]
+    with pytest.raises(LockNotAcquired):
+        lock.acquire(NAME, wait_seconds=0.05, request="r")
+    lock._entries.remove(other)
+    lock.acquire(NAME, wait_seconds=5, request="next").release()
+
+
+def test_a_release_that_failed_is_made_good(lock: HmsTableLock, hms: FakeHms) -> None:
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    hms.misbehave["unlock"].append(MetaException("deadlock"))
+    held.release()
+    lock.acquire(NAME, wait_seconds=5, request="next").release()
+
+
+def test_a_waiting_entry_that_was_reaped_asks_again(lock: HmsTableLock, hms: FakeHms) -> None:
+    other = taken_by_another(hms, lock)
+    plain = hms.check_lock
+
+    def reap_the_waiter_once(rqst: Any) -> Any:
+        if rqst.lockid != other.lock_id and hms.calls.count("check_lock") == 2:
+            hms.check_lock = plain  # type: ignore[method-assign]
+            hms.locks.clear()
+        return plain(rqst)
+
+    hms.check_lock = reap_the_waiter_once  # type: ignore[method-assign]
+    lock.acquire(NAME, wait_seconds=5, request="r").release()
+    assert hms.calls.count("lock") == 3
+    assert hms.locks == {}
+
+
+def test_who_waits_in_vain_is_told_who_holds_it(lock: HmsTableLock, hms: FakeHms) -> None:
+    taken_by_another(hms, lock)
+    with pytest.raises(LockNotAcquired, match=r"held by lock 1 of ada on .* \(another writer\)"):
+        lock.acquire(NAME, wait_seconds=0.02, request="r")
+    assert len(hms.locks) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"),
+    [
+        (MetaException("Unable to update transaction database: HIVE_LOCKS does not exist"), 3),
+        (TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing lock"), 3),
+        (TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name: 'lock'"), 1),
+    ],
+)
+def test_a_broken_lock_api_is_unavailable_after_a_few_tries(
+    error: Exception, calls: int, lock: HmsTableLock, hms: FakeHms
+) -> None:
+    hms.misbehave["lock"] += [error] * 5
+    with pytest.raises(LockUnavailable, match="lock API fails"):
+        lock.acquire(NAME, wait_seconds=5, request="r")
+    assert hms.calls.count("lock") == calls
+
+
+def test_a_deadlock_in_the_locks_database_is_no_broken_api(lock: HmsTableLock, hms: FakeHms) -> None:
+    other = taken_by_another(hms, lock)
+    hms.misbehave["lock"] += [MetaException("deadlock")] * 2
+    hms.misbehave["check_lock"] += [MetaException("deadlock")] * 1
+    plain = hms.check_lock
+
+    def free_later(rqst: Any) -> Any:
+        if hms.calls.count("check_lock") > 4:
+            hms.locks.pop(other.lock_id, None)
+        return plain(rqst)
+
+    hms.check_lock = free_later  # type: ignore[method-assign]
+    lock.acquire(NAME, wait_seconds=5, request="r").release()
+
+
+def test_a_metastore_that_is_gone_is_unavailable_when_the_time_is_over(lock: HmsTableLock, server: Running) -> None:
+    server.stop()
+    with pytest.raises(MetastoreUnavailable):
+        lock.acquire(NAME, wait_seconds=0.05, request="r")
+
+
+def test_a_metastore_that_restarts_is_waited_for(lock: HmsTableLock, server: Running, hms: FakeHms) -> None:
+    other = taken_by_another(hms, lock)
+    plain = hms.check_lock
+
+    def restart_and_free(rqst: Any) -> Any:
+        if hms.calls.count("check_lock") == 3:
+            server.hang_up()
+            hms.locks.pop(other.lock_id, None)
+        return plain(rqst)
+
+    hms.check_lock = restart_and_free  # type: ignore[method-assign]
+    lock.acquire(NAME, wait_seconds=5, request="r").release()
+    assert hms.locks == {}
+
+
+def test_waits_grow_and_are_spread(pool: ClientPool) -> None:
+    waits: list[float] = []
+
+    class Measured(Counted):
+        def sleep(self, seconds: float) -> None:
+            waits.append(seconds)
+            super().sleep(0)
+
+        def jitter(self) -> float:
+            return 0.5
+
+        def now(self) -> float:
+            return sum(waits)
+
+    settings = Settings.load({"iceberg.hive.lock-check-max-wait-ms": 5_000, "user": "ada"}, environ={})
+    lock = HmsTableLock(pool, Measured(), settings)
+    lock._entries.enqueue(NAME, "another writer")
+    with pytest.raises(LockNotAcquired):
+        lock.acquire(NAME, wait_seconds=30, request="r")
+    assert waits[:3] == pytest.approx([0.0375, 0.05625, 0.084375])
+    assert max(waits) == pytest.approx(3.75)
+    assert sum(waits) == pytest.approx(30)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from iceberg_hms.errors import ConfigError, MetastoreUnavailable
+from iceberg_hms.metastore.client import MetastoreClient
+from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault
+from iceberg_hms.metastore.pool import ClientPool
+from tests.metastore.fake_hms import DropAfter, DropBefore, Running, pool_of, running
+
+
+@pytest.fixture
+def server() -> Iterator[Running]:
+    with running() as server:
+        yield server
+
+
+def databases(client: MetastoreClient) -> list[str]:
+    names: list[str] = client.call("get_all_databases")
+    return names
+
+
+def test_a_connection_is_used_again(server: Running) -> None:
+    with pool_of(server) as pool:
+        used = {pool.run(lambda client: id(client), idempotent=True) for _ in range(5)}
+    assert len(used) == 1
+
+
+def test_errors_of_the_server_pass_through_and_keep_the_connection(server: Running) -> None:
+    with pool_of(server) as pool:
+        first = pool.run(lambda client: id(client), idempotent=True)
+        with pytest.raises(ServerFault):
+            pool.run(lambda client: client.call("get_database", name="nope"), idempotent=True)
+        assert pool.run(lambda client: id(client), idempotent=True) == first
+
+
+def test_an_idempotent_call_without_answer_is_asked_again_once(server: Running) -> None:
+    with pool_of(server) as pool:
+        server.hms.misbehave["get_all_databases"] += [DropAfter()]
+        assert pool.run(databases, idempotent=True) == ["db"]
+        server.hms.misbehave["get_all_databases"] += [DropBefore(), DropAfter()]
+        with pytest.raises(MetastoreUnavailable, match="did not answer"):
+            pool.run(databases, idempotent=True)
+    assert server.hms.calls == ["get_all_databases"] * 4
+
+
+@pytest.mark.parametrize("bad", [DropBefore, DropAfter])
+def test_a_call_that_is_not_idempotent_is_sent_once(server: Running, bad: type[Exception]) -> None:
+    with pool_of(server) as pool:
+        server.hms.misbehave["get_all_databases"] += [bad()]
+        with pytest.raises(NoAnswer):
+            pool.run(databases, idempotent=False)
+        assert server.hms.calls == ["get_all_databases"]
+        assert pool.run(databases, idempotent=False) == ["db"]
+
+
+def test_connections_that_the_server_closed_are_replaced_before_anything_is_sent(server: Running) -> None:
+    with pool_of(server) as pool:
+        pool.run(databases, idempotent=False)
+        server.hang_up()
+        assert pool.run(databases, idempotent=False) == ["db"]
+
+
+def test_the_next_server_of_the_list_steps_in_and_stays(server: Running) -> None:
+    with running() as first, pool_of(first, server) as pool:
+        pool.run(databases, idempotent=True)
+        first.stop()
+        for _ in range(3):
+            assert pool.run(lambda client: client.uri, idempotent=True) == server.uri
+        assert pool.run(databases, idempotent=False) == ["db"]
+
+
+def test_without_a_server_all_addresses_are_named() -> None:
+    with running() as first, running() as second:
+        uris = [first.uri, second.uri]
+    pool = ClientPool(uris, connect_timeout_ms=1_000)
+    with pytest.raises(MetastoreUnavailable) as caught:
+        pool.run(databases, idempotent=True)
+    assert all(uri in str(caught.value) for uri in uris)
+
+
+def test_a_pool_of_no_servers_says_what_to_set() -> None:
+    with pytest.raises(MetastoreUnavailable, match="metastore_uri"):
+        ClientPool([]).run(databases, idempotent=True)
+    with pytest.raises(ConfigError):
+        ClientPool(["h:9083"])
+
+
+def test_no_more_than_its_size_are_open_and_nobody_shares(server: Running) -> None:
+    together: set[int] = set()
+    most: list[int] = []
+    everyone = threading.Barrier(2)
+
+    def use(client: MetastoreClient) -> None:
+        assert id(client) not in together
+        together.add(id(client))
+        most.append(len(together))
+        everyone.wait(10)
+        client.call("get_all_databases")
+        together.discard(id(client))
+
+    with pool_of(server, size=2) as pool:
+        threads = [threading.Thread(target=pool.run, args=(use,), kwargs={"idempotent": True}) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert max(most) == 2
+    assert len(server.hms.calls) == 8
+
+
+def test_a_busy_pool_is_waited_for_and_then_told(server: Running) -> None:
+    with pool_of(server, size=1, timeout_ms=50) as pool:
+
+        def nested(_: MetastoreClient) -> None:
+            pool.run(databases, idempotent=True)
+
+        with pytest.raises(MetastoreUnavailable, match="busy"):
+            pool.run(nested, idempotent=True)
+        assert pool.run(databases, idempotent=True) == ["db"]
+
+
+def test_a_closed_pool_refuses_and_closes_what_comes_back(server: Running) -> None:
+    with pool_of(server) as pool:
+        kept: list[MetastoreClient] = []
+
+        def close_meanwhile(client: MetastoreClient) -> None:
+            kept.append(client)
+            pool.close()
+
+        pool.run(close_meanwhile, idempotent=True)
+        assert not kept[0].is_usable
+        with pytest.raises(NotSent, match="closed"):
+            pool.run(databases, idempotent=True)
+
+
+def test_a_forked_child_uses_connections_of_its_own(server: Running) -> None:
+    with pool_of(server) as pool:
+        first = pool.run(lambda client: client, idempotent=True)
+        pool._process = os.getpid() + 1
+        assert pool.run(lambda client: client, idempotent=True) is not first
+        assert pool.run(databases, idempotent=True) == ["db"]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore import strays
+from iceberg_hms.metastore.entries import LockEntries
+from iceberg_hms.metastore.strays import StraySweeper
+from tests.metastore.fake_hms import DropBefore, FakeHms, pool_of, running
+
+NAME = TableName("db", "t")
+
+
+class Counted(ThreadRuntime):
+    """Knows when everything that was spawned has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[threading.Thread] = []
+
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
+        thread = threading.Thread(target=function, name=name)
+        self.threads.append(thread)
+        thread.start()
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "LOOK_INTERVAL_SECONDS", 0.002)
+
+
+@pytest.fixture
+def hms() -> FakeHms:
+    return FakeHms()
+
+
+@pytest.fixture
+def entries(hms: FakeHms) -> Iterator[LockEntries]:
+    with running(hms) as server, pool_of(server) as pool:
+        yield LockEntries(pool, "ada")
+
+
+def test_entries_that_are_there_go_and_others_stay(entries: LockEntries, hms: FakeHms) -> None:
+    for agent in ("lost", "other", "lost"):
+        entries.enqueue(NAME, agent)
+    runtime = Counted()
+    StraySweeper(entries, runtime).watch(NAME, "lost", 0)
+    runtime.join()
+    assert [lock.agentInfo for lock in hms.locks.values()] == ["other"]
+
+
+def test_an_entry_that_appears_later_goes_too(entries: LockEntries, hms: FakeHms) -> None:
+    runtime = Counted()
+    sweeper = StraySweeper(entries, runtime)
+    removed = runtime.event()
+    plain = hms.unlock
+
+    def unlock(rqst: object) -> None:
+        plain(rqst)
+        removed.set()
+
+    hms.unlock = unlock  # type: ignore[method-assign]
+    sweeper.watch(NAME, "lost", 60)
+    while hms.calls.count("show_locks") < 2:
+        runtime.sleep(0.001)
+    entries.enqueue(NAME, "lost")
+    assert removed.wait(10)
+    sweeper.close()
+    runtime.join()
+
+
+def test_a_metastore_that_fails_is_asked_again(entries: LockEntries, hms: FakeHms) -> None:
+    entries.enqueue(NAME, "lost")
+    hms.misbehave["show_locks"] += [DropBefore(), DropBefore()]
+    runtime = Counted()
+    StraySweeper(entries, runtime).watch(NAME, "lost", 0.1)
+    runtime.join()
+    assert hms.locks == {}
+
+
+def test_closing_looks_once_more_and_ends_at_once(
+    entries: LockEntries, hms: FakeHms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strays, "LOOK_INTERVAL_SECONDS", 600.0)
+    runtime = Counted()
+    sweeper = StraySweeper(entries, runtime)
+    sweeper.watch(NAME, "lost", 600)
+    while "show_locks" not in hms.calls:
+        runtime.sleep(0.001)
+    entries.enqueue(NAME, "lost")
+    sweeper.close()
+    runtime.join()
+    assert hms.locks == {}
+
+
+def test_one_thread_watches_all_and_a_new_one_starts_after_its_end(entries: LockEntries) -> None:
+    runtime = Counted()
+    sweeper = StraySweeper(entries, runtime)
+    for number in range(5):
+        sweeper.watch(NAME, f"lost-{number}", 0.2)
+    assert len(runtime.threads) == 1
+    runtime.join()
+    sweeper.watch(NAME, "again", 0)
+    assert len(runtime.threads) == 2
+    runtime.join()
+
+
+def test_no_more_than_so_many_are_watched(entries: LockEntries, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "WATCHED_MAX", 3)
+    runtime = Counted()
+    sweeper = StraySweeper(entries, runtime)
+    for number in range(9):
+        sweeper.watch(NAME, f"lost-{number}", 60)
+    assert [agent for _, agent in sweeper._watched] == ["lost-6", "lost-7", "lost-8"]
+    sweeper.close()
+    runtime.join()

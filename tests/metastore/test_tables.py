@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import InvalidOperationException, MetaException
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
+from iceberg_hms.errors import AccessDenied, InvalidInput, MetastoreUnavailable, NoSuchNamespace, NotAnIcebergTable
+from iceberg_hms.metastore.tables import HmsTablePointer
+from iceberg_hms.metastore.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of, running
+
+NAME = TableName("db", "t")
+BEFORE = table_metadata("file:/w/t", columns=((1, "a", "string"), (2, "b", "long")))
+AFTER = table_metadata("file:/w/t", columns=((2, "b", "long"),))
+ZONED = table_metadata("file:/w/t", columns=((1, "at", "timestamptz"),))
+
+
+def hive_row(name: TableName, parameters: dict[str, str] | None = None, kind: str = "MANAGED_TABLE") -> Any:
+    return Table(
+        dbName=name.namespace,
+        tableName=name.name,
+        tableType=kind,
+        parameters=parameters,
+        sd=StorageDescriptor(cols=[FieldSchema(name="id", type="int")], serdeInfo=SerDeInfo()),
+    )
+
+
+@pytest.fixture
+def hms() -> FakeHms:
+    return FakeHms()
+
+
+@pytest.fixture
+def server(hms: FakeHms) -> Iterator[Running]:
+    with running(hms) as server:
+        yield server
+
+
+@pytest.fixture
+def pointer(server: Running) -> Iterator[HmsTablePointer]:
+    with pool_of(server) as pool:
+        yield HmsTablePointer(pool, Settings.load({}, environ={}))
+
+
+def moves(hms: FakeHms) -> int:
+    return hms.calls.count("alter_table_with_environment_context")
+
+
+@pytest.mark.parametrize("stock", [False, True], ids=["embedded", "stock"])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_pointer_keeps_the_contract(check: Check, stock: bool, hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = stock
+    hms.add_database("other")
+
+    def add_hive_table(name: TableName) -> None:
+        hms.tables[name.namespace, name.name] = hive_row(name)
+
+    check(pointer, Place("db", "other", "file:/w/t", add_hive_table))
+
+
+@pytest.mark.parametrize("bad", [DropBefore(), DropAfter()], ids=["lost request", "lost reply"])
+def test_a_move_without_answer_is_unanswered_and_not_sent_again(
+    bad: Exception, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
+    base = pointer.load(NAME)
+    hms.misbehave["alter_table_with_environment_context"].append(bad)
+    answer = pointer.swap(base, "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Unanswered)
+    assert isinstance(answer.error, MetastoreUnavailable)
+    assert moves(hms) == 1
+    assert pointer.load(NAME).metadata_location == ("m0" if isinstance(bad, DropBefore) else "m1")
+
+
+@pytest.mark.parametrize("method", ["create_table", "drop_table"])
+def test_creating_and_dropping_may_stay_unanswered_too(method: str, hms: FakeHms, pointer: HmsTablePointer) -> None:
+    if method == "drop_table":
+        pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave[method].append(DropAfter())
+    answer = pointer.create(NAME, "m0", BEFORE, None) if method == "create_table" else pointer.drop(pointer.load(NAME))
+    assert isinstance(answer, Unanswered)
+    assert hms.calls.count(method) == 1
+
+
+def test_a_metastore_that_is_gone_before_the_move_is_unavailable_not_unanswered(
+    server: Running, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    base = pointer.load(NAME)
+    server.stop()
+    for call in (lambda: pointer.load(NAME), lambda: pointer.swap(base, "m1", BEFORE, BEFORE)):
+        with pytest.raises(MetastoreUnavailable):
+            call()
+
+
+def test_a_refusal_that_is_no_conflict_carries_its_error(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"].append(MetaException("Permission denied: eve"))
+    answer = pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Refused)
+    assert not answer.conflict
+    assert isinstance(answer.error, AccessDenied)
+
+
+def test_refused_columns_are_sent_once_and_remembered(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE) == Swapped()
+    assert moves(hms) == 2
+    assert pointer.swap(pointer.load(NAME), "m2", AFTER, AFTER) == Swapped()
+    assert moves(hms) == 3
+    assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+    assert pointer.swap(pointer.load(NAME), "m3", BEFORE, AFTER) == Swapped()
+    assert moves(hms) == 4
+
+
+def test_a_lost_reply_to_the_second_try_is_unanswered(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    base = pointer.load(NAME)
+    sentence = "The following columns have types incompatible with the existing columns in their respective positions"
+    hms.misbehave["alter_table_with_environment_context"] += [MetaException(sentence), DropAfter()]
+    assert isinstance(pointer.swap(base, "m1", AFTER, BEFORE), Unanswered)
+    assert pointer.load(NAME).metadata_location == "m1"
+
+
+def test_fields_of_newer_servers_survive_a_swap(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    row = hms.tables["db", "t"]
+    row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities = "hive", 2, 9, ["X"]
+    row.sd.serdeInfo.description = "kept"
+    assert pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE) == Swapped()
+    row = hms.tables["db", "t"]
+    assert (row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities) == ("hive", 2, 9, ["X"])
+    assert row.sd.serdeInfo.description == "kept"
+
+
+@pytest.mark.parametrize(
+    ("version", "hive"), [("3.0", "timestamp"), ("4.0.1", "timestamp with local time zone"), ("", "timestamp")]
+)
+def test_the_servers_version_is_asked_once_and_only_for_instants(
+    version: str, hive: str, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.version = version
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert "getVersion" not in hms.calls
+    for number in (1, 2):
+        pointer.create(TableName("db", f"z{number}"), "m0", ZONED, None)
+    assert hms.calls.count("getVersion") == 1
+    assert hms.tables["db", "z2"].sd.cols[0].type == hive
+
+
+@pytest.mark.parametrize(
+    ("parameters", "kind", "found"),
+    [
+        (None, "MANAGED_TABLE", "MANAGED_TABLE"),
+        ({"table_type": "ICEBERG-VIEW", "metadata_location": "m"}, "VIRTUAL_VIEW", "table_type=ICEBERG-VIEW"),
+        ({"table_type": "ICEBERG"}, "EXTERNAL_TABLE", "without metadata_location"),
+        ({"table_type": "DELTA"}, "EXTERNAL_TABLE", "table_type=DELTA"),
+    ],
+)
+def test_what_is_no_iceberg_table_is_named(
+    parameters: dict[str, str] | None, kind: str, found: str, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.tables["db", "t"] = hive_row(NAME, parameters, kind)
+    with pytest.raises(NotAnIcebergTable, match=found):
+        pointer.load(NAME)
+
+
+def test_owner_of_a_row(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    owned = table_metadata("file:/w/t", {"hive.metastore.table.owner": "grace"})
+    pointer.create(NAME, "m0", owned, "ada")
+    pointer.create(TableName("db", "u"), "m0", BEFORE, "ada")
+    assert (hms.tables["db", "t"].owner, hms.tables["db", "u"].owner) == ("grace", "ada")
+
+
+def test_names_that_hive_refuses_are_bad_input(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    answer = pointer.create(TableName("db", "a b"), "m0", BEFORE, None)
+    assert isinstance(answer, Refused)
+    assert isinstance(answer.error, InvalidInput)
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"].append(
+        InvalidOperationException("a b is not a valid object name")
+    )
+    answer = pointer.rename(pointer.load(NAME), TableName("db", "a b"))
+    assert isinstance(answer, Refused)
+    assert isinstance(answer.error, InvalidInput)
+
+
+def test_a_rename_expects_what_was_read(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    answer = pointer.rename(replace(pointer.load(NAME), metadata_location="older"), TableName("db", "u"))
+    assert isinstance(answer, Refused)
+    assert answer.conflict
+    assert ("db", "t") in hms.tables
+
+
+@pytest.mark.parametrize("filters", [True, False])
+def test_iceberg_tables_are_listed_with_and_without_the_servers_filter(
+    filters: bool, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.filter_works = filters
+    for number in range(205):
+        name = TableName("db", f"t{number:03}")
+        hms.tables["db", name.name] = hive_row(name, {"table_type": "ICEBERG" if number % 2 else "hive"})
+    expected = [f"t{number:03}" for number in range(205) if number % 2]
+    assert pointer.list_tables("db") == expected
+    assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == (2 if filters else 1)
+    assert hms.calls.count("get_table_objects_by_name_req") == (0 if filters else 6)
+
+
+def test_an_empty_namespace_is_told_from_a_missing_one(pointer: HmsTablePointer) -> None:
+    assert pointer.list_tables("db") == []
+    with pytest.raises(NoSuchNamespace):
+        pointer.list_tables("nope")
+
+
+def test_all_tables_are_listed_when_asked_for(server: Running, hms: FakeHms) -> None:
+    hms.tables["db", "hive"] = hive_row(TableName("db", "hive"))
+    with pool_of(server) as pool:
+        everything = HmsTablePointer(pool, Settings.load({"list-all-tables": True}, environ={}))
+        assert everything.list_tables("db") == ["hive"]

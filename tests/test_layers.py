@@ -1,0 +1,140 @@
+"""The import contracts bite: in a small package of the same rooms, each bad import is found by its contract.
+
+`make layers` holds the project itself to them.
+"""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CONTRACTS = ".importlinter"
+
+#: The rooms, and what they are allowed to do.
+GOOD = {
+    "config.py": "",
+    "clock.py": "import time\n",
+    "errors.py": "",
+    "format/avro_file.py": "import fastavro\n",
+    "changes/change.py": "from iceberg_hms.format import avro_file\n",
+    "coordinator/ports.py": "from iceberg_hms.changes import change\n",
+    "metastore/client.py": "import hmsclient\nimport thrift.Thrift\nfrom iceberg_hms.coordinator import ports\n",
+    "storage/files.py": "import pyarrow\nfrom iceberg_hms.coordinator import ports\n",
+    "catalog/assembly.py": "from iceberg_hms.metastore import client\nfrom iceberg_hms.storage import files\n",
+    "rest/server.py": "import starlette\nimport uvicorn\nfrom iceberg_hms import catalog\n",
+    "inspect/pointer.py": "from iceberg_hms import catalog\n",
+    "local/gateway.py": "import py4j.java_gateway\n",
+    "spark/session.py": "import pyspark\nfrom iceberg_hms.rest import server\nfrom iceberg_hms.local import gateway\n",
+    "cli/main.py": "import rich\nimport typer\nfrom iceberg_hms import spark\n",
+    "testing/contracts/files.py": "from iceberg_hms.storage import files\n",
+}
+
+#: Contract -> module -> the import that it must refuse.
+BAD: dict[str, dict[str, str]] = {
+    "layers": {
+        "clock.py": "from iceberg_hms.format import types",
+        "format/types.py": "from iceberg_hms.changes import append",
+        "changes/append.py": "from iceberg_hms.coordinator import group",
+        "coordinator/group.py": "from iceberg_hms.storage import manifests",
+        "storage/manifests.py": "from iceberg_hms.metastore import lock",
+        "metastore/lock.py": "from iceberg_hms.catalog import tables",
+        "catalog/tables.py": "from iceberg_hms.rest import app",
+        "rest/app.py": "from iceberg_hms.local import zookeeper",
+        "local/zookeeper.py": "from iceberg_hms.spark import configuration",
+        "spark/configuration.py": "from iceberg_hms.cli import serve",
+        "cli/serve.py": "from iceberg_hms.testing import memory",
+        "testing/memory.py": "",
+    },
+    "spark-uses": {"spark/show.py": "from iceberg_hms.inspect import pointer"},
+    "drivers": {
+        "catalog/create.py": "from iceberg_hms.storage import files",
+        "cli/doctor.py": "from iceberg_hms.metastore import client",
+    },
+    "coordinator-has-no-runtime": {
+        "coordinator/a.py": "import threading",
+        "coordinator/b.py": "from queue import Queue",
+        "coordinator/c.py": "import time",
+        "coordinator/d.py": "from concurrent.futures import ThreadPoolExecutor",
+    },
+    "pure": {
+        "format/a.py": "import os",
+        "changes/a.py": "from pathlib import Path",
+        "coordinator/e.py": "import pyarrow.fs",
+    },
+    "thrift": {"catalog/a.py": "from thrift.Thrift import TException", "cli/a.py": "import hmsclient.genthrift"},
+    "kazoo": {"metastore/a.py": "from kazoo.client import KazooClient"},
+    "java": {"catalog/b.py": "import pyspark.sql", "rest/a.py": "from py4j.java_gateway import JavaGateway"},
+    "http": {"catalog/c.py": "import starlette.requests", "cli/b.py": "import uvicorn"},
+    "avro": {"storage/a.py": "import fastavro", "format/b.py": "from fastavro import reader"},
+    "console": {"inspect/a.py": "from rich.table import Table", "spark/a.py": "import typer"},
+}
+
+
+def contracts() -> dict[str, str]:
+    """Id -> name, of every contract."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / CONTRACTS)
+    prefix = "importlinter:contract:"
+    return {section.removeprefix(prefix): parser[section]["name"] for section in parser if section.startswith(prefix)}
+
+
+def lint(folder: Path, modules: dict[str, str]) -> str:
+    """Write the modules as a package in `folder` and return what import-linter says of it."""
+    package = folder / "iceberg_hms"
+    for name, text in modules.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+    for path in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+        (path / "__init__.py").touch()
+    shutil.copy(ROOT / CONTRACTS, folder)
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.path.insert(0, '.'); from importlinter.cli import *; lint_imports_command()",
+    ]
+    result = subprocess.run(
+        [*command, "--no-cache", "--no-logo"], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    return result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What import-linter says when every bad import is there at once."""
+    bad = {module: text for modules in BAD.values() for module, text in modules.items()}
+    return lint(tmp_path_factory.mktemp("bad"), GOOD | bad)
+
+
+def test_the_allowed_imports_break_nothing(tmp_path: Path) -> None:
+    verdict = lint(tmp_path, GOOD)
+    assert f"Contracts: {len(contracts())} kept, 0 broken." in verdict, verdict
+
+
+def test_every_contract_has_its_bad_example() -> None:
+    assert set(BAD) == set(contracts())
+
+
+@pytest.mark.parametrize(
+    ("contract", "module"),
+    [(contract, module) for contract, modules in BAD.items() for module, text in modules.items() if text],
+)
+def test_a_bad_import_breaks_its_contract(verdicts: str, contract: str, module: str) -> None:
+    name = contracts()[contract]
+    assert f"{name} BROKEN" in verdicts, verdicts
+    # Each broken contract has a section of its own, headed by its name and a line of dashes.
+    section = verdicts.partition(f"{name}\n---")[2].partition("\n---")[0]
+    importer = "iceberg_hms." + module.removesuffix(".py").replace("/", ".")
+    assert f"{importer} -> " in section, verdicts
+
+
+def test_a_room_that_no_layer_names_is_found(tmp_path: Path) -> None:
+    verdict = lint(tmp_path, GOOD | {"attic/old.py": ""})
+    assert "attic" in verdict
+    assert "broken" in verdict or "BROKEN" in verdict

@@ -1,0 +1,61 @@
+"""Every module has a test file of its own at the same path, and every test file has its module.
+
+iceberg_hms/format/schema.py  <->  tests/format/test_schema.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).parent.parent
+
+#: Tests of the project itself: they mirror no module.
+OF_THE_PROJECT = {"test_tidy.py", "test_mirror.py", "test_layers.py", "test_makefile.py", "test_exports.py"}
+
+#: Modules that hold interfaces and plain records alone: the contract suites of iceberg_hms.testing are their tests.
+INTERFACES = {
+    "catalog/services.py",
+    "changes/change.py",
+    "coordinator/ports.py",
+    "coordinator/report.py",
+    "coordinator/world.py",
+    "rest/ports.py",
+}
+
+
+def expected_test(module: str) -> str:
+    """Path of a module below iceberg_hms/ -> path of its test file below tests/."""
+    path = PurePosixPath(module)
+    return (path.parent / f"test_{path.stem.strip('_')}.py").as_posix()
+
+
+def unmirrored(modules: set[str], tests: set[str]) -> tuple[set[str], set[str]]:
+    """Modules without their test file, and test files without their module."""
+    test_of = {module: expected_test(module) for module in modules}
+    optional = INTERFACES | {module for module in modules if PurePosixPath(module).name == "__init__.py"}
+    missing = {module for module, test in test_of.items() if test not in tests and module not in optional}
+    return missing, tests - set(test_of.values()) - OF_THE_PROJECT
+
+
+def files_below(folder: Path, pattern: str) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob(pattern)}
+
+
+def test_every_module_has_its_test_file_and_every_test_file_its_module() -> None:
+    missing, stray = unmirrored(files_below(ROOT / "iceberg_hms", "*.py"), files_below(ROOT / "tests", "test_*.py"))
+    lines = [f"iceberg_hms/{module}: write tests/{expected_test(module)}" for module in sorted(missing)]
+    lines += [f"tests/{test}: tests no module; move it beside the one that it tests" for test in sorted(stray)]
+    assert not lines, "\n" + "\n".join(lines)
+
+
+def test_a_module_without_tests_is_found() -> None:
+    assert unmirrored({"format/schema.py", "clock.py"}, {"test_clock.py"}) == ({"format/schema.py"}, set())
+
+
+def test_a_test_file_of_the_wrong_folder_does_not_count() -> None:
+    assert unmirrored({"format/schema.py"}, {"test_schema.py"}) == ({"format/schema.py"}, {"test_schema.py"})
+
+
+def test_a_package_may_have_tests_and_need_not() -> None:
+    assert unmirrored({"format/__init__.py"}, set()) == (set(), set())
+    assert unmirrored({"format/__init__.py"}, {"format/test_init.py"}) == (set(), set())

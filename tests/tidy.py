@@ -1,0 +1,168 @@
+"""The rules of style that no other tool checks, each as a function from a source file to findings.
+
+Time, sleep, randomness and ids must come from one place, or no test and no simulation can decide them; a long file or
+function is where the next defect hides; `assert` is gone under `python -O`. test_tidy.py runs the rules over the
+project and shows each rule a bad example.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+MODULE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+
+CLOCK = "iceberg_hms/clock.py"
+_USE_CLOCK = "take a Clock (default iceberg_hms.clock.SYSTEM_CLOCK), or the Runtime port"
+
+#: Dotted name -> what to use instead. A name covers all below it: `random` covers `random.uniform`.
+BANNED: dict[str, str] = {
+    "time": _USE_CLOCK,
+    "random": f"{_USE_CLOCK}: jitter()",
+    "uuid.uuid1": f"{_USE_CLOCK}: uuid()",
+    "uuid.uuid3": f"{_USE_CLOCK}: uuid()",
+    "uuid.uuid4": f"{_USE_CLOCK}: uuid()",
+    "uuid.uuid5": f"{_USE_CLOCK}: uuid()",
+    "datetime.datetime.now": f"{_USE_CLOCK}: now_ms()",
+    "datetime.datetime.utcnow": f"{_USE_CLOCK}: now_ms()",
+    "datetime.datetime.today": f"{_USE_CLOCK}: now_ms()",
+    "datetime.date.today": f"{_USE_CLOCK}: now_ms()",
+    "print": "log with logging.getLogger(__name__); the command line writes with rich's Console",
+    "builtins.print": "log with logging.getLogger(__name__); the command line writes with rich's Console",
+}
+
+_WAIT_FOR_IT = "wait for the event itself (a queue, an Event, a process's end), with a timeout"
+
+#: The same for tests.
+BANNED_IN_TESTS: dict[str, str] = {
+    "time.sleep": _WAIT_FOR_IT,
+    "iceberg_hms.clock.SYSTEM_CLOCK.sleep": _WAIT_FOR_IT,
+    "unittest.mock": "write a small fake that passes the port's contract suite",
+    "mock": "write a small fake that passes the port's contract suite",
+    "pytest.skip": "make the test run, or delete it",
+    "pytest.mark.skip": "make the test run, or delete it",
+    "pytest.mark.skipif": "make the test run, or delete it",
+    "pytest.mark.xfail": "make the test pass, or delete it",
+}
+
+# Written apart, so that this file passes its own rule.
+_LEFT_FOR_LATER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK")) + r")\b")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """path and line of what is wrong; message: what, and what to do instead."""
+
+    path: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file. path: relative to the project, with forward slashes."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+    @classmethod
+    def parse(cls, path: str, text: str) -> Source:
+        return cls(path, text, ast.parse(text, path))
+
+    @property
+    def in_package(self) -> bool:
+        return PurePosixPath(self.path).parts[0] == "iceberg_hms"
+
+    def finding(self, line: int, message: str) -> Finding:
+        return Finding(self.path, line, message)
+
+
+def module_is_short(source: Source) -> Iterator[Finding]:
+    lines = len(source.text.splitlines())
+    if lines > MODULE_LINES_MAX:
+        yield source.finding(1, f"{lines} lines, more than {MODULE_LINES_MAX}: make two rooms of it")
+
+
+def functions_are_short(source: Source) -> Iterator[Finding]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield source.finding(node.lineno, f"{node.name} has {lines} lines, more than {FUNCTION_LINES_MAX}")
+
+
+def nothing_banned(source: Source) -> Iterator[Finding]:
+    """Also a name that is only passed on: `sleep=time.sleep` is as much a clock of its own as a call."""
+    if source.path == CLOCK:
+        return
+    banned = BANNED if source.in_package else BANNED_IN_TESTS
+    for line, name in _names_used(source.tree):
+        for bad, instead in banned.items():
+            if name == bad or name.startswith(bad + "."):
+                yield source.finding(line, f"{name} is banned: {instead}")
+
+
+def nothing_left_for_later(source: Source) -> Iterator[Finding]:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if found := _LEFT_FOR_LATER.search(line):
+            yield source.finding(number, f"{found.group()}: do it, or open an issue and say what holds today")
+
+
+def no_assert_in_the_package(source: Source) -> Iterator[Finding]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assert) and source.in_package:
+            yield source.finding(node.lineno, "assert is gone under `python -O`: raise an error of iceberg_hms.errors")
+
+
+RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
+    module_is_short,
+    functions_are_short,
+    nothing_banned,
+    nothing_left_for_later,
+    no_assert_in_the_package,
+)
+
+
+def check(path: str, text: str) -> list[Finding]:
+    """All that is wrong with one file, sorted by line, each once."""
+    source = Source.parse(path, text)
+    findings = {finding for rule in RULES for finding in rule(source)}
+    return sorted(findings, key=lambda finding: (finding.line, finding.message))
+
+
+def _names_used(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of every name in the file, with what it was imported as undone; imports count as uses, except
+    of a bare package: `import uuid` is how a uuid is parsed."""
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                aliases[bound] = alias.name if alias.asname else bound
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            for alias in node.names:
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield node.lineno, f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and (dotted := _dotted(node)):
+            first, _, rest = dotted.partition(".")
+            if first in aliases or not rest:
+                name = aliases.get(first, first)
+                yield node.lineno, f"{name}.{rest}" if rest else name
+
+
+def _dotted(node: ast.expr) -> str | None:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
