@@ -9,13 +9,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.errors import EngineError
-from iceberg_hms.local.gateway import JavaGateway, describe_java_error, prepare_directory
+from iceberg_hms.local.gateway import JavaGateway, describe_java_error
+from iceberg_hms.local.server import LocalServer
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ _CONF = {
 }
 
 
-class LocalMetastore:
+class LocalMetastore(LocalServer):
     """A Hive Metastore that lives as long as this object, and at most as long as this process.
 
         with LocalMetastore("/data/hms") as metastore:
@@ -52,6 +50,9 @@ class LocalMetastore:
     Raises EngineError (no Java, no pyspark, port taken, Derby in use), InvalidInput (an unusable path).
     """
 
+    name = "Hive Metastore"
+    log_name = "metastore"
+
     def __init__(
         self,
         directory: str | os.PathLike[str],
@@ -62,17 +63,12 @@ class LocalMetastore:
         conf: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._directory = prepare_directory(directory)
+        super().__init__(directory, port, clock)
         self._transaction_tables = transaction_tables
         self._conf = dict(conf or {})
-        self._clock = clock
-        self._requested_port = port
-        self._gateway: JavaGateway | None = None
         self._server: Any = None
         #: Location of the warehouse, as written into the metastore.
         self.warehouse = warehouse if warehouse is not None else f"file:{self._directory}/warehouse"
-        #: The port it listens on, once started.
-        self.port = port
 
     @property
     def uri(self) -> str:
@@ -80,42 +76,15 @@ class LocalMetastore:
         return f"thrift://127.0.0.1:{self.port}"
 
     @property
-    def pid(self) -> int | None:
-        """The server's process id while it runs."""
-        return self._gateway.pid if self._gateway is not None else None
+    def address(self) -> str:
+        """The uri."""
+        return self.uri
 
-    @property
-    def log(self) -> Path:
-        """The server's log file."""
-        return self._directory / "metastore.log"
+    def _launch(self) -> JavaGateway:
+        options = [f"-Dderby.stream.error.file={self._directory}/derby.log"]
+        return JavaGateway(self._directory, self.log_name, options=options, clock=self._clock)
 
-    def start(self) -> Self:
-        """Start it, and return when it answers. Starting a started one does nothing."""
-        if self._gateway is not None:
-            return self
-        started = self._clock.monotonic()
-        self._gateway = JavaGateway(
-            self._directory,
-            "metastore",
-            options=[f"-Dderby.stream.error.file={self._directory}/derby.log"],
-            clock=self._clock,
-        )
-        try:
-            self._serve(self._gateway)
-        except BaseException as error:
-            # The Java side of the error is gone once the JVM is.
-            message = describe_java_error(error)
-            self.stop()
-            if not isinstance(error, Exception):
-                raise
-            raise EngineError(
-                f"The metastore did not start: {message}",
-                next_step=f"is another server using port {self._requested_port} or {self._directory}? Read {self.log}",
-            ) from None
-        logger.info("Hive Metastore listens at %s after %.1f s", self.uri, self._clock.monotonic() - started)
-        return self
-
-    def _serve(self, gateway: JavaGateway) -> None:
+    def _serve(self, gateway: JavaGateway) -> int:
         jvm = gateway.jvm
         hive = jvm.org.apache.hadoop.hive.metastore
         thrift = jvm.org.apache.thrift
@@ -135,7 +104,7 @@ class LocalMetastore:
         )
         self._server = thrift.server.TThreadPoolServer(args)
         gateway.run_in_thread(self._server, "serve")
-        self.port = int(socket.getServerSocket().getLocalPort())
+        return int(socket.getServerSocket().getLocalPort())
 
     def _hive_conf(self, jvm: Any) -> Any:
         conf = jvm.org.apache.hadoop.hive.conf.HiveConf()
@@ -149,27 +118,9 @@ class LocalMetastore:
             conf.set(key, value)
         return conf
 
-    def stop(self) -> None:
-        """End the server and its JVM. Never raises; stopping a stopped one does nothing."""
-        gateway, self._gateway = self._gateway, None
-        if gateway is None:
-            return
-        if self._server is not None and gateway.is_alive():
-            try:
-                self._server.stop()
-            except Exception:
-                # py4j raises many things here, and the JVM ends below in any case.
-                logger.debug("the metastore did not stop in order", exc_info=True)
-        self._server = None
-        gateway.stop()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
+    def _stop_serving(self) -> None:
+        if self._server is not None:
+            self._server.stop()
 
 
 def _make_transaction_tables(hive: Any, conf: Any) -> None:

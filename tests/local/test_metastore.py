@@ -35,6 +35,6 @@ def test_a_path_that_derby_cannot_carry_is_refused(tmp_path: Path) -> None:
 def test_a_java_that_is_no_gateway_is_told_and_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java.install(monkeypatch, tmp_path, fake_java.ANNOUNCE + fake_java.UNTIL_THE_PIPE_BREAKS)
     server = LocalMetastore(tmp_path / "hms")
-    with pytest.raises(EngineError, match=r"The metastore did not start.*metastore\.log"):
+    with pytest.raises(EngineError, match=r"Hive Metastore did not start.*metastore\.log"):
         server.start()
     assert server.pid is None
