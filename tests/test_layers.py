@@ -21,7 +21,7 @@ GOOD = {
     "config.py": "",
     "clock.py": "import time\n",
     "errors.py": "",
-    "format/avro_file.py": "import fastavro\n",
+    "format/avro_file.py": "import fastavro\nimport pyarrow\n",
     "changes/change.py": "from iceberg_hms.format import avro_file\n",
     "coordinator/ports.py": "from iceberg_hms.changes import change\n",
     "metastore/client.py": "import hmsclient\nimport thrift.Thrift\nfrom iceberg_hms.coordinator import ports\n",
@@ -32,6 +32,7 @@ GOOD = {
     "local/gateway.py": "import py4j.java_gateway\n",
     "spark/session.py": "import pyspark\nfrom iceberg_hms.rest import server\nfrom iceberg_hms.local import gateway\n",
     "cli/main.py": "import rich\nimport typer\nfrom iceberg_hms import spark\n",
+    "cli/demo/stage.py": "import pyspark\n",
     "testing/contracts/files.py": "from iceberg_hms.storage import files\n",
 }
 

@@ -1,0 +1,96 @@
+# What a developer does, by name; `make` alone lists it.
+# All paths are relative, so that the checkout may lie under a path with spaces.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# Another Spark, Hadoop or Python of the machine must not mix with what .venv holds.
+unexport PYTHONPATH PYTHONHOME SPARK_HOME SPARK_CONF_DIR HADOOP_CONF_DIR HIVE_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON
+
+ifdef JAVA_HOME
+export PATH := $(JAVA_HOME)/bin:$(PATH)
+endif
+
+PY := .venv/bin/python
+# Where it is there (Linux), setpriv ends the command when make itself is killed.
+RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
+
+.PHONY: help setup java demo test test-all lint types layers tests integration format clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: .venv/.stamp  ## make .venv with everything in it; quick when nothing changed
+	@:
+
+demo: setup java  ## the main job on real servers: about two minutes, ends by itself
+	$(RUN) .venv/bin/iceberg-hms demo
+
+test: setup java lint types layers  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
+	$(RUN) $(PY) -m pytest tests integration -m "not slow"
+
+test-all: setup java lint types layers  ## everything: the slow integration tests as well
+	$(RUN) $(PY) -m pytest tests integration
+
+lint: setup  ## ruff: rules and format
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check --quiet
+
+types: setup  ## mypy, strict
+	$(PY) -m mypy
+
+layers: setup  ## import-linter: who may import whom
+	.venv/bin/lint-imports --no-logo
+
+tests: setup  ## the quick tests alone: no servers
+	$(RUN) $(PY) -m pytest tests
+
+integration: setup java  ## the tests on real servers alone, without the slow ones
+	$(RUN) $(PY) -m pytest integration -m "not slow"
+
+format: setup  ## let ruff mend what it can
+	$(PY) -m ruff check --fix --quiet
+	$(PY) -m ruff format
+
+clean:  ## remove .venv and everything that was built or cached
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .tox
+	rm -rf metastore_db spark-warehouse derby.log
+	find iceberg_hms tests integration -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp holds the folder it was made in: a copied or moved checkout is set up anew.
+ifneq ($(shell cat .venv/.stamp 2>/dev/null),$(CURDIR))
+.PHONY: .venv/.stamp
+endif
+
+.venv/.stamp: setup.cfg pyproject.toml
+	@found=; \
+	for python in "$(PYTHON)" python3.11 python3.12 python3.13 python3 python; do \
+	  if "$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    found=$$python; break; \
+	  fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "error: Python 3.11 or later, with venv, is needed and was not found." >&2; \
+	  echo "next:  install it (Debian: apt install python3 python3-venv), or name it: make setup PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; \
+	fi; \
+	echo "Setting up .venv with $$("$$found" --version); the first time takes some minutes."; \
+	rm -f .venv/.stamp; \
+	if [ "$$(cat .venv/.made-in 2>/dev/null)" != "$(CURDIR)" ]; then rm -rf .venv; fi; \
+	if [ ! -x $(PY) ]; then "$$found" -m venv .venv && printf '%s\n' "$(CURDIR)" > .venv/.made-in; fi; \
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
+	  || { echo "error: the packages could not be installed; is the package registry in reach? Then: make setup" >&2; exit 1; }; \
+	printf '%s\n' "$(CURDIR)" > .venv/.stamp
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java\.specification\.version = \([0-9]*\).*/\1/p'); \
+	if [ -z "$$version" ]; then \
+	  echo "error: Java 17 is needed, and '$$java' does not run." >&2; \
+	elif [ "$$version" -lt 17 ] || [ "$$version" -gt 21 ]; then \
+	  echo "error: Java 17 (up to 21) is needed; '$$java' is Java $$version." >&2; \
+	else exit 0; fi; \
+	echo "next:  install it (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME to it." >&2; \
+	exit 1
