@@ -1,0 +1,1 @@
+"""The command line: `iceberg-hms`. One command a module; `main` puts them together."""

@@ -1,0 +1,263 @@
+"""What all commands share: options, the catalog they work on, exit codes, and how an error is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Protocol, Self
+
+import typer
+
+from iceberg_hms import errors
+from iceberg_hms.cli.lifetime import Lifetime
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import ConfigError, EngineError, IcebergHmsError
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.catalog import Catalog, Loaded
+    from iceberg_hms.changes.change import Manifests
+    from iceberg_hms.coordinator.ports import Files, Pointer, TableName
+
+
+class ExitCode(IntEnum):
+    """What the process answers. Scripts rely on it."""
+
+    OK = 0
+    #: Not found, refused, damaged, or any other failure.
+    FAILED = 1
+    #: The command line, a setting or an argument is wrong.
+    USAGE = 2
+    #: No metastore of the list answers.
+    METASTORE_UNREACHABLE = 3
+    #: A swap may or may not have happened: look before trying again.
+    UNKNOWN_OUTCOME = 4
+    #: As shells report the end by Ctrl-C.
+    INTERRUPTED = 130
+
+
+#: The first type that fits decides.
+_EXIT_CODES: Sequence[tuple[type[IcebergHmsError], ExitCode]] = (
+    (errors.UnsupportedFormat, ExitCode.FAILED),
+    (errors.ConfigError, ExitCode.USAGE),
+    (errors.InvalidInput, ExitCode.USAGE),
+    (errors.MetastoreUnavailable, ExitCode.METASTORE_UNREACHABLE),
+    (errors.CommitStateUnknown, ExitCode.UNKNOWN_OUTCOME),
+)
+
+
+def _connect(settings: Settings) -> Catalog:
+    from iceberg_hms.catalog.assembly import assemble
+
+    return assemble(settings)
+
+
+class Reader(Protocol):
+    """What commands that look at tables ask of a catalog."""
+
+    def list_namespaces(self) -> list[str]: ...
+
+    def list_tables(self, namespace: str) -> list[TableName]: ...
+
+    def load(self, identifier: str | TableName) -> Loaded: ...
+
+    def pointer(self, identifier: str | TableName) -> Pointer: ...
+
+    def manifests(self) -> Manifests: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def _probe(uri: str, settings: Settings) -> ServerReport:
+    from iceberg_hms.catalog.assembly import probe_server
+
+    return probe_server(uri, settings)
+
+
+def _files(settings: Settings) -> Files:
+    from iceberg_hms.catalog.assembly import open_files
+
+    return open_files(settings)
+
+
+class ServerReport(Protocol):
+    """What was found out about one metastore: `metastore.capabilities.Capabilities`, which says what each is."""
+
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def lock_api(self) -> bool: ...
+
+    @property
+    def lease_seconds(self) -> float | None: ...
+
+    @property
+    def transaction_tables(self) -> bool: ...
+
+    @property
+    def compare_and_swap(self) -> str: ...
+
+    @property
+    def disallow_incompatible_col_type_changes(self) -> bool | None: ...
+
+    @property
+    def problems(self) -> Sequence[str]: ...
+
+
+class MetastoreServer(Protocol):
+    """A metastore that `local` runs, made for a folder: `local.metastore.LocalMetastore`."""
+
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def warehouse(self) -> str: ...
+
+
+class ZooKeeperServer(Protocol):
+    """A ZooKeeper that `local` runs: `local.zookeeper.LocalZooKeeper`."""
+
+    @property
+    def hosts(self) -> str: ...
+
+
+def _run_metastore(directory: Path, port: int, warehouse: str | None) -> AbstractContextManager[MetastoreServer]:
+    from iceberg_hms.local.metastore import LocalMetastore
+
+    return LocalMetastore(directory, port=port, warehouse=warehouse)
+
+
+def _run_zookeeper(directory: Path, port: int) -> AbstractContextManager[ZooKeeperServer]:
+    from iceberg_hms.local.zookeeper import LocalZooKeeper
+
+    return LocalZooKeeper(directory, port=port)
+
+
+class Waiting(Protocol):
+    """What a server command waits in: `lifetime.Lifetime`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def ready(self) -> None: ...
+
+    def wait(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Environment:
+    """What commands take from the world around them; tests hand in their own as click's `obj`.
+
+    connect: makes the catalog. lifetime: makes what a server command waits in. run_metastore, run_zookeeper: make the
+    servers of `local`, which start as they are entered. probe: what one metastore can do. files: the warehouse.
+    debug: show stack traces.
+    """
+
+    connect: Callable[[Settings], Reader] = _connect
+    lifetime: Callable[[bool], Waiting] = Lifetime
+    run_metastore: Callable[[Path, int, str | None], AbstractContextManager[MetastoreServer]] = _run_metastore
+    run_zookeeper: Callable[[Path, int], AbstractContextManager[ZooKeeperServer]] = _run_zookeeper
+    probe: Callable[[str, Settings], ServerReport] = _probe
+    files: Callable[[Settings], Files] = _files
+    debug: bool = False
+
+
+MetastoreUri = Annotated[
+    str | None, typer.Option("--metastore-uri", metavar="URI", help="thrift://host:port, a comma between several.")
+]
+Warehouse = Annotated[
+    str | None, typer.Option("--warehouse", metavar="URI", help="Root folder of databases without a location.")
+]
+ZooKeeper = Annotated[str | None, typer.Option("--zookeeper", metavar="HOSTS", help="ZooKeeper servers, host:port.")]
+Lock = Annotated[str | None, typer.Option("--lock", metavar="hms|zookeeper|none", help="Which lock guards a swap.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="TOML file of settings. Default: $ICEBERG_HMS_CONFIG.")
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting by its key; may be repeated.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+ExitWithStdin = Annotated[bool, typer.Option("--exit-with-stdin", help="End when standard input is closed.")]
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="database.table")]
+
+
+def load_settings(config: Path | None, overrides: Sequence[str] | None, **options: object) -> Settings:
+    """Settings from a command's options and its `--set`s, over environment and file. Raises ConfigError."""
+    keywords: dict[str, object] = {name: value for name, value in options.items() if value is not None}
+    for text in overrides or ():
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise ConfigError(f"--set {text!r} has no '='", next_step="write --set key=value")
+        if key.strip() in keywords:
+            raise ConfigError(f"`{key.strip()}` is given twice", next_step="keep one of the two")
+        keywords[key.strip()] = value
+    return Settings.load(keywords, file=config)
+
+
+@contextmanager
+def open_catalog(context: typer.Context, settings: Settings) -> Iterator[Reader]:
+    """The catalog for the time of a command. Raises ConfigError if no metastore is named."""
+    require_metastore(settings)
+    with environment(context).connect(settings) as catalog:
+        yield catalog
+
+
+def require_metastore(settings: Settings) -> None:
+    """Raises ConfigError if no metastore is named."""
+    if not settings.metastore_uris:
+        raise ConfigError(
+            "no metastore is named",
+            next_step="give --metastore-uri thrift://host:9083, or set ICEBERG_HMS_URI; `iceberg-hms local` starts one",
+        )
+
+
+def environment(context: typer.Context) -> Environment:
+    """The command's environment."""
+    found = context.find_object(Environment)
+    return Environment() if found is None else found
+
+
+def require_extra(extra: str, *modules: str) -> None:
+    """Raises EngineError that names the extra to install if one of its modules is missing."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise EngineError(f"{module} is not installed", next_step=f"pip install 'iceberg-hms[{extra}]'")
+
+
+def exit_code_of(error: IcebergHmsError) -> ExitCode:
+    """The exit code that tells scripts what went wrong."""
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), ExitCode.FAILED)
+
+
+def tell_error(error: IcebergHmsError) -> None:
+    """Write one line for what happened, and one for what to do next, to stderr."""
+    typer.secho(f"error: {one_line(error.message)}", err=True, fg=None)
+    if error.next_step:
+        typer.secho(f"next: {one_line(error.next_step)}", err=True)
+
+
+def one_line(text: str) -> str:
+    """Text for a terminal: no line ends, and no control characters that the terminal would obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+
+
+def log_to_stderr(*, debug: bool) -> None:
+    """Warnings and worse of all libraries to stderr; with `debug` everything of ours."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("iceberg_hms").setLevel(logging.DEBUG if debug else logging.INFO)

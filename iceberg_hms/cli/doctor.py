@@ -1,0 +1,201 @@
+"""`iceberg-hms doctor`: what the metastore can do, and which settings are in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import typer
+
+from iceberg_hms.cli import output
+from iceberg_hms.cli.common import (
+    AsJson,
+    ConfigFile,
+    ExitCode,
+    Lock,
+    MetastoreUri,
+    Overrides,
+    ServerReport,
+    Warehouse,
+    ZooKeeper,
+    environment,
+    load_settings,
+    require_metastore,
+)
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import IcebergHmsError, MetastoreUnavailable
+
+if TYPE_CHECKING:
+    from iceberg_hms.coordinator.ports import Files
+
+
+class State(StrEnum):
+    """How bad it is: `failed` means that commits do not work, `warning` that something is weaker than it could be."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. subject: the server or folder; found: what it is; meaning: what follows from it."""
+
+    subject: str
+    check: str
+    state: State
+    found: str
+    meaning: str = ""
+
+
+#: What each verdict on compare-and-swap means for commits.
+SWAP_MEANINGS = {
+    "atomic": (State.OK, "a swap is refused if the table moved: lock and compare-and-swap both guard a commit"),
+    "checked": (State.WARNING, "checked, but not atomically (HIVE-28121 is missing): the lock is the guard"),
+    "ignored": (
+        State.WARNING,
+        "the expected value is ignored (HIVE-26882 is missing): the lock alone guards a commit, and a writer that "
+        "pauses between its last look at the lock and the swap can lose one",
+    ),
+    "broken": (State.WARNING, "it fails on this server's database: the lock is the guard"),
+    "unknown": (State.WARNING, "it could not be found out: the lock is the guard"),
+}
+
+
+def doctor(
+    context: typer.Context,
+    metastore_uri: MetastoreUri = None,
+    warehouse: Warehouse = None,
+    zookeeper: ZooKeeper = None,
+    lock: Lock = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find out what the metastore can do: version, locks, compare-and-swap, warehouse.
+
+    Makes a scratch view in the database `default` and a scratch file in the warehouse, and removes both. The exit code
+    is 1 if commits cannot work.
+    """
+    settings = load_settings(
+        config, overrides, metastore_uri=metastore_uri, warehouse=warehouse, zookeeper=zookeeper, lock=lock
+    )
+    require_metastore(settings)
+    world = environment(context)
+    findings = [
+        *servers_findings(settings, world.probe),
+        warehouse_finding(settings.warehouse, world.files(settings)),
+    ]
+    healthy = all(finding.state is not State.FAILED for finding in findings)
+    if as_json:
+        rows = [asdict(finding) for finding in findings]
+        output.print_json({"healthy": healthy, "findings": rows, "settings": settings.as_dict()})
+    else:
+        print_findings(settings, findings)
+    if not healthy:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def print_findings(settings: Settings, findings: Sequence[Finding]) -> None:
+    """Findings and settings as tables."""
+    shown = output.console()
+    for subject in dict.fromkeys(finding.subject for finding in findings):
+        rows = [
+            (each.check, each.state.value, each.found, each.meaning) for each in findings if each.subject == subject
+        ]
+        shown.print(output.table(subject, ("check", "state", "found", "meaning"), rows))
+        shown.print()
+    shown.print(output.table("Settings in force", ("key", "value", "default, if another"), settings_rows(settings)))
+
+
+def settings_rows(settings: Settings) -> list[tuple[str, str, str]]:
+    """Every key, its value, and its default if that is another."""
+    defaults = Settings().as_dict()
+    return [
+        (key, output.cell(value), "" if value == defaults[key] else output.cell(defaults[key]))
+        for key, value in settings.as_dict().items()
+    ]
+
+
+def servers_findings(settings: Settings, probe: Callable[[str, Settings], ServerReport]) -> list[Finding]:
+    """What was found out about each server of the list. Raises MetastoreUnavailable if none can be reached."""
+    findings: list[Finding] = []
+    unreachable: MetastoreUnavailable | None = None
+    for uri in settings.metastore_uris:
+        try:
+            findings += server_findings(probe(uri, settings))
+        except MetastoreUnavailable as error:
+            unreachable = error
+            findings.append(
+                Finding(uri, "reachable", State.WARNING, "no", f"{error.message}; the others of the list are used")
+            )
+    if unreachable is not None and all(finding.check == "reachable" for finding in findings):
+        raise unreachable
+    return findings
+
+
+def server_findings(server: ServerReport) -> Iterator[Finding]:
+    """What was found out about one server."""
+    yield Finding(server.uri, "version", State.OK, server.version)
+    if server.lock_api:
+        yield Finding(server.uri, "lock API", State.OK, "works")
+    else:
+        yield Finding(
+            server.uri, "lock API", State.FAILED, "does not work", "commits need it: make its tables with schematool"
+        )
+    if server.lease_seconds is None:
+        yield Finding(
+            server.uri,
+            "lease of locks",
+            State.WARNING,
+            "not told",
+            "`lock.lease-default-ms` must not be longer than it",
+        )
+    else:
+        yield Finding(server.uri, "lease of locks", State.OK, f"{server.lease_seconds:g} s")
+    yield Finding(
+        server.uri,
+        "transaction tables",
+        State.OK if server.transaction_tables else State.WARNING,
+        "there" if server.transaction_tables else "missing",
+        "" if server.transaction_tables else "the lock API keeps its locks in them: make them with schematool",
+    )
+    verdict = str(server.compare_and_swap)
+    yield Finding(server.uri, "compare-and-swap", SWAP_MEANINGS[verdict][0], verdict, SWAP_MEANINGS[verdict][1])
+    yield _columns_finding(server)
+    for problem in server.problems:
+        yield Finding(server.uri, "problem", State.WARNING, problem)
+
+
+def _columns_finding(server: ServerReport) -> Finding:
+    check = "hive.metastore.disallow.incompatible.col.type.changes"
+    match server.disallow_incompatible_col_type_changes:
+        case None:
+            return Finding(server.uri, check, State.OK, "not told")
+        case False:
+            return Finding(server.uri, check, State.OK, "false")
+        case True:
+            meaning = "columns that were moved or dropped stay as they were in the metastore; Iceberg's own are right"
+            return Finding(server.uri, check, State.WARNING, "true", f"{meaning}; set it to false on the server")
+
+
+def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK) -> Finding:
+    """Whether files can be made in the warehouse: one is written, read and deleted."""
+    subject = f"warehouse {warehouse}".rstrip()
+    if not warehouse:
+        meaning = "namespaces are created where the metastore puts them; set `warehouse` to choose"
+        return Finding(subject, "is set", State.WARNING, "no", meaning)
+    location = f"{warehouse.rstrip('/')}/iceberg-hms-doctor-{clock.uuid()}"
+    content = b"written by iceberg-hms doctor; safe to delete"
+    try:
+        files.write(location, content)
+        read = files.read(location)
+        files.delete(location)
+    except IcebergHmsError as error:
+        return Finding(subject, "writable", State.FAILED, "no", str(error))
+    if read != content:
+        return Finding(subject, "writable", State.FAILED, "no", f"{location} is not what was written")
+    return Finding(subject, "writable", State.OK, "yes")

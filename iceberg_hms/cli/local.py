@@ -1,0 +1,55 @@
+"""`iceberg-hms local`: a real Hive Metastore and a real ZooKeeper on loopback, until interrupted."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iceberg_hms.cli import output
+from iceberg_hms.cli.common import ExitWithStdin, environment, require_extra
+
+DEFAULT_DIRECTORY = Path("iceberg-hms-local")
+
+
+def local(
+    context: typer.Context,
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where their data is kept; a later start finds it again.")
+    ] = DEFAULT_DIRECTORY,
+    metastore_port: Annotated[int, typer.Option(min=0, max=65_535, help="0 = any free one.")] = 0,
+    zookeeper_port: Annotated[int, typer.Option(min=0, max=65_535, help="0 = any free one.")] = 0,
+    warehouse: Annotated[
+        str | None, typer.Option(metavar="URI", help="Root folder of tables. Default: warehouse in --dir.")
+    ] = None,
+    zookeeper: Annotated[bool, typer.Option("--zookeeper/--no-zookeeper", help="Start ZooKeeper, too.")] = True,
+    exit_with_stdin: ExitWithStdin = False,
+) -> None:
+    """Run a Hive Metastore and a ZooKeeper on this machine.
+
+    Prints one line of JSON on stdout when both listen, and ends with Ctrl-C. Both listen on 127.0.0.1 alone and end
+    with this process, however it ends. Needs Java 17.
+    """
+    require_extra("spark", "pyspark")
+    world = environment(context)
+    with ExitStack() as stack:
+        lifetime = stack.enter_context(world.lifetime(exit_with_stdin))
+        output.note(f"starting the servers in {directory.absolute()}, which takes about ten seconds")
+        metastore = stack.enter_context(world.run_metastore(directory / "metastore", metastore_port, warehouse))
+        hosts = None
+        if zookeeper:
+            hosts = stack.enter_context(world.run_zookeeper(directory / "zookeeper", zookeeper_port)).hosts
+        lifetime.ready()
+        output.print_event(
+            "listening",
+            metastore_uri=metastore.uri,
+            warehouse=metastore.warehouse,
+            zookeeper=hosts,
+            directory=str(directory.absolute()),
+            pid=os.getpid(),
+        )
+        lifetime.wait()
+    output.note("stopped")

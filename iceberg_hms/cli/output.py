@@ -1,0 +1,107 @@
+"""What commands print: tables for people, JSON for programs. Results go to stdout, all else to stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Columns when stdout is no terminal: nothing is cut, and a line of a log can still be read.
+PIPE_WIDTH = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def console() -> Console:
+    """Stdout for people. Text is printed as it is: names and values are data, never markup."""
+    plain = Console(markup=False, highlight=False, emoji=False)
+    if not plain.is_terminal:
+        return Console(markup=False, highlight=False, emoji=False, width=PIPE_WIDTH)
+    return plain
+
+
+def print_json(value: object) -> None:
+    """One JSON document, indented."""
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
+
+
+def print_event(event: str, **values: object) -> None:
+    """One JSON line, at once, for the program that started us."""
+    typer.echo(orjson.dumps({"event": event, **values}).decode())
+
+
+def note(text: str) -> None:
+    """A line for people on stderr."""
+    typer.echo(text, err=True)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table; numbers are put to the right, long values are folded and never cut."""
+    rows = [list(row) for row in rows]
+    built = Table(title=printable(title), title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
+    for index, column in enumerate(columns):
+        values = [row[index] for row in rows if row[index] is not None]
+        numbers = bool(values) and all(isinstance(value, int | float) for value in values)
+        built.add_column(column, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        built.add_row(*(Text(cell(value)) for value in row))
+    return built
+
+
+def facts(title: str, values: Mapping[str, object]) -> Table:
+    """A table of names and values, without a heading."""
+    built = Table(title=printable(title), title_justify="left", title_style="bold", show_header=False, box=None)
+    built.add_column(style="dim", no_wrap=True)
+    built.add_column(overflow="fold")
+    for name, value in values.items():
+        built.add_row(name, Text(cell(value)))
+    return built
+
+
+def cell(value: Any) -> str:
+    """A value as a person reads it; nothing is an empty cell."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "\n".join(f"{printable(str(key))}={cell(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return "\n".join(cell(part) for part in value)
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Text without characters that a terminal would obey: they are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def instant(timestamp_ms: int | None) -> str | None:
+    """Milliseconds since 1970 as `2021-04-01 10:00:00.000 UTC`; the number itself beyond the calendar's years."""
+    if timestamp_ms is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} UTC"
+
+
+def size(number_of_bytes: int | None) -> str | None:
+    """Bytes as `1.5 MiB`."""
+    if number_of_bytes is None:
+        return None
+    value = float(number_of_bytes)
+    for unit in _UNITS:
+        if abs(value) < 1024 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    return f"{number_of_bytes} B" if unit == "B" else f"{value:.1f} {unit}"

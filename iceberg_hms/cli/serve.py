@@ -1,0 +1,106 @@
+"""`iceberg-hms serve`: the Iceberg REST catalog in front of a metastore, until interrupted."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from iceberg_hms.cli import output
+from iceberg_hms.cli.common import (
+    ConfigFile,
+    ExitWithStdin,
+    Lock,
+    MetastoreUri,
+    Overrides,
+    Warehouse,
+    ZooKeeper,
+    environment,
+    load_settings,
+    open_catalog,
+    require_extra,
+)
+from iceberg_hms.errors import ConfigError
+
+_TOKEN_BYTES = 32
+
+
+def serve(
+    context: typer.Context,
+    metastore_uri: MetastoreUri = None,
+    warehouse: Warehouse = None,
+    zookeeper: ZooKeeper = None,
+    lock: Lock = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 = any free one. Default: 8181.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the token that clients must send.")
+    ] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Let in everyone who can connect.")] = False,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    exit_with_stdin: ExitWithStdin = False,
+) -> None:
+    """Serve the Iceberg REST catalog.
+
+    Prints one line of JSON on stdout when it listens, and ends with Ctrl-C. Without --token-file or --no-auth it makes
+    a token of its own, which is in that line.
+    """
+    settings = load_settings(
+        config,
+        overrides,
+        metastore_uri=metastore_uri,
+        warehouse=warehouse,
+        zookeeper=zookeeper,
+        lock=lock,
+        rest_host=host,
+        rest_port=port,
+    )
+    token = choose_token(token_file, no_auth=no_auth)
+    made = {} if token_file or no_auth else {"token": token}
+    require_extra("server", "starlette", "uvicorn")
+    from iceberg_hms.rest.ports import CatalogPort
+    from iceberg_hms.rest.server import Server
+
+    with environment(context).lifetime(exit_with_stdin) as lifetime, open_catalog(context, settings) as catalog:
+        # A wrong address is told now, and not to the first client.
+        catalog.list_namespaces()
+        server = Server(cast(CatalogPort, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
+        try:
+            uri = server.start()
+            lifetime.ready()
+            output.print_event(
+                "listening",
+                uri=uri,
+                metastore_uri=settings.metastore_uri,
+                warehouse=settings.warehouse,
+                pid=os.getpid(),
+                **made,
+            )
+            lifetime.wait()
+        finally:
+            server.stop()
+    output.note("stopped")
+
+
+def choose_token(token_file: Path | None, *, no_auth: bool) -> str | None:
+    """The token that clients must send; None lets everyone in. Raises ConfigError for a file without a token."""
+    if no_auth:
+        if token_file is not None:
+            raise ConfigError("--token-file and --no-auth were both given", next_step="keep one of the two")
+        return None
+    if token_file is None:
+        return secrets.token_urlsafe(_TOKEN_BYTES)
+    step = "write the token, one line of printable ASCII, into the file"
+    try:
+        token = token_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigError(f"cannot read the token file {token_file}: {error.strerror}", next_step=step) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the token file {token_file} is not text", next_step=step) from error
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(f"the token file {token_file} holds no usable token", next_step=step)
+    return token

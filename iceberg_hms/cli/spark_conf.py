@@ -1,0 +1,56 @@
+"""`iceberg-hms spark-conf`: the settings that make a Spark session use a running server."""
+
+from __future__ import annotations
+
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iceberg_hms.cli import output
+from iceberg_hms.cli.common import ConfigFile, MetastoreUri, Overrides, Warehouse, load_settings
+from iceberg_hms.cli.serve import choose_token
+from iceberg_hms.spark.configuration import defaults_file, session_configuration
+
+
+class Form(StrEnum):
+    """How the settings are printed: spark-defaults.conf, arguments for spark-submit and spark-sql, or JSON."""
+
+    DEFAULTS = "defaults"
+    ARGUMENTS = "arguments"
+    JSON = "json"
+
+
+def spark_conf(
+    server_uri: Annotated[
+        str | None, typer.Option(metavar="URI", help="Of the running server. Default: rest.host and rest.port.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file that the server was started with.")
+    ] = None,
+    form: Annotated[Form, typer.Option("--form", help="How to print the settings.")] = Form.DEFAULTS,
+    metastore_uri: MetastoreUri = None,
+    warehouse: Warehouse = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --form json.")] = False,
+) -> None:
+    """Print Spark's settings for a session catalog served by `iceberg-hms serve`."""
+    settings = load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
+    values = session_configuration(
+        server_uri=server_uri or f"http://{settings.rest_host}:{settings.rest_port}",
+        token=None if token_file is None else choose_token(token_file, no_auth=False),
+        metastore_uri=settings.metastore_uri or None,
+        warehouse=settings.warehouse or None,
+    )
+    match Form.JSON if as_json else form:
+        case Form.JSON:
+            output.print_json(values)
+        case Form.ARGUMENTS:
+            arguments = [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in values.items()]
+            typer.echo(" \\\n  ".join(arguments))
+        case Form.DEFAULTS:
+            heading = ["Spark's session catalog on iceberg-hms: `iceberg-hms serve` must run at the uri below."]
+            typer.echo(defaults_file(values, heading), nl=False)

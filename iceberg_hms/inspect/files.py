@@ -1,0 +1,132 @@
+"""The files of a snapshot, as its manifests name them: partition, counts, and each column's bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from iceberg_hms.changes.change import Manifests
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format import values
+from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.types import Type
+from iceberg_hms.inspect.metadata import column_name
+from iceberg_hms.inspect.partitions import partition_values, raw_bytes, source_type
+
+_CONTENTS: dict[int, str] = {
+    Content.DATA: "data",
+    Content.POSITION_DELETES: "position deletes",
+    Content.EQUALITY_DELETES: "equality deletes",
+}
+_STATUSES: dict[int, str] = {Status.EXISTING: "existing", Status.ADDED: "added", Status.DELETED: "deleted"}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMetrics:
+    """What a file's manifest entry says of one column. size: bytes; lower, upper: readable bounds (they may be cut)."""
+
+    field_id: int
+    column: str
+    type: str | None
+    size: int | None
+    values: int | None
+    nulls: int | None
+    nans: int | None
+    lower: str | None
+    upper: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One entry of a manifest. partition: readable, by field name; sizes are bytes."""
+
+    status: str
+    content: str
+    path: str
+    format: str
+    spec_id: int
+    partition: Mapping[str, str]
+    records: int
+    size: int
+    snapshot_id: int | None
+    sequence_number: int | None
+    file_sequence_number: int | None
+    sort_order_id: int | None
+    first_row_id: int | None
+    equality_ids: tuple[int, ...]
+    columns: tuple[ColumnMetrics, ...]
+
+
+def file_rows(
+    metadata: TableMetadata, snapshot: Snapshot, manifests: Manifests, *, deleted: bool = False
+) -> Iterator[FileRow]:
+    """The files of a snapshot, manifest by manifest, read as they are asked for.
+
+    deleted: also the entries that only tell of a removal. Raises MissingFile, CorruptFile, StorageError.
+    """
+    specs = {spec.spec_id: spec for spec in metadata.specs}
+    for manifest in manifests.list(snapshot):
+        spec = specs.get(manifest.partition_spec_id)
+        for entry in manifests.entries([manifest], None if deleted else _is_live):
+            partition = partition_values(metadata, spec, entry.data_file.partition) if spec else {}
+            yield _row(metadata, entry, manifest.partition_spec_id, partition)
+
+
+def _is_live(entry: ManifestEntry) -> bool:
+    return entry.is_live
+
+
+def _row(metadata: TableMetadata, entry: ManifestEntry, spec_id: int, partition: Mapping[str, str]) -> FileRow:
+    file = entry.data_file
+    return FileRow(
+        status=_STATUSES.get(entry.status, str(entry.status)),
+        content=_CONTENTS.get(file.content, str(file.content)),
+        path=file.file_path,
+        format=file.file_format,
+        spec_id=spec_id,
+        partition=partition,
+        records=file.record_count,
+        size=file.file_size_in_bytes,
+        snapshot_id=entry.snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        sort_order_id=file.sort_order_id,
+        first_row_id=file.first_row_id,
+        equality_ids=tuple(file.equality_ids or ()),
+        columns=column_metrics(metadata, file),
+    )
+
+
+def column_metrics(metadata: TableMetadata, file: DataFile) -> tuple[ColumnMetrics, ...]:
+    """One row for each column that the file has metrics of, by field id."""
+    sizes, counts = file.column_sizes or {}, file.value_counts or {}
+    nulls, nans = file.null_value_counts or {}, file.nan_value_counts or {}
+    lowers, uppers = file.lower_bounds or {}, file.upper_bounds or {}
+    rows = []
+    for field_id in sorted({*sizes, *counts, *nulls, *nans, *lowers, *uppers}):
+        of = source_type(metadata, field_id)
+        rows.append(
+            ColumnMetrics(
+                field_id=field_id,
+                column=column_name(metadata, field_id),
+                type=None if of is None else str(of),
+                size=sizes.get(field_id),
+                values=counts.get(field_id),
+                nulls=nulls.get(field_id),
+                nans=nans.get(field_id),
+                lower=_bound(of, lowers.get(field_id)),
+                upper=_bound(of, uppers.get(field_id)),
+            )
+        )
+    return tuple(rows)
+
+
+def _bound(of: Type | None, data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    try:
+        return raw_bytes(data) if of is None else values.human(of, values.from_bytes(of, data))
+    except InvalidInput:
+        return raw_bytes(data)

@@ -1,0 +1,149 @@
+"""`iceberg-hms doctor`, over probes and folders that answer what the test says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_hms.cli.doctor import SWAP_MEANINGS, State, server_findings, servers_findings, warehouse_finding
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap
+from iceberg_hms.storage.files import PyArrowFiles
+from tests.cli.fakes import METASTORE, answer, run
+
+GOOD = Capabilities(
+    uri=METASTORE,
+    version="4.1.0",
+    lock_api=True,
+    lease_seconds=300.0,
+    transaction_tables=True,
+    compare_and_swap=CompareAndSwap.ATOMIC,
+    disallow_incompatible_col_type_changes=False,
+    problems=(),
+)
+
+
+def found(server: Capabilities) -> dict[str, tuple[str, str]]:
+    return {finding.check: (finding.state.value, finding.found) for finding in server_findings(server)}
+
+
+def probing(server: Capabilities) -> dict[str, Any]:
+    return {"probe": lambda uri, settings: server}
+
+
+def test_a_good_server_has_nothing_but_good_findings() -> None:
+    assert found(GOOD) == {
+        "version": ("ok", "4.1.0"),
+        "lock API": ("ok", "works"),
+        "lease of locks": ("ok", "300 s"),
+        "transaction tables": ("ok", "there"),
+        "compare-and-swap": ("ok", "atomic"),
+        "hive.metastore.disallow.incompatible.col.type.changes": ("ok", "false"),
+    }
+
+
+@pytest.mark.parametrize("verdict", list(CompareAndSwap))
+def test_every_verdict_on_compare_and_swap_is_explained(verdict: CompareAndSwap) -> None:
+    state, text = found(replace(GOOD, compare_and_swap=verdict))["compare-and-swap"]
+    assert (state, text) == ("ok" if verdict is CompareAndSwap.ATOMIC else "warning", verdict.value)
+
+
+def test_no_verdict_is_explained_that_does_not_exist() -> None:
+    assert set(SWAP_MEANINGS) == {verdict.value for verdict in CompareAndSwap}
+
+
+def test_what_does_not_work_is_said_with_its_weight() -> None:
+    bad = replace(
+        GOOD,
+        lock_api=False,
+        lease_seconds=None,
+        transaction_tables=False,
+        disallow_incompatible_col_type_changes=True,
+        problems=("There are no transaction tables",),
+    )
+    states = {check: state for check, (state, _) in found(bad).items()}
+    assert states["lock API"] == "failed"
+    assert states["lease of locks"] == states["transaction tables"] == "warning"
+    assert states["hive.metastore.disallow.incompatible.col.type.changes"] == "warning"
+    assert found(bad)["problem"] == ("warning", "There are no transaction tables")
+    untold = found(replace(GOOD, disallow_incompatible_col_type_changes=None))
+    assert untold["hive.metastore.disallow.incompatible.col.type.changes"] == ("ok", "not told")
+
+
+def test_each_server_of_the_list_is_probed_and_one_out_of_reach_is_a_warning() -> None:
+    def probe(uri: str, settings: Settings) -> Capabilities:
+        if uri.endswith(":1"):
+            raise MetastoreUnavailable("refused")
+        return replace(GOOD, uri=uri)
+
+    findings = servers_findings(Settings(metastore_uri="thrift://a:1,thrift://b:2"), probe)
+    assert (findings[0].subject, findings[0].state, findings[0].found) == ("thrift://a:1", State.WARNING, "no")
+    assert {finding.subject for finding in findings[1:]} == {"thrift://b:2"}
+    with pytest.raises(MetastoreUnavailable):
+        servers_findings(Settings(metastore_uri="thrift://a:1,thrift://b:1"), probe)
+
+
+def test_the_warehouse_is_tried_with_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+    folder = tmp_path / "ware house"
+    folder.mkdir()
+    assert warehouse_finding(f"file:{folder}/", PyArrowFiles()).state is State.OK
+    assert list(folder.iterdir()) == []
+
+
+def test_a_warehouse_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    finding = warehouse_finding(f"file:{tmp_path}/file", PyArrowFiles())
+    assert (finding.state, finding.found) == (State.FAILED, "no")
+
+
+def test_a_warehouse_that_gives_back_something_else_is_a_failure() -> None:
+    class Forgetful:
+        def write(self, location: str, data: bytes) -> None: ...
+
+        def read(self, location: str) -> bytes:
+            return b""
+
+        def length(self, location: str) -> int:
+            return 0
+
+        def delete(self, location: str) -> bool:
+            return True
+
+    assert warehouse_finding("file:/w", Forgetful()).state is State.FAILED
+
+
+def test_no_warehouse_is_a_warning() -> None:
+    assert warehouse_finding("", PyArrowFiles()).state is State.WARNING
+
+
+def test_all_good_is_exit_code_0_and_the_settings_in_force_are_told(tmp_path: Path) -> None:
+    told = answer("doctor", "--warehouse", f"file:{tmp_path}", "--set", "clients=7", **probing(GOOD))
+    assert told["healthy"] is True
+    assert told["settings"]["clients"] == 7
+    assert {finding["state"] for finding in told["findings"]} == {"ok"}
+
+
+def test_a_failure_is_exit_code_1_after_all_was_told() -> None:
+    result = run("doctor", **probing(replace(GOOD, lock_api=False)))
+    assert result.exit_code == 1
+    assert "does not work" in result.stdout
+    assert "Settings in force" in result.stdout
+    assert "commit.retry.num-retries" in result.stdout
+    assert result.stderr == ""
+
+
+def test_no_server_in_reach_is_exit_code_3() -> None:
+    def probe(uri: str, settings: Settings) -> Capabilities:
+        raise MetastoreUnavailable("refused")
+
+    result = run("doctor", probe=probe)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("error: refused\nnext: ")
+
+
+def test_no_metastore_named_is_exit_code_2() -> None:
+    assert run("doctor", metastore=False).exit_code == 2

@@ -1,0 +1,125 @@
+"""How server commands end. Signals and pipes are real, so these run in a process of their own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from iceberg_hms.cli.lifetime import Lifetime
+
+PROGRAM = """
+import os, sys
+from iceberg_hms.cli.lifetime import Lifetime
+
+{before}
+try:
+    with Lifetime({exit_with_stdin}) as lifetime:
+        try:
+            {start}
+            lifetime.ready()
+            print("waiting", flush=True)
+            {listening}
+            lifetime.wait()
+            print("over", flush=True)
+        finally:
+            {end}
+            print("cleaned", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+WAIT = 10
+
+
+@contextmanager
+def program(
+    *,
+    exit_with_stdin: bool = False,
+    before: str = "pass",
+    start: str = "pass",
+    listening: str = "pass",
+    end: str = "pass",
+) -> Iterator[subprocess.Popen[str]]:
+    """The process, which is killed if the test did not end it."""
+    hooks = {"before": before, "start": start, "listening": listening, "end": end}
+    text = PROGRAM.format(exit_with_stdin=exit_with_stdin, **hooks)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", text], stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_and_cleans_up(number: signal.Signals) -> None:
+    with program() as process:
+        assert first_line(process) == "waiting"
+        process.send_signal(number)
+        assert process.communicate(timeout=WAIT)[0].split() == ["over", "cleaned"]
+        assert process.returncode == 0
+
+
+def test_a_signal_before_the_wait_stops_the_start_and_cleans_up() -> None:
+    with program(start="os.kill(os.getpid(), 15); print('not reached')") as process:
+        assert process.communicate(timeout=WAIT)[0].split() == ["cleaned", "interrupted"]
+        assert process.returncode == 0
+
+
+def test_a_signal_between_the_announcement_and_the_wait_is_not_lost() -> None:
+    with program(listening="os.kill(os.getpid(), 15); os.kill(os.getpid(), 2)") as process:
+        assert process.communicate(timeout=WAIT)[0].split() == ["waiting", "over", "cleaned"]
+        assert process.returncode == 0
+
+
+def test_further_signals_do_not_break_the_clean_up() -> None:
+    with program(end="os.kill(os.getpid(), 15); os.kill(os.getpid(), 2)") as process:
+        assert first_line(process) == "waiting"
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=WAIT)[0].split() == ["over", "cleaned"]
+        assert process.returncode == 0
+
+
+def test_the_end_of_stdin_ends_the_wait() -> None:
+    with program(exit_with_stdin=True) as process:
+        assert first_line(process) == "waiting"
+        assert process.stdin is not None
+        process.stdin.write("what is sent is ignored")
+        process.stdin.flush()
+        assert process.poll() is None
+        assert process.communicate(timeout=WAIT)[0].split() == ["over", "cleaned"]
+        assert process.returncode == 0
+
+
+def test_without_the_option_the_end_of_stdin_means_nothing() -> None:
+    with program() as process:
+        assert first_line(process) == "waiting"
+        assert process.stdin is not None
+        process.stdin.close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.3)
+        process.terminate()
+        assert process.wait(timeout=WAIT) == 0
+
+
+def test_a_process_without_stdin_ends_at_once_when_it_is_to_end_with_it() -> None:
+    # Closed before it is looked at: a read that is under way does not see a close by another thread.
+    with program(exit_with_stdin=True, before="os.close(0)") as process:
+        assert first_line(process) == "waiting"
+        assert process.wait(timeout=WAIT) == 0
+
+
+def test_the_handlers_of_before_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Lifetime(exit_with_stdin=False):
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,120 @@
+"""`iceberg-hms serve`, over a catalog in memory and a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from iceberg_hms.cli.serve import choose_token
+from iceberg_hms.errors import ConfigError, MetastoreUnavailable
+from tests.cli.fakes import METASTORE, run
+from tests.rest.fakes import FakeCatalog
+
+
+class ClosingCatalog(FakeCatalog):
+    """The REST tests' catalog, as the context manager that commands take."""
+
+    closed = 0
+
+    def __enter__(self) -> ClosingCatalog:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.closed += 1
+
+
+class Visit:
+    """While the server runs: read its announcement and make one request. status: what that answered."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self.token = token
+        self.event: dict[str, Any] = {}
+        self.status = 0
+
+    def __call__(self) -> None:
+        sys.stdout.flush()
+        self.event = json.loads(sys.stdout.buffer.getvalue())  # type: ignore[attr-defined]
+        token = self.token or self.event.get("token")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.status = httpx.get(f"{self.event['uri']}/v1/namespaces", headers=headers, timeout=30).status_code
+
+
+def test_it_announces_itself_in_one_line_and_serves_until_it_is_ended() -> None:
+    catalog, visit = ClosingCatalog(), Visit()
+    result = run("serve", "--port", "0", "--no-auth", "--warehouse", "file:/a b", catalog=catalog, during=visit)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("\n") == 1
+    assert visit.status == 200
+    assert visit.event.pop("pid") > 0
+    uri = visit.event.pop("uri")
+    assert visit.event == {"event": "listening", "metastore_uri": METASTORE, "warehouse": "file:/a b"}
+    assert result.stderr.endswith("stopped\n")
+    assert catalog.closed == 1
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{uri}/v1/config", timeout=30)
+
+
+def test_without_a_word_on_tokens_it_makes_one_and_tells_it() -> None:
+    visit = Visit()
+    assert run("serve", "--port", "0", catalog=ClosingCatalog(), during=visit).exit_code == 0
+    assert len(visit.event["token"]) >= 43
+    assert visit.status == 200
+
+
+def test_a_token_of_a_file_is_asked_for_and_never_told(tmp_path: Path) -> None:
+    file = tmp_path / "a token"
+    file.write_text("s3cret\n")
+    arguments = ("serve", "--port", "0", "--token-file", str(file))
+    right, wrong = Visit("s3cret"), Visit("other")
+    result = run(*arguments, catalog=ClosingCatalog(), during=right)
+    run(*arguments, catalog=ClosingCatalog(), during=wrong)
+    assert (right.status, wrong.status) == (200, 401)
+    assert "s3cret" not in result.output
+
+
+def test_a_metastore_that_does_not_answer_is_told_at_once() -> None:
+    catalog = ClosingCatalog()
+    catalog.faults["list_namespaces"] = MetastoreUnavailable("No metastore answers")
+    result = run("serve", "--port", "0", catalog=catalog)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("error: No metastore answers\nnext: ")
+    assert catalog.closed == 1
+
+
+def test_a_taken_port_is_two_lines_and_exit_code_1() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = run("serve", "--port", str(taken.getsockname()[1]), catalog=ClosingCatalog())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: cannot listen on http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("options", [("--port", "70000"), ("--lock", "redis"), ("--lock", "zookeeper")])
+def test_a_wrong_setting_is_exit_code_2(options: tuple[str, ...]) -> None:
+    result = run("serve", *options, catalog=ClosingCatalog())
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff\xfe", "tökén".encode()])
+def test_a_file_without_a_usable_token_is_refused_by_its_path(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match="token"):
+        choose_token(file, no_auth=False)
+
+
+def test_a_missing_token_file_and_two_words_on_tokens_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read the token file"):
+        choose_token(tmp_path / "nothing", no_auth=False)
+    with pytest.raises(ConfigError, match="both given"):
+        choose_token(tmp_path / "nothing", no_auth=True)
+
+
+def test_tokens_are_made_anew_each_time() -> None:
+    assert choose_token(None, no_auth=True) is None
+    assert choose_token(None, no_auth=False) != choose_token(None, no_auth=False)

@@ -1,0 +1,43 @@
+"""`iceberg-hms spark-conf`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, parse_defaults_file, session_configuration
+from tests.cli.fakes import METASTORE, answer, run
+
+EXPECTED = session_configuration(server_uri="http://h:1", metastore_uri=METASTORE, warehouse="file:/a b/wh")
+OPTIONS = ("--server-uri", "http://h:1", "--warehouse", "file:/a b/wh")
+
+
+def test_the_three_forms_say_the_same() -> None:
+    assert answer("spark-conf", *OPTIONS) == EXPECTED
+    assert parse_defaults_file(run("spark-conf", *OPTIONS).stdout) == EXPECTED
+    arguments = run("spark-conf", *OPTIONS, "--form", "arguments").stdout
+    words = shlex.split(arguments.replace("\\\n", ""))
+    assert words == [word for key, value in EXPECTED.items() for word in ("--conf", f"{key}={value}")]
+
+
+def test_the_server_is_by_default_where_the_settings_say() -> None:
+    assert answer("spark-conf")[CATALOG_URI] == "http://127.0.0.1:8181"
+    assert answer("spark-conf", "--set", "rest.port=9")[CATALOG_URI] == "http://127.0.0.1:9"
+
+
+def test_the_token_comes_from_the_servers_own_file(tmp_path: Path) -> None:
+    file = tmp_path / "a token"
+    file.write_text("s3cret\n")
+    assert answer("spark-conf", "--token-file", str(file))[CATALOG_TOKEN] == "s3cret"
+    assert CATALOG_TOKEN not in answer("spark-conf")
+
+
+def test_without_a_metastore_it_is_left_to_hive_site() -> None:
+    settings = answer("spark-conf", metastore=False)
+    assert not [key for key in settings if "metastore" in key]
+
+
+def test_an_address_that_is_none_is_wrong_usage() -> None:
+    result = run("spark-conf", "--server-uri", "h:1")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "http://host:port" in result.stderr

@@ -1,0 +1,51 @@
+"""Data files as rows."""
+
+from __future__ import annotations
+
+from iceberg_hms.inspect.files import ColumnMetrics, column_metrics, file_rows
+from tests.inspect import samples
+
+
+def test_live_files_are_rows_with_readable_partitions() -> None:
+    metadata = samples.metadata()
+    data, deletes = file_rows(metadata, metadata.snapshots[1], samples.manifests())
+    assert (data.path, data.content, data.status) == (samples.DATA.file_path, "data", "added")
+    assert data.partition == {"event_time_day": "2021-04-01", "gone_odd": "1"}
+    assert (data.records, data.size, data.spec_id, data.sequence_number) == (2, 2_048, 1, 1)
+    assert (deletes.content, deletes.equality_ids, deletes.partition) == ("equality deletes", (1,), {})
+    assert deletes.status == "existing"
+
+
+def test_entries_that_tell_of_a_removal_are_shown_when_asked_for() -> None:
+    metadata = samples.metadata()
+    rows = list(file_rows(metadata, metadata.snapshots[0], samples.manifests(), deleted=True))
+    assert [(row.status, row.partition["event_time_day"]) for row in rows] == [
+        ("added", "2021-04-01"),
+        ("deleted", "null"),
+    ]
+
+
+def test_every_column_with_any_metric_is_a_row_and_bounds_are_readable() -> None:
+    assert column_metrics(samples.metadata(), samples.DATA) == (
+        ColumnMetrics(1, "level", "string", 50, 2, 0, None, "ERROR", "WARN\x1b[2J"),
+        ColumnMetrics(2, "event_time", "timestamp", None, 2, 1, None, "2021-04-01T00:00:00", "0x73686f7274"),
+        ColumnMetrics(3, "message", "string", None, None, None, None, "0xff", None),
+        ColumnMetrics(99, "#99", None, 5, None, None, None, "0x0102", None),
+    )
+
+
+def test_a_file_without_metrics_has_no_column_rows() -> None:
+    assert column_metrics(samples.metadata(), samples.REMOVED) == ()
+
+
+def test_manifests_are_read_only_when_their_files_are_asked_for() -> None:
+    metadata = samples.metadata()
+    manifests = samples.manifests()
+    manifests.contents = {samples.MANIFEST.manifest_path: manifests.contents[samples.MANIFEST.manifest_path]}
+    assert next(file_rows(metadata, metadata.snapshots[1], manifests)).path == samples.DATA.file_path
+
+
+def test_a_file_of_a_spec_that_the_table_lost_is_shown_without_partition() -> None:
+    metadata = samples.metadata(partition_specs=[{"spec-id": 0, "fields": []}], default_spec_id=0)
+    (row,) = file_rows(metadata, metadata.snapshots[0], samples.manifests())
+    assert row.partition == {}

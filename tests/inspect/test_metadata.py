@@ -1,0 +1,65 @@
+"""Table metadata as rows."""
+
+from __future__ import annotations
+
+from iceberg_hms.inspect.metadata import (
+    ColumnRow,
+    MetadataLogRow,
+    SpecRow,
+    column_name,
+    column_rows,
+    metadata_facts,
+    metadata_log_rows,
+    sort_order_rows,
+    spec_rows,
+)
+from tests.inspect import samples
+
+
+def test_the_facts_are_those_of_the_file() -> None:
+    facts = metadata_facts(samples.metadata(), samples.METADATA_LOCATION)
+    assert facts.metadata_location == samples.METADATA_LOCATION
+    assert (facts.format_version, facts.snapshots, facts.current_snapshot_id) == (2, 3, samples.SECOND)
+    assert (facts.default_spec_id, facts.current_schema_id, facts.last_column_id) == (1, 0, 6)
+    assert facts.next_row_id is None
+
+
+def test_row_ids_are_told_for_v3_alone() -> None:
+    facts = metadata_facts(samples.metadata(format_version=3, next_row_id=40), samples.METADATA_LOCATION)
+    assert facts.next_row_id == 40
+
+
+def test_columns_come_with_what_is_inside_of_them() -> None:
+    assert column_rows(samples.metadata().schema) == (
+        ColumnRow(1, "level", "string", required=True, identifier=True, doc="how bad"),
+        ColumnRow(2, "event_time", "timestamp", required=False, identifier=False, doc=None),
+        ColumnRow(3, "message", "string", required=False, identifier=False, doc=None),
+        ColumnRow(4, "call_stack", "list", required=False, identifier=False, doc=None),
+        ColumnRow(5, "call_stack.element", "string", required=False, identifier=False, doc=None),
+    )
+
+
+def test_all_specs_are_told_with_the_default_marked_and_dropped_columns_by_their_last_name() -> None:
+    assert spec_rows(samples.metadata()) == (
+        SpecRow(0, False, None, None, None, None),
+        SpecRow(1, True, 1000, "event_time_day", "day", "event_time"),
+        SpecRow(1, True, 1001, "gone_odd", "odd[2]", "gone"),
+    )
+
+
+def test_sort_orders_say_the_direction() -> None:
+    assert sort_order_rows(samples.metadata()) == (
+        SpecRow(0, True, None, None, None, None),
+        SpecRow(1, False, None, "level", "identity", "level", "asc nulls-first"),
+    )
+
+
+def test_the_metadata_log_ends_with_the_current_file() -> None:
+    assert metadata_log_rows(samples.metadata(), samples.METADATA_LOCATION) == (
+        MetadataLogRow(1_617_280_000_001, f"{samples.LOCATION}/metadata/00002-b.metadata.json", is_current=False),
+        MetadataLogRow(1_617_280_000_009, samples.METADATA_LOCATION, is_current=True),
+    )
+
+
+def test_a_column_that_no_schema_has_is_called_by_its_id() -> None:
+    assert column_name(samples.metadata(), 99) == "#99"
