@@ -1,0 +1,109 @@
+"""Other engines on the same metastore, and their rows in one shape: Java's HiveCatalog and RESTCatalog, PyIceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+HIVE_CATALOG = "org.apache.iceberg.hive.HiveCatalog"
+REST_CATALOG = "org.apache.iceberg.rest.RESTCatalog"
+SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+
+
+def add_spark_catalog(spark: Any, name: str, **properties: str) -> str:
+    """Give a running session one more catalog, stock Iceberg's, without its cache: queries see what others commit."""
+    settings = {"cache-enabled": "false", **{key.replace("_", "-"): value for key, value in properties.items()}}
+    for key, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
+    spark.conf.set(f"spark.sql.catalog.{name}", SPARK_CATALOG)
+    return name
+
+
+def java_catalog(spark: Any, implementation: str, name: str, **properties: str) -> Any:
+    """A Java catalog object in Spark's JVM, as any Java program makes it."""
+    given = spark._jvm.java.util.HashMap()
+    for key, value in properties.items():
+        given.put(key, value)
+    return spark._jvm.org.apache.iceberg.CatalogUtil.loadCatalog(
+        implementation, name, given, spark._jsc.hadoopConfiguration()
+    )
+
+
+def java_identifier(spark: Any, table: str) -> Any:
+    """`db.table` as Java's TableIdentifier."""
+    return spark._jvm.org.apache.iceberg.catalog.TableIdentifier.parse(table)
+
+
+def java_data_file(spark: Any, table: Any, path: Path) -> Any:
+    """A Parquet file as Java's DataFile, for an unpartitioned table."""
+    footer = pq.read_metadata(path)
+    return (
+        spark._jvm.org.apache.iceberg.DataFiles.builder(table.spec())
+        .withPath(f"file:{path}")
+        .withFormat("PARQUET")
+        .withFileSizeInBytes(path.stat().st_size)
+        .withRecordCount(footer.num_rows)
+        .build()
+    )
+
+
+def pyiceberg_catalog(metastore: Any) -> Any:
+    """PyIceberg on the same metastore."""
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog("pyiceberg", type="hive", uri=metastore.uri, warehouse=metastore.warehouse)
+
+
+def metastore_row(metastore: Any, name: str) -> Any:
+    """The Table as the metastore gives it, by PyIceberg's own client."""
+    namespace, table = name.split(".")
+    with pyiceberg_catalog(metastore)._client as client:
+        return client.get_table(dbname=namespace, tbl_name=table)
+
+
+def spark_rows(spark: Any, query: str) -> list[dict[str, Any]]:
+    """Rows as plain dicts, sorted by `id`."""
+    return by_id(row.asDict(recursive=True) for row in spark.sql(query).collect())
+
+
+def pyiceberg_rows(metastore: Any, table: str) -> list[dict[str, Any]]:
+    """What PyIceberg reads: rows as plain dicts, sorted by `id`; times without their zone, as PySpark gives them."""
+    scanned = pyiceberg_catalog(metastore).load_table(table).scan().to_arrow().to_pylist()
+    return by_id({key: _without_zone(value) for key, value in row.items()} for row in scanned)
+
+
+def by_id(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def small_parquet(path: Path, ids: Iterable[int]) -> Path:
+    """A real Parquet file of a few rows, with a column `id` and a column `name`."""
+    values = list(ids)
+    table = pa.table({"id": pa.array(values, pa.int64()), "name": pa.array([f"row {value}" for value in values])})
+    pq.write_table(table, path)
+    return path
+
+
+def live_paths(metastore: Any, table: str) -> list[str]:
+    """Paths of the data files in the current snapshot, as PyIceberg reads the manifests."""
+    files = pyiceberg_catalog(metastore).load_table(table).inspect.data_files()
+    return [str(path) for path in files.column("file_path").to_pylist()]
+
+
+def chain(metastore: Any, table: str) -> list[Any]:
+    """The snapshots from the first to the current one, following the parents."""
+    loaded = pyiceberg_catalog(metastore).load_table(table)
+    snapshot, found = loaded.current_snapshot(), []
+    while snapshot is not None and len(found) <= len(loaded.snapshots()):
+        found.append(snapshot)
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else loaded.snapshot_by_id(parent)
+    return found[::-1]
+
+
+def _without_zone(value: Any) -> Any:
+    return value.replace(tzinfo=None) if getattr(value, "tzinfo", None) is not None else value

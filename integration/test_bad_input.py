@@ -1,0 +1,340 @@
+"""Bad input, damaged files, a wrong token, a metastore that is not there: a clear word with what to do, nothing
+changed, and no stack trace for the person who asked."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+import iceberg_hms
+from iceberg_hms.rest.server import Server
+from integration import interop
+
+PROGRAM = Path(sys.executable).with_name("iceberg-hms")
+TOKEN = "the-right-token"
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+
+
+@pytest.fixture
+def catalog(metastore: Any) -> Iterator[Any]:
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def table(catalog: Any, namespace: str, tmp_path: Path) -> Any:
+    """A table with one file of three rows."""
+    table = catalog.create_table(f"{namespace}.flights", SCHEMA)
+    table.append([f"file:{interop.small_parquet(tmp_path / 'good.parquet', range(3))}"])
+    return table.refresh() or table
+
+
+@pytest.fixture
+def nowhere() -> str:
+    """The uri of a port on which nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"thrift://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> str:
+    """One more good file."""
+    return f"file:{interop.small_parquet(tmp_path / 'more.parquet', [7])}"
+
+
+def local_path(location: str) -> Path:
+    return Path(re.sub(r"^file:(//)?", "", location))
+
+
+def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(PROGRAM), *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def check_told(result: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    """Two lines for a person on stderr: what happened, and what to do; the exit code for scripts."""
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert [line.partition(":")[0] for line in lines[-2:]] == ["error", "next"], result.stderr
+    for word in words:
+        assert word in lines[-2]
+
+
+def files_below(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
+
+
+# Names
+
+
+def test_an_unknown_table_is_named(catalog: Any, metastore: Any, namespace: str) -> None:
+    with pytest.raises(iceberg_hms.NoSuchTable, match=rf"{namespace}\.missing") as raised:
+        catalog.load_table(f"{namespace}.missing")
+    assert raised.value.next_step
+    result = program("inspect", f"{namespace}.missing", "--metastore-uri", metastore.uri)
+    check_told(result, 1, f"{namespace}.missing")
+
+
+@pytest.mark.parametrize("name", ["flights", "a.b.c", "", ".", "a.", ".b", "a b.c\x00"])
+def test_a_malformed_name_is_refused(catalog: Any, name: str) -> None:
+    with pytest.raises(iceberg_hms.IcebergHmsError) as raised:
+        catalog.load_table(name)
+    assert isinstance(raised.value, iceberg_hms.InvalidInput | iceberg_hms.NotFound)
+
+
+def test_a_table_in_a_database_that_is_not_there(catalog: Any, metastore: Any) -> None:
+    with pytest.raises(iceberg_hms.NotFound):
+        catalog.create_table("no_such_database.t", SCHEMA)
+    assert not catalog.namespace_exists("no_such_database")
+    result = program("tables", "no_such_database", "--metastore-uri", metastore.uri)
+    check_told(result, 1, "no_such_database")
+
+
+def test_a_second_table_of_the_same_name_changes_nothing(catalog: Any, table: Any) -> None:
+    before = catalog.pointer(table.name)
+    folder = local_path(table.metadata.location)
+    files = files_below(folder)
+    with pytest.raises(iceberg_hms.AlreadyExists):
+        catalog.create_table(table.name, SCHEMA)
+    assert catalog.pointer(table.name).parameters == before.parameters
+    assert files_below(folder) == files
+
+
+# Damaged files
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b"not json",
+        b"[]",
+        b'{"format-version": 2}',
+        b"\x00\xff\xfe",
+        b'{"format-version": "two"}',
+        gzip.compress(b"{}"),
+    ],
+)
+def test_malformed_metadata_is_told_with_its_file(
+    catalog: Any, metastore: Any, table: Any, more: str, damage: bytes
+) -> None:
+    location = catalog.pointer(table.name).metadata_location
+    path = local_path(location)
+    path.write_bytes(damage)
+    files = files_below(path.parent)
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh:
+        with pytest.raises(iceberg_hms.IcebergHmsError) as raised:
+            fresh.load_table(table.name)
+        assert path.name in str(raised.value)
+        assert not isinstance(raised.value, iceberg_hms.NotFound)
+    result = program("inspect", str(table.name), "--metastore-uri", metastore.uri)
+    assert result.returncode != 0
+    check_told(result, result.returncode, path.name)
+    assert catalog.pointer(table.name).metadata_location == location
+    assert files_below(path.parent) == files
+
+
+def test_a_missing_metadata_file_is_told_and_is_no_missing_table(catalog: Any, metastore: Any, table: Any) -> None:
+    path = local_path(catalog.pointer(table.name).metadata_location)
+    path.unlink()
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh:
+        with pytest.raises(iceberg_hms.MissingFile, match=re.escape(path.name)):
+            fresh.load_table(table.name)
+        with Server(fresh, host="127.0.0.1", port=0, token=TOKEN) as server:
+            answer = get(server, f"v1/namespaces/{table.name.namespace}/tables/{table.name.name}")
+    # A client that is told NoSuchTable may create the table again over the data that is there.
+    assert answer.json()["error"]["type"] != "NoSuchTableException"
+    check_told(program("inspect", str(table.name), "--metastore-uri", metastore.uri), 1, path.name)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 200, -16, -1])
+def test_a_truncated_manifest_list_stops_an_append_and_changes_nothing(
+    catalog: Any, metastore: Any, table: Any, more: str, keep: int
+) -> None:
+    path = local_path(table.metadata.current_snapshot.manifest_list)
+    path.write_bytes(path.read_bytes()[:keep])
+    before = catalog.pointer(table.name)
+    with (
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh,
+        pytest.raises(iceberg_hms.CorruptFile, match=re.escape(path.name)),
+    ):
+        fresh.load_table(table.name).append([more])
+    assert catalog.pointer(table.name).parameters == before.parameters
+    check_told(program("inspect", str(table.name), "--metastore-uri", metastore.uri), 1, path.name)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 200, -16, -1])
+def test_a_truncated_manifest_is_told_and_never_read_as_fewer_files(
+    catalog: Any, metastore: Any, table: Any, keep: int
+) -> None:
+    path = next(local_path(table.metadata.location).rglob("*-m*.avro"))
+    path.write_bytes(path.read_bytes()[:keep])
+    check_told(program("inspect", str(table.name), "--metastore-uri", metastore.uri), 1, path.name)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 and then nothing of Parquet", b"id,name\n1,a\n"])
+def test_a_file_that_is_not_parquet_is_not_appended(
+    catalog: Any, table: Any, more: str, tmp_path: Path, content: bytes
+) -> None:
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(content)
+    before = catalog.pointer(table.name)
+    with pytest.raises(iceberg_hms.IcebergHmsError, match=re.escape("bad.parquet")):
+        table.append([more, f"file:{bad}"])
+    assert catalog.pointer(table.name).parameters == before.parameters
+
+
+def test_a_missing_data_file_is_not_appended(catalog: Any, table: Any, more: str, tmp_path: Path) -> None:
+    before = catalog.pointer(table.name)
+    with pytest.raises(iceberg_hms.MissingFile, match=re.escape("missing.parquet")):
+        table.append([more, f"file:{tmp_path}/missing.parquet"])
+    assert catalog.pointer(table.name).parameters == before.parameters
+
+
+# Commits
+
+
+@pytest.mark.parametrize(
+    ("requirements", "updates"),
+    [
+        ([], [{"action": "no-such-action"}]),
+        ([], [{}]),
+        ([], [{"action": "set-properties"}]),
+        ([{"type": "assert-no-such-thing"}], []),
+        ([{"type": "assert-ref-snapshot-id", "snapshot-id": 1}], []),
+        ([], [{"action": "add-schema", "schema": {"type": "struct", "fields": [{"id": 1}]}}]),
+        ([], [{"action": "set-current-schema", "schema-id": 99}]),
+        ([], [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 5}]),
+        ([], [{"action": "upgrade-format-version", "format-version": 9}]),
+        ([], [{"action": "set-properties", "updates": {"a": 1}}]),
+    ],
+)
+def test_a_malformed_commit_is_refused_and_changes_nothing(
+    catalog: Any, table: Any, requirements: list[Any], updates: list[Any]
+) -> None:
+    before = catalog.pointer(table.name)
+    folder = local_path(table.metadata.location)
+    files = files_below(folder)
+    with pytest.raises(iceberg_hms.InvalidInput):
+        catalog.commit(table.name, requirements=requirements, updates=updates)
+    assert catalog.pointer(table.name).parameters == before.parameters
+    assert files_below(folder) == files
+
+
+def test_a_broken_assumption_is_named_and_changes_nothing(catalog: Any, table: Any) -> None:
+    before = catalog.pointer(table.name)
+    requirement = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}
+    with pytest.raises(iceberg_hms.AssumptionBroken) as raised:
+        catalog.commit(
+            table.name, requirements=[requirement], updates=[{"action": "set-properties", "updates": {"a": "b"}}]
+        )
+    assert raised.value.name == "assert-ref-snapshot-id"
+    assert catalog.pointer(table.name).parameters == before.parameters
+
+
+# The REST protocol
+
+
+def get(server: Any, path: str, token: str | None = TOKEN) -> httpx.Response:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{server.uri}/{path}", headers=headers, timeout=30)
+
+
+@pytest.fixture
+def server(catalog: Any) -> Iterator[Any]:
+    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+        yield server
+
+
+@pytest.mark.parametrize("token", [None, "the-wrong-token", TOKEN + "x", TOKEN[:-1]])
+def test_a_wrong_token_is_refused_and_nothing_is_told(server: Any, table: Any, token: str | None) -> None:
+    path = f"v1/namespaces/{table.name.namespace}/tables/{table.name.name}"
+    answer = get(server, path, token)
+    assert answer.status_code == 401
+    assert answer.json()["error"]["type"] == "NotAuthorizedException"
+    assert "flights" not in answer.text
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    assert httpx.delete(f"{server.uri}/{path}", headers=headers, timeout=30).status_code == 401
+    assert get(server, path).status_code == 200
+
+
+def test_spark_with_a_wrong_token_is_told_so(spark: Any, server: Any, table: Any) -> None:
+    name = interop.add_spark_catalog(
+        spark, f"wrong_{server.uri.rpartition(':')[2]}", type="rest", uri=server.uri, token="the-wrong-token"
+    )
+    with pytest.raises(Exception, match=r"(?i)not authorized|401|unauthorized"):
+        spark.sql(f"SELECT * FROM {name}.{table.name}").collect()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"updates": 1}', b'{"requirements": [], "updates": [{"action": 1}]}']
+)
+def test_a_malformed_request_is_a_400_and_changes_nothing(catalog: Any, server: Any, table: Any, body: bytes) -> None:
+    before = catalog.pointer(table.name)
+    answer = httpx.post(
+        f"{server.uri}/v1/namespaces/{table.name.namespace}/tables/{table.name.name}",
+        content=body,
+        headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
+        timeout=30,
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == 400
+    assert "Traceback" not in answer.text
+    assert catalog.pointer(table.name).parameters == before.parameters
+
+
+# A metastore that is not there
+
+
+def test_a_metastore_that_is_not_there_is_told_by_its_address(nowhere: str, tmp_path: Path) -> None:
+    with (
+        iceberg_hms.connect(metastore_uri=nowhere, warehouse=f"file:{tmp_path}") as catalog,
+        pytest.raises(iceberg_hms.MetastoreUnavailable, match=nowhere.removeprefix("thrift://")) as raised,
+    ):
+        catalog.list_namespaces()
+    assert "metastore" in raised.value.next_step
+    check_told(program("tables", "--metastore-uri", nowhere), 3, nowhere.removeprefix("thrift://"))
+
+
+def test_no_metastore_named_at_all(tmp_path: Path) -> None:
+    check_told(program("tables"), 2, "metastore")
+
+
+def test_a_server_without_its_metastore_answers_503_and_never_404(nowhere: str, tmp_path: Path) -> None:
+    with (
+        iceberg_hms.connect(metastore_uri=nowhere, warehouse=f"file:{tmp_path}") as catalog,
+        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+    ):
+        answer = get(server, "v1/namespaces/a/tables/b")
+    assert answer.status_code == 503
+    assert "404" not in json.dumps(answer.json())
+
+
+def test_a_server_that_speaks_no_thrift_is_told_as_such(table: Any, server: Any) -> None:
+    # An HTTP port given for the metastore's, the usual slip.
+    address = server.uri.removeprefix("http://")
+    check_told(
+        program("tables", "--metastore-uri", f"thrift://{address}", "--set", "metastore.socket-timeout-ms=3000"),
+        3,
+        address,
+    )
+
+
+@pytest.mark.parametrize(
+    "uri", ["127.0.0.1:9083", "http://127.0.0.1:9083", "thrift://", "thrift://h:port", "thrift://h:99999999"]
+)
+def test_a_malformed_uri_is_a_setting_to_correct(uri: str) -> None:
+    check_told(program("tables", "--metastore-uri", uri), 2)
