@@ -16,6 +16,9 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
     """Make JAVA_HOME a folder whose java runs this Python code."""
     program = folder / "java home" / "bin" / "java"
     program.parent.mkdir(parents=True)
-    program.write_text(f"#!{sys.executable}\nimport sys\n{code}")
+    source = program.with_suffix(".py")
+    source.write_text(f"import sys\n{code}")
+    # Not by a `#!` line of Python's own: that cannot name a path with a space in it.
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{source}" "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(program.parent.parent))
