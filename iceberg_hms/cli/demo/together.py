@@ -1,0 +1,287 @@
+"""Scene 3: many writers, one table, at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import orjson
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from iceberg_hms.cli.demo.stage import Stage
+from iceberg_hms.clock import Clock
+from iceberg_hms.errors import EngineError
+
+TABLE: Final = "nyc.departures"
+SPARK_WRITERS: Final = 3
+SPARK_BATCHES: Final = 3
+PYTHON_WRITERS: Final = 4
+PYTHON_BATCHES: Final = 6
+#: After this time the writers are given up; seconds.
+_PATIENCE: Final = 240.0
+_END_SECONDS: Final = 5.0
+
+_CREATE: Final = f"""\
+CREATE TABLE {TABLE} (
+  carrier STRING, flight INT, origin STRING, dest STRING, time_hour TIMESTAMP,
+  dep_delay INT, distance INT, writer STRING, batch INT)
+USING iceberg TBLPROPERTIES ('commit.retry.num-retries' = '100', 'commit.retry.max-wait-ms' = '1000')"""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An acknowledged commit. rows: how many it added."""
+
+    writer: str
+    batch: int
+    rows: int
+    milliseconds: float
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the writers were told, by all their threads."""
+
+    commits: list[Commit] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def acknowledged(self, commit: Commit) -> None:
+        with self._lock:
+            self.commits.append(commit)
+
+    def failed(self, what: str) -> None:
+        with self._lock:
+            self.failures.append(what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    stage: Stage
+    ledger: Ledger
+    progress: Progress
+    bars: tuple[TaskID, TaskID]
+    stopped: threading.Event
+
+
+def play(stage: Stage) -> None:
+    """Let Spark threads and Python processes append to one table at once, and count what is there afterwards."""
+    stage.scene(
+        3,
+        "Many writers, one table, at the same time",
+        f"{SPARK_WRITERS} Spark threads INSERT and {PYTHON_WRITERS} Python processes append Parquet files through the "
+        "Python API, all to one table. Each commit takes the metastore's lock, looks at the table again, and swaps the "
+        "pointer; whoever finds that the table moved applies its change again on what is there now. Spark's own client "
+        "does so too: the two table properties below, Iceberg's own, tell it to be patient.",
+    )
+    stage.run(_CREATE)
+    stage.tell("Each Python process does no more than this:")
+    stage.code(
+        f'table = iceberg_hms.connect(...).load_table("{TABLE}")\ntable.append(["file:/.../python-1-01.parquet"])'
+    )
+    ledger = Ledger()
+    started = stage.clock.monotonic()
+    with ExitStack() as stack:
+        with stage.step("Starting the Python processes"):
+            processes = [stack.enter_context(_Process(stage, number)) for number in range(1, PYTHON_WRITERS + 1)]
+            for process in processes:
+                process.expect_ready()
+        started = stage.clock.monotonic()
+        _write(stage, ledger, processes)
+    _report(stage, ledger, stage.clock.monotonic() - started)
+
+
+def _write(stage: Stage, ledger: Ledger, processes: Sequence[_Process]) -> None:
+    days = {
+        row[0]: row[1] for row in stage.rows("SELECT day, count(*) FROM nyc.flights_hive WHERE month = 1 GROUP BY day")
+    }
+    columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=stage.console) as progress:
+        bars = (
+            progress.add_task("commits by Spark threads", total=SPARK_WRITERS * SPARK_BATCHES),
+            progress.add_task("commits by Python processes", total=PYTHON_WRITERS * PYTHON_BATCHES),
+        )
+        scene = _Scene(stage, ledger, progress, bars, threading.Event())
+        threads = [threading.Thread(target=_listen, args=(scene, process), daemon=True) for process in processes]
+        for number in range(1, SPARK_WRITERS + 1):
+            threads.append(threading.Thread(target=_spark_thread, args=(scene, number, days), daemon=True))
+        try:
+            for process in processes:
+                process.go()
+            for thread in threads:
+                thread.start()
+            _wait_for(threads, stage.clock)
+        finally:
+            # Whoever is left after an interrupt finishes one commit, or ends with the servers.
+            scene.stopped.set()
+            for process in processes:
+                process.release()
+
+
+def _wait_for(threads: Sequence[threading.Thread], clock: Clock) -> None:
+    deadline = clock.monotonic() + _PATIENCE
+    for thread in threads:
+        thread.join(max(0.0, deadline - clock.monotonic()))
+        if thread.is_alive():
+            raise EngineError(f"The writers did not finish in {_PATIENCE:.0f} s", next_step="read the logs of the demo")
+
+
+def _spark_thread(scene: _Scene, number: int, days: dict[int, int]) -> None:
+    """INSERT a day's flights at a time; each thread has days of its own."""
+    writer = f"spark-{number}"
+    clock: Clock = scene.stage.clock
+    for batch in range(1, SPARK_BATCHES + 1):
+        if scene.stopped.is_set():
+            return
+        day = (number - 1) * SPARK_BATCHES + batch
+        started = clock.monotonic()
+        try:
+            scene.stage.spark.sql(
+                f"INSERT INTO {TABLE} SELECT carrier, flight, origin, dest, time_hour, dep_delay, distance, "  # noqa: S608
+                f"'{writer}', {day} FROM nyc.flights_hive WHERE month = 1 AND day = {day}"
+            ).collect()
+        except Exception as error:  # noqa: BLE001 - py4j and Spark raise many types, and a failure is what is counted
+            scene.ledger.failed(f"{writer}, day {day}: {_first_line(error)}")
+        else:
+            scene.ledger.acknowledged(Commit(writer, day, days[day], (clock.monotonic() - started) * 1000))
+        scene.progress.advance(scene.bars[0])
+
+
+def _listen(scene: _Scene, process: _Process) -> None:
+    """Note what a Python process says of its commits, until it has done."""
+    for event in process.events():
+        if event["event"] == "done":
+            return
+        if event["event"] == "commit":
+            scene.ledger.acknowledged(Commit(process.name, event["batch"], event["rows"], event["milliseconds"]))
+        else:
+            scene.ledger.failed(f"{process.name}, day {event.get('batch')}: {event.get('error')}")
+        scene.progress.advance(scene.bars[1])
+    if not scene.stopped.is_set():
+        scene.ledger.failed(f"{process.name} ended early; see {process.log}")
+
+
+class _Process:
+    """One `writer` process. Its messages come in on a pipe; when the other pipe breaks, it ends."""
+
+    def __init__(self, stage: Stage, number: int) -> None:
+        self.name = f"python-{number}"
+        self.log: Path = stage.folder.logs / f"{self.name}.log"
+        hive = stage.folder.warehouse / "nyc.db" / "flights_hive"
+        options = {
+            "metastore-uri": stage.metastore_uri,
+            "warehouse": stage.warehouse,
+            "table": TABLE,
+            "name": self.name,
+            "source": str(hive),
+            "month": str(number + 1),
+            "batches": str(PYTHON_BATCHES),
+        }
+        command = [sys.executable, "-m", "iceberg_hms.cli.demo.writer"]
+        command += [f"--{name}={value}" for name, value in options.items()]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                # Ctrl-C goes to the terminal's whole group: the demo alone decides when its writers end.
+                process_group=0,
+            )
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._output.close()
+
+    @property
+    def _output(self) -> IO[bytes]:
+        if self._process.stdout is None:
+            raise EngineError(f"{self.name} has no output")
+        return self._process.stdout
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """What it says, one message a line, until it ends."""
+        for line in self._output:
+            yield orjson.loads(line)
+
+    def expect_ready(self) -> None:
+        """Wait until it has loaded the table. Raises EngineError if it ends instead."""
+        said: dict[str, Any] = next(self.events(), {})
+        if said.get("event") != "ready":
+            raise EngineError(
+                f"The Python process {self.name} did not start: {said.get('error', 'it said nothing')}",
+                next_step=f"read {self.log}",
+            )
+
+    def go(self) -> None:
+        """The word to begin."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(b"\n")
+            self._process.stdin.flush()
+
+    def release(self) -> None:
+        """Close its input: it finishes the commit that it is at, and ends."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def end(self) -> None:
+        """Wait for its end; killed by its id if it does not come."""
+        self.release()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _report(stage: Stage, ledger: Ledger, seconds: float) -> None:
+    names = sorted({commit.writer for commit in ledger.commits})
+    by_writer = {name: [commit for commit in ledger.commits if commit.writer == name] for name in names}
+    stage.table(
+        "What the writers were told",
+        ["writer", "commits acknowledged", "rows", "mean ms", "longest ms"],
+        [
+            [
+                name,
+                len(commits),
+                sum(commit.rows for commit in commits),
+                round(sum(commit.milliseconds for commit in commits) / len(commits)),
+                round(max(commit.milliseconds for commit in commits)),
+            ]
+            for name, commits in by_writer.items()
+        ],
+    )
+    for failure in ledger.failures:
+        stage.tell(failure, style="red")
+    acknowledged = {(commit.writer, commit.batch): commit.rows for commit in ledger.commits}
+    found = stage.rows(f"SELECT writer, batch, count(*) FROM {TABLE} GROUP BY writer, batch")  # noqa: S608
+    metadata = stage.catalog.load(TABLE).metadata
+    chain = [snapshot.snapshot_id for snapshot in metadata.ancestors(metadata.current_snapshot_id or 0)]
+    files = stage.rows(f"SELECT count(*), count(DISTINCT file_path) FROM {TABLE}.files")[0]  # noqa: S608
+    total = SPARK_WRITERS * SPARK_BATCHES + PYTHON_WRITERS * PYTHON_BATCHES
+    stage.check(f"all {total} commits were acknowledged in {seconds:.1f} s, none failed", len(ledger.commits) == total)
+    stage.check(
+        "every acknowledged commit is in the table, with all its rows, and nothing else is",
+        _rows(found) == acknowledged,
+    )
+    stage.check(f"the history is one line of {len(chain)} snapshots, one for each commit", len(set(chain)) == total)
+    stage.check(f"each of the {files[1]} data files is there once", files[0] == files[1])
+
+
+def _rows(found: Sequence[tuple[Any, ...]]) -> dict[tuple[str, int], int]:
+    return {(writer, batch): rows for writer, batch, rows in found}
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,144 @@
+"""The coordinator inside the Spark driver: a catalog and its REST server on loopback, with a token of its own.
+
+One server for each set of settings in a process; sessions on the same metastore share it. It ends when the last session
+that uses it is stopped, and at the latest with the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from iceberg_hms.config import Settings
+
+logger = logging.getLogger(__name__)
+
+#: Random bytes of a token: as many as a 256-bit key.
+_TOKEN_BYTES: Final = 32
+
+
+class Running(Protocol):
+    """A started server, as this module needs it."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def stop(self) -> None:
+        """End it; twice is harmless."""
+        ...
+
+
+#: (settings, token) -> a server that listens.
+Start = Callable[[Mapping[str, object], str], Running]
+
+
+@dataclass(slots=True)
+class Embedded:
+    """A server in this process. `uri` and `token` are what a client needs."""
+
+    key: frozenset[tuple[str, object]]
+    token: str = field(repr=False)
+    running: Running
+    users: int = 0
+
+    @property
+    def uri(self) -> str:
+        return self.running.uri
+
+
+class Embedding:
+    """The servers of one process. `start` makes one; the tests hand in their own."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._servers: dict[frozenset[tuple[str, object]], Embedded] = {}
+        self._process = os.getpid()
+
+    def acquire(self, settings: Mapping[str, object]) -> Embedded:
+        """The server for these settings, started if there is none yet. Each call is undone by one `release`.
+
+        Raises what starting raises: ConfigError, MetastoreUnavailable, EngineError.
+        """
+        key = frozenset(settings.items())
+        with self._lock:
+            server = self._servers.get(key)
+            if server is None:
+                token = secrets.token_urlsafe(_TOKEN_BYTES)
+                server = Embedded(key, token, self._start(settings, token))
+                self._servers[key] = server
+                logger.info("embedded server listens at %s", server.uri)
+            server.users += 1
+            return server
+
+    def release(self, server: Embedded) -> None:
+        """One user less; the last one ends the server. Never raises."""
+        with self._lock:
+            server.users -= 1
+            if server.users > 0 or self._servers.get(server.key) is not server:
+                return
+            del self._servers[server.key]
+        _stop(server)
+
+    def release_all(self) -> None:
+        """End every server, whoever uses it; nothing in a forked child, which has none of the threads."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            servers = list(self._servers.values())
+            self._servers.clear()
+        for server in servers:
+            _stop(server)
+
+
+def _stop(server: Embedded) -> None:
+    try:
+        server.running.stop()
+    except Exception:
+        logger.exception("the embedded server at %s did not stop in order", server.uri)
+
+
+@dataclass(frozen=True, slots=True)
+class _CatalogServer:
+    """A REST server together with the catalog that it serves."""
+
+    uri: str
+    close: Callable[[], None]
+
+    def stop(self) -> None:
+        self.close()
+
+
+def start_server(settings: Mapping[str, object], token: str) -> Running:
+    """A catalog with these settings behind a REST server on a free port of 127.0.0.1.
+
+    Raises MetastoreUnavailable at once when no metastore answers, rather than at the first query.
+    """
+    from iceberg_hms.catalog.assembly import assemble
+    from iceberg_hms.rest.server import Server
+
+    catalog = assemble(Settings.load(settings))
+    try:
+        catalog.list_namespaces()
+        server = Server(catalog, host="127.0.0.1", port=0, token=token)
+        uri = server.start()
+    except BaseException:
+        catalog.close()
+        raise
+
+    def close() -> None:
+        server.stop()
+        catalog.close()
+
+    return _CatalogServer(uri, close)
+
+
+#: The servers of this process.
+EMBEDDING: Final = Embedding(start_server)
+atexit.register(EMBEDDING.release_all)

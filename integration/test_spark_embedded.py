@@ -1,0 +1,153 @@
+"""How a session gets its server: embedded in the driver, or running elsewhere and named in spark-defaults.conf."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import iceberg_hms
+import iceberg_hms.spark
+from iceberg_hms.errors import ConfigError, MetastoreUnavailable
+from iceberg_hms.rest.server import Server
+from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, defaults_file, session_configuration
+from integration.spark_fixtures import SETTINGS
+
+TOKEN = "a-token-of-this-test"
+PROGRAM_SECONDS = 240
+
+STOPS = """
+import json, sys
+import httpx
+import iceberg_hms.spark
+from pyspark.sql import SparkSession
+
+def answers(uri):
+    try:
+        return httpx.get(uri + "/health/live").status_code
+    except httpx.TransportError:
+        return None
+
+uri, warehouse, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+seen = []
+for _ in range(2):
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with iceberg_hms.spark.configure(builder, metastore_uri=uri, warehouse=warehouse).getOrCreate() as spark:
+        server = spark.conf.get("spark.sql.catalog.spark_catalog.uri")
+        again = iceberg_hms.spark.configure(SparkSession.builder, metastore_uri=uri, warehouse=warehouse).getOrCreate()
+        rows = spark.sql("CREATE OR REPLACE TABLE default.twice USING iceberg AS SELECT 1").collect()
+        seen.append([again is spark, answers(server)])
+    seen[-1].append(answers(server))
+spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+try:
+    iceberg_hms.spark.configure(SparkSession.builder, metastore_uri=uri, warehouse=warehouse).getOrCreate()
+except iceberg_hms.ConfigError as error:
+    seen.append(str(error))
+print(json.dumps(seen))
+"""
+
+
+def test_the_server_listens_on_loopback_and_wants_its_token(spark: Any) -> None:
+    uri, token = spark.conf.get(CATALOG_URI), spark.conf.get(CATALOG_TOKEN)
+    assert uri.startswith("http://127.0.0.1:")
+    assert httpx.get(f"{uri}/v1/config").status_code == 401
+    assert httpx.get(f"{uri}/v1/config", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+def test_the_token_is_on_no_command_line_and_in_no_answer_of_spark(spark: Any) -> None:
+    token = spark.conf.get(CATALOG_TOKEN)
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            assert token.encode() not in _read(process / "cmdline"), process
+    assert token not in str(spark.sql(f"SET {CATALOG_TOKEN}").collect())
+    assert token not in str(spark.sql("SET").collect())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_the_same_session_is_returned_for_the_same_metastore(spark: Any, metastore: Any) -> None:
+    builder = iceberg_hms.spark.configure(
+        SparkSession.builder, metastore_uri=metastore.uri, warehouse=metastore.warehouse
+    )
+    assert builder.getOrCreate() is spark
+    assert spark.sql("SHOW DATABASES").count() > 0
+
+
+def test_another_metastore_is_refused_while_a_session_runs(spark: Any, stock_metastore: Any) -> None:
+    builder = iceberg_hms.spark.configure(
+        SparkSession.builder, metastore_uri=stock_metastore.uri, warehouse=stock_metastore.warehouse
+    )
+    with pytest.raises(ConfigError, match=r"runs already.*stop it first"):
+        builder.getOrCreate()
+    assert spark.sql("SHOW DATABASES").count() > 0
+
+
+def test_a_metastore_that_is_not_there_is_told_at_once(spark: Any) -> None:
+    assert spark
+    builder = iceberg_hms.spark.configure(
+        SparkSession.builder, metastore_uri="thrift://127.0.0.1:1", warehouse="file:/nowhere"
+    )
+    with pytest.raises(MetastoreUnavailable, match="check that the metastore runs"):
+        builder.getOrCreate()
+
+
+def test_the_server_ends_with_its_session_and_a_new_one_starts_with_the_next(metastore: Any, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "spark.local.dir": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", STOPS, metastore.uri, metastore.warehouse, json.dumps(settings)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=PROGRAM_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second, refusal = json.loads(done.stdout.splitlines()[-1])
+    assert first == [True, 200, None]
+    assert second == [True, 200, None]
+    assert "A Spark session runs already" in refusal
+    assert "Traceback" not in done.stderr
+
+
+def test_spark_sql_uses_a_running_server_by_spark_defaults(metastore: Any, namespace: str, tmp_path: Path) -> None:
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        with Server(catalog, "127.0.0.1", 0, token=TOKEN) as server:
+            settings = session_configuration(
+                server_uri=server.uri, token=TOKEN, metastore_uri=metastore.uri, warehouse=metastore.warehouse
+            )
+            defaults = tmp_path / "spark defaults.conf"
+            ours = {**SETTINGS, "spark.local.dir": str(tmp_path / "files of spark")}
+            defaults.write_text(defaults_file({**ours, **settings}), encoding="utf-8")
+            script = tmp_path / "script.sql"
+            script.write_text(
+                f"CREATE TABLE {namespace}.ice (n INT) USING iceberg; INSERT INTO {namespace}.ice VALUES (1), (2);"
+                f"CREATE TABLE {namespace}.hive STORED AS PARQUET AS SELECT n * 10 AS m FROM {namespace}.ice;"
+                f"SELECT sum(n), sum(m) FROM {namespace}.ice JOIN {namespace}.hive ON m = n * 10;",
+                encoding="utf-8",
+            )
+            spark_sql = Path(pyspark.__file__).parent / "bin" / "spark-sql"
+            done = subprocess.run(
+                [str(spark_sql), "--properties-file", str(defaults), "-f", str(script)],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                timeout=PROGRAM_SECONDS,
+                check=False,
+            )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout.split() == ["3", "30"]
+        assert [str(name) for name in catalog.list_tables(namespace)] == [f"{namespace}.ice"]

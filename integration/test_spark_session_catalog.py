@@ -1,0 +1,266 @@
+"""Hive tables, views and missing tables through our session catalog, beside plain Spark on the same metastore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import iceberg_hms
+from iceberg_hms.errors import NotAnIcebergTable
+from integration.spark_fixtures import run_elsewhere
+from integration.spark_statements import Outcome, outcome
+
+#: Statements on what is not Iceberg. DB stands for the database; the answers must not depend on the session catalog.
+HIVE_STATEMENTS = """
+CREATE TABLE DB.h (a INT, b STRING) STORED AS PARQUET
+INSERT INTO DB.h VALUES (1, 'x'), (2, 'y')
+SELECT * FROM DB.h
+CREATE TABLE DB.hp (a INT) PARTITIONED BY (b STRING) STORED AS PARQUET
+INSERT INTO DB.hp VALUES (1, 'x'), (2, 'y')
+SHOW PARTITIONS DB.hp
+SELECT * FROM DB.hp WHERE b = 'y'
+INSERT OVERWRITE DB.hp PARTITION (b = 'y') SELECT 3
+SELECT * FROM DB.hp
+ALTER TABLE DB.hp DROP PARTITION (b = 'x')
+MSCK REPAIR TABLE DB.hp
+SELECT * FROM DB.hp
+CREATE TABLE DB.source USING parquet AS SELECT * FROM DB.h
+CREATE TABLE DB.text USING csv AS SELECT 1 AS a
+CREATE TABLE DB.orc (a INT) STORED AS ORC
+CREATE TABLE DB.unsaid (a INT)
+SHOW CREATE TABLE DB.unsaid
+DESCRIBE TABLE DB.h
+ALTER TABLE DB.h ADD COLUMNS (c INT)
+SELECT * FROM DB.h
+ALTER TABLE DB.h SET TBLPROPERTIES ('k' = 'v')
+SHOW TBLPROPERTIES DB.h ('k')
+ALTER TABLE DB.h RENAME TO DB.other
+SELECT count(*) FROM DB.other
+ALTER TABLE DB.other RENAME TO DB.h
+ANALYZE TABLE DB.h COMPUTE STATISTICS
+CREATE TABLE DB.h (a INT) USING parquet
+CREATE TABLE IF NOT EXISTS DB.h (a INT) USING parquet
+CREATE TABLE DB.alike LIKE DB.h
+SHOW TABLES IN DB
+SELECT * FROM DB.missing
+SELECT * FROM no_database_of_this_name.missing
+SELECT * FROM DB.h.files
+INSERT INTO DB.missing VALUES (1)
+DROP TABLE DB.missing
+DROP TABLE IF EXISTS DB.missing
+ALTER TABLE DB.missing ADD COLUMN z INT
+ALTER TABLE DB.missing RENAME TO DB.lost
+TRUNCATE TABLE DB.missing
+REFRESH TABLE DB.missing
+DESCRIBE TABLE DB.missing
+UPDATE DB.h SET a = 1
+DELETE FROM DB.h WHERE a = 1
+SELECT * FROM DB.h VERSION AS OF 1
+CREATE TEMPORARY VIEW h_view AS SELECT * FROM DB.h
+SELECT count(*) FROM h_view
+CREATE OR REPLACE TEMPORARY VIEW h_view AS SELECT 1 AS one
+SELECT * FROM h_view
+DROP VIEW h_view
+CREATE GLOBAL TEMPORARY VIEW h_global AS SELECT count(*) AS rows FROM DB.h
+SELECT * FROM global_temp.h_global
+DROP VIEW global_temp.h_global
+CACHE TABLE DB.h
+UNCACHE TABLE DB.h
+TRUNCATE TABLE DB.h
+SELECT * FROM DB.h
+DROP TABLE DB.h
+SELECT * FROM DB.h
+"""
+
+#: Statements on Hive views, which Iceberg's SQL extensions take for their own.
+VIEW_STATEMENTS = """
+CREATE TABLE DB.h (a INT, b STRING) STORED AS PARQUET
+INSERT INTO DB.h VALUES (1, 'x')
+CREATE VIEW DB.v AS SELECT a FROM DB.h
+CREATE VIEW DB.v AS SELECT a FROM DB.h
+CREATE VIEW IF NOT EXISTS DB.v AS SELECT a FROM DB.h
+CREATE OR REPLACE VIEW DB.v AS SELECT b FROM DB.h
+SELECT * FROM DB.v
+SHOW VIEWS IN DB
+DESCRIBE DB.v
+DROP TABLE DB.v
+DROP VIEW DB.h
+DROP VIEW DB.missing
+DROP VIEW IF EXISTS DB.missing
+CREATE VIEW DB.gone AS SELECT 1 AS one
+DROP VIEW DB.gone
+DROP VIEW IF EXISTS DB.gone
+SELECT * FROM DB.gone
+ALTER VIEW DB.v AS SELECT a, b FROM DB.h
+SELECT * FROM DB.v
+"""
+
+#: What works on a Hive view that is there, with the extensions too.
+OLD_VIEW_STATEMENTS = """
+SELECT * FROM DB.v
+SELECT h.b FROM DB.v JOIN DB.h ON v.a = h.a
+SHOW TABLES IN DB
+DESCRIBE DB.v
+ALTER VIEW DB.v AS SELECT b FROM DB.h
+SELECT * FROM DB.v
+ALTER VIEW DB.v SET TBLPROPERTIES ('k' = 'v')
+SHOW TBLPROPERTIES DB.v ('k')
+ALTER VIEW DB.v RENAME TO DB.w
+SELECT * FROM DB.w
+ALTER VIEW DB.w RENAME TO DB.v
+DROP TABLE DB.v
+CREATE TABLE DB.v (a INT) USING parquet
+INSERT INTO DB.v VALUES (1)
+TRUNCATE TABLE DB.v
+ALTER TABLE DB.v ADD COLUMN x INT
+CREATE TEMPORARY VIEW over_v AS SELECT * FROM DB.v
+SELECT * FROM over_v
+DROP VIEW over_v
+"""
+
+
+def lines(text: str, database: str) -> list[str]:
+    return [line.replace("DB", database) for line in text.splitlines() if line]
+
+
+def anonymous(outcomes: list[Outcome], database: str) -> list[tuple[str, str | None, list[str]]]:
+    """Statement, error and rows, without the database's name."""
+    return [
+        (one.statement.replace(database, "DB"), one.error, [row.replace(database, "DB") for row in one.rows])
+        for one in outcomes
+    ]
+
+
+PLAIN_DATABASES = ("plain_hive", "plain_views", "plain_old_views", "our_old_views")
+
+
+@pytest.fixture(scope="module")
+def plain(metastore: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
+    """What plain Spark made of the statements, by database. It also makes the old views that ours will find."""
+    hive, views, old, ours = PLAIN_DATABASES
+    make_old = "CREATE TABLE DB.h (a INT, b STRING) STORED AS PARQUET\nINSERT INTO DB.h VALUES (1, 'x')\n"
+    make_old += "CREATE VIEW DB.v AS SELECT a FROM DB.h\n"
+    parts = {
+        "databases": [f"CREATE DATABASE {database}" for database in PLAIN_DATABASES],
+        hive: lines(HIVE_STATEMENTS, hive),
+        views: lines(VIEW_STATEMENTS, views),
+        "old": lines(make_old, old) + lines(make_old, ours),
+        old: lines(OLD_VIEW_STATEMENTS, old),
+    }
+    statements = [statement for part in parts.values() for statement in part]
+    outcomes = iter(run_elsewhere(metastore, "plain", statements, tmp_path_factory.mktemp("plain spark")))
+    found = {name: [next(outcomes) for _ in part] for name, part in parts.items()}
+    assert [one for one in found["databases"] + found["old"] if one.error] == []
+    return found
+
+
+def test_hive_tables_and_missing_tables_behave_as_in_plain_spark(spark: Any, plain: Any, namespace: str) -> None:
+    ours = [outcome(spark, statement) for statement in lines(HIVE_STATEMENTS, namespace)]
+    assert anonymous(ours, namespace) == anonymous(plain["plain_hive"], "plain_hive")
+
+
+def test_a_hive_view_that_is_there_is_read_and_altered_as_in_plain_spark(spark: Any, plain: Any) -> None:
+    ours = [outcome(spark, statement) for statement in lines(OLD_VIEW_STATEMENTS, "our_old_views")]
+    assert anonymous(ours, "our_old_views") == anonymous(plain["plain_old_views"], "plain_old_views")
+
+
+def test_without_the_extensions_hive_views_behave_as_in_plain_spark(
+    metastore: Any, plain: Any, namespace: str, tmp_path: Path
+) -> None:
+    ours = run_elsewhere(metastore, "no-extensions", lines(VIEW_STATEMENTS, namespace), tmp_path)
+    assert anonymous(ours, namespace) == anonymous(plain["plain_views"], "plain_views")
+
+
+@pytest.mark.parametrize("statement", ["CREATE VIEW", "CREATE OR REPLACE VIEW", "CREATE VIEW IF NOT EXISTS"])
+def test_with_the_extensions_a_view_cannot_be_created_and_nothing_is(
+    spark: Any, namespace: str, statement: str
+) -> None:
+    refused = outcome(spark, f"{statement} {namespace}.v AS SELECT 1 AS one")
+    assert "Server does not support endpoint: POST /v1/{prefix}/namespaces/{namespace}/views" in refused.message
+    assert outcome(spark, f"SELECT * FROM {namespace}.v").error == "TABLE_OR_VIEW_NOT_FOUND"
+    assert outcome(spark, f"SHOW TABLES IN {namespace}").rows == []
+
+
+def test_with_the_extensions_a_hive_view_is_neither_dropped_nor_listed_as_a_view(spark: Any, plain: Any) -> None:
+    assert plain
+    assert outcome(spark, "DROP VIEW our_old_views.v").error == "VIEW_NOT_FOUND"
+    assert outcome(spark, "DROP VIEW IF EXISTS our_old_views.v").error is None
+    assert outcome(spark, "SELECT count(*) FROM our_old_views.v").rows == ["(1,)"]
+    assert outcome(spark, "SHOW VIEWS IN our_old_views").rows == []
+
+
+def test_an_iceberg_table_may_not_take_the_name_of_a_hive_table_or_view(spark: Any, plain: Any, namespace: str) -> None:
+    assert plain
+    spark.sql(f"CREATE TABLE {namespace}.taken (a INT) USING parquet")
+    for name in (f"{namespace}.taken", "our_old_views.v"):
+        assert outcome(spark, f"CREATE TABLE {name} (a INT) USING iceberg").error == "TABLE_OR_VIEW_ALREADY_EXISTS"
+        assert outcome(spark, f"CREATE TABLE {name} USING iceberg AS SELECT 1").error == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    spark.sql(f"CREATE TABLE {namespace}.mine (a INT) USING iceberg")
+    assert outcome(spark, f"ALTER TABLE {namespace}.mine RENAME TO {namespace}.taken").error == (
+        "TABLE_OR_VIEW_ALREADY_EXISTS"
+    )
+    assert outcome(spark, f"SHOW TABLES IN {namespace}").rows == [
+        f"('{namespace}', 'mine', False)",
+        f"('{namespace}', 'taken', False)",
+    ]
+
+
+def test_a_hive_table_may_not_take_the_name_of_an_iceberg_table(spark: Any, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.mine (a INT) USING iceberg")
+    spark.sql(f"INSERT INTO {namespace}.mine VALUES (7)")
+    assert (
+        outcome(spark, f"CREATE TABLE {namespace}.mine (a INT) USING parquet").error == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    )
+    assert outcome(spark, f"SELECT * FROM {namespace}.mine").rows == ["(7,)"]
+
+
+def test_both_kinds_join_and_load_one_another(spark: Any, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.hive (id INT, name STRING) STORED AS PARQUET")
+    spark.sql(f"INSERT INTO {namespace}.hive VALUES (1, 'one'), (2, 'two')")
+    spark.sql(f"CREATE TABLE {namespace}.ice (id INT, n INT) USING iceberg")
+    spark.sql(f"INSERT INTO {namespace}.ice SELECT id, id * 10 FROM {namespace}.hive")
+    joined = outcome(spark, f"SELECT h.name, i.n FROM {namespace}.hive h JOIN {namespace}.ice i ON h.id = i.id")
+    assert joined.rows == ["('one', 10)", "('two', 20)"]
+    spark.sql(f"INSERT INTO {namespace}.hive SELECT id + 10, 'back' FROM {namespace}.ice")
+    assert outcome(spark, f"SELECT count(*) FROM {namespace}.hive").rows == ["(4,)"]
+
+
+def test_a_database_is_one_whoever_makes_it(spark: Any, metastore: Any, namespace: str) -> None:
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        spark.sql(f"CREATE DATABASE {namespace}_spark")
+        assert catalog.namespace_exists(f"{namespace}_spark")
+        spark.sql(f"CREATE TABLE {namespace}_spark.t (a INT) USING iceberg")
+        location = catalog.load_table(f"{namespace}_spark.t").metadata.location
+        assert location == f"{metastore.warehouse}/{namespace}_spark.db/t"
+        assert outcome(spark, f"DROP DATABASE {namespace}_spark").error == "SCHEMA_NOT_EMPTY"
+        spark.sql(f"DROP DATABASE {namespace}_spark CASCADE")
+        assert not catalog.namespace_exists(f"{namespace}_spark")
+        catalog.create_namespace(f"{namespace}_python")
+        assert f"('{namespace}_python',)" in outcome(spark, "SHOW DATABASES").rows
+
+
+def test_our_python_api_does_not_touch_hive_tables(spark: Any, metastore: Any, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.hive STORED AS PARQUET AS SELECT 1 AS a")
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        with pytest.raises(NotAnIcebergTable):
+            catalog.load_table(f"{namespace}.hive")
+        with pytest.raises(NotAnIcebergTable):
+            catalog.drop_table(f"{namespace}.hive", purge=True)
+        assert catalog.list_tables(namespace) == []
+    assert outcome(spark, f"SELECT * FROM {namespace}.hive").rows == ["(1,)"]
+
+
+def test_what_python_commits_the_session_sees_at_once(spark: Any, metastore: Any, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (a INT) USING iceberg")
+    spark.sql(f"INSERT INTO {namespace}.t VALUES (1)")
+    assert outcome(spark, f"SELECT count(*) FROM {namespace}.t").rows == ["(1,)"]
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        table = catalog.load_table(f"{namespace}.t")
+        path = str(spark.sql(f"SELECT file_path FROM {namespace}.t.files").collect()[0][0])
+        copy = Path(path.removeprefix("file:"))
+        again = copy.with_name("again.parquet")
+        again.write_bytes(copy.read_bytes())
+        table.append([f"file:{again}"])
+    assert outcome(spark, f"SELECT count(*) FROM {namespace}.t").rows == ["(2,)"]
