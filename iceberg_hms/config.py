@@ -96,6 +96,13 @@ class Settings:
     zookeeper: str = _text(
         "zookeeper.hosts", "ZooKeeper servers, host:port with commas, and an optional /path at the end."
     )
+    zookeeper_session_timeout_ms: int = _number(
+        "zookeeper.session-timeout-ms",
+        30_000,
+        1_000,
+        _DAY_MS,
+        "For how long ZooKeeper keeps the lock of a silent process; servers have bounds of their own.",
+    )
     lock: str = _text("lock", "Which lock guards a swap.", "hms", ("hms", "zookeeper", "none"))
     clients: int = _number("clients", 2, 1, 1024, "Connections to the metastore that are kept open.")
     user: str = _user("user", _os_user, "Who we are for the metastore: the owner of new tables. Default: the OS user.")
@@ -138,6 +145,13 @@ class Settings:
     )
     lock_lease_default_ms: int = _number(
         "lock.lease-default-ms", 300_000, 1_000, _DAY_MS, "The lease to assume when the server does not tell its own."
+    )
+    lock_stale_check_interval_ms: int = _number(
+        "lock.stale-check-interval-ms",
+        2_000,
+        0,
+        _DAY_MS,
+        "How often a writer that waits for a lock looks for dead writers' locks and removes them; 0 never does.",
     )
 
     commit_retry_num_retries: int = _number(

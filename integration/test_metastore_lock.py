@@ -13,11 +13,12 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.capabilities import CompareAndSwap, probe
+from iceberg_hms.metastore.capabilities import probe
 from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.identity import AGENT_INFO_MAX
 from iceberg_hms.metastore.lock import HmsTableLock
 from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.verdict import CompareAndSwap
 
 
 def settings_for(server: Any) -> Settings:

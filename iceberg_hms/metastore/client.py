@@ -28,6 +28,7 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.thrift_types import messages
+from iceberg_hms.metastore.verdict import CompareAndSwap
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +58,15 @@ class MetastoreClient:
     """One open connection. Not safe for threads: a pool hands it to one at a time.
 
     uri: thrift://host:port. user: who we are (`set_ugi`, which servers without Kerberos believe); "" says nothing.
+    compare_and_swap: what its server makes of an expected value, as far as fence.py found out. has_swapped: an alter
+    with the expected value has succeeded, so that it is known to work on the server's database too.
     Raises NotSent if the server cannot be reached within connect_timeout_ms.
     """
 
     def __init__(self, uri: str, *, connect_timeout_ms: int, socket_timeout_ms: int, user: str = "") -> None:
         self.uri = uri
+        self.compare_and_swap = CompareAndSwap.UNKNOWN
+        self.has_swapped = False
         self._sequence = 0
         self._broken = False
         host, port = parse_uri(uri)

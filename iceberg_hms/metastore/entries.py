@@ -24,13 +24,15 @@ from iceberg_hms.metastore.thrift_types import (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry. lock_id is the metastore's. Holder fields are empty for our own new entries."""
+    """One entry. lock_id is the metastore's. heartbeat_ms: when it was last renewed, by the clock of the metastore's
+    database; only `of` tells it."""
 
     lock_id: int
     acquired: bool
     agent_info: str = ""
     user: str = ""
     host: str = ""
+    heartbeat_ms: int | None = None
 
     def __str__(self) -> str:
         return f"lock {self.lock_id} of {self.user or '?'} on {self.host or '?'} ({self.agent_info or 'no agentInfo'})"
@@ -81,6 +83,7 @@ class LockEntries:
                 element.agentInfo or "",
                 element.user or "",
                 element.hostname or "",
+                element.lastheartbeat or None,
             )
             for element in answer.locks
         ]

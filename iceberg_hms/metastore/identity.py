@@ -1,10 +1,10 @@
 """Who holds a lock: the text that goes into a lock's `agentInfo`, from which anybody can tell whether it still lives.
 
-    iceberg-hms/<boot id>/<pid namespace>/<pid>-<start time>/<request>.<attempt>/unproven
+    iceberg-hms/<boot id>/<pid namespace>/<pid>-<start time>/<request>.<attempt>/<cas|unproven|blind>
 
 The boot id (without dashes) and the pid namespace say where the process is, its id and start time which one it is. The
 attempt, a counter of this process, makes the text unique, so that a lock whose reply was lost is found by it. The last
-part says what protects the swap beside the lock: `unproven` means that compare-and-swap was not shown to be atomic.
+part says what protects the swap beside the lock, by what the process knew when it asked for the lock: verdict.Word.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.metastore.verdict import Word
 
 #: HIVE_LOCKS.HL_AGENT_INFO has 128 characters.
 AGENT_INFO_MAX = 128
@@ -27,18 +29,61 @@ _PROC = Path("/proc")
 _UNKNOWN = "-"
 #: Position of `starttime` after the command name in /proc/<pid>/stat (proc(5): field 22).
 _START_TIME_FIELD = 19
-
+#: States in /proc/<pid>/stat of a process that has ended and was not collected by its parent yet.
+_ENDED = frozenset({"Z", "X"})
+#: Linux's largest.
+_PID_MAX = 4_194_304
+_TEXT = re.compile(r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)")
 
 _attempts = itertools.count()
 
 
-def agent_info(request: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One of our processes, as it tells of itself. boot_id, pid_namespace, start_time: "-" where it could not tell."""
+
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    start_time: str
+    word: Word
+
+
+def parse(text: str) -> Holder | None:
+    """Who wrote an agentInfo; None if it was none of ours."""
+    match = _TEXT.fullmatch(text)
+    if match is None or not 0 < int(match[3]) <= _PID_MAX:
+        return None
+    return Holder(match[1], match[2], int(match[3]), match[4], Word(match[5]))
+
+
+def has_ended(holder: Holder) -> bool:
+    """Whether it is certain that the process is no longer there: it ran on this boot of this machine, among the
+    processes that we see, and its id is free or somebody else's. False whenever that cannot be told."""
+    if _UNKNOWN in (holder.boot_id, holder.pid_namespace):
+        return False
+    if (holder.boot_id, holder.pid_namespace) != (_boot_id(), _pid_namespace()):
+        return False
+    try:
+        # /proc may hide other users' processes; this tells them from those that are not there.
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    fields = _stat(str(holder.pid))
+    if len(fields) <= _START_TIME_FIELD:
+        return False
+    return fields[0] in _ENDED or holder.start_time not in (_UNKNOWN, fields[_START_TIME_FIELD])
+
+
+def agent_info(request: str, word: Word = Word.UNPROVEN) -> str:
     """A new agentInfo of this process for a request, at most AGENT_INFO_MAX characters; no two calls give the same.
     Raises InvalidInput for a request that is not [0-9a-z-]{1,36}."""
     if not _REQUEST.fullmatch(request):
         raise InvalidInput(f"A lock's request is at most 36 of the characters 0-9, a-z and -: {request!r}")
     process = f"{os.getpid()}-{_start_time()}"
-    return f"iceberg-hms/{_boot_id()}/{_pid_namespace()}/{process}/{request}.{_attempt()}/unproven"
+    return f"iceberg-hms/{_boot_id()}/{_pid_namespace()}/{process}/{request}.{_attempt()}/{word}"
 
 
 def _attempt() -> str:
@@ -58,9 +103,13 @@ def _pid_namespace() -> str:
     return "".join(character for character in link if character.isdigit()) or _UNKNOWN
 
 
-def _start_time() -> str:
+def _stat(process: str) -> list[str]:
     # The command name is in brackets and may hold anything, brackets too.
-    fields = _read(_PROC / "self/stat").rpartition(")")[2].split()
+    return _read(_PROC / process / "stat").rpartition(")")[2].split()
+
+
+def _start_time() -> str:
+    fields = _stat("self")
     return fields[_START_TIME_FIELD] if len(fields) > _START_TIME_FIELD else _UNKNOWN
 
 

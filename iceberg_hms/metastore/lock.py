@@ -2,7 +2,7 @@
 
 EXCLUSIVE on TABLE level, outside transactions, as Java's MetastoreLock takes it, so that all writers of a table queue
 together. What Java does not: whoever gives up removes its entry, entries of lost replies are looked for until they can
-no longer appear, and heartbeats come at a tenth of the server's lease.
+no longer appear, heartbeats come at a tenth of the server's lease, and whoever waits removes what the dead left behind.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import HeldLock, Runtime, TableName
+from iceberg_hms.coordinator.ports import Event, HeldLock, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.entries import Entry, LockEntries
 from iceberg_hms.metastore.faults import Fault, NoAnswer, ServerFault
@@ -18,6 +18,7 @@ from iceberg_hms.metastore.heartbeat import HmsHeldLock
 from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.lease import lease_seconds
 from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.stale import StaleEntries, Watch
 from iceberg_hms.metastore.strays import StraySweeper
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,9 @@ _CREATION_FACTOR = 2.0
 _CHECK_FACTOR = 1.5
 #: Errors of the lock API in a row after which it counts as broken; a deadlock in its database is only one.
 _FAULTS_MAX = 3
+#: How long `close` waits for those that wait for a lock to withdraw their entries.
+CLOSE_SECONDS = 10.0
+_CLOSE_CHECK_SECONDS = 0.01
 
 
 class HmsTableLock:
@@ -38,13 +42,28 @@ class HmsTableLock:
         self._settings = settings
         self._entries = LockEntries(pool, settings.user)
         self._strays = StraySweeper(self._entries, runtime)
+        self._stale = StaleEntries(pool, self._entries, runtime, settings.lock_stale_check_interval_ms / 1000)
         self._lease: float | None = None
+        self._mutex = runtime.mutex()
+        self._closed = runtime.event()
+        self._waiting = 0
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
         """As the port says. Raises InvalidInput for a malformed request."""
+        with self._mutex:
+            self._waiting += 1
+        try:
+            return self._acquire(name, wait_seconds, request)
+        finally:
+            with self._mutex:
+                self._waiting -= 1
+
+    def _acquire(self, name: TableName, wait_seconds: float, request: str) -> HeldLock:
         deadline = self._runtime.now() + wait_seconds
         lease = self._lease_seconds()
-        attempt = _Attempt(self._entries, self._runtime, self._settings, name, agent_info(request), deadline)
+        info = agent_info(request, self._pool.verdicts.word)
+        watch = self._stale.watch(name, lease)
+        attempt = _Attempt(self._entries, self._runtime, self._settings, name, info, deadline, watch, self._closed)
         try:
             entry, sent_at = attempt.run()
         except BaseException:
@@ -69,7 +88,12 @@ class HmsTableLock:
         return held
 
     def close(self) -> None:
-        """Look for lost entries once more, and no longer. Locks that are held stay held until they are released."""
+        """Let those that wait for a lock give up and withdraw their entries, look for lost entries once more, and no
+        longer. Locks that are held stay held until they are released."""
+        self._closed.set()
+        deadline = self._runtime.now() + CLOSE_SECONDS
+        while self._waiting and self._runtime.now() < deadline:
+            self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._strays.close()
 
     def _lease_seconds(self) -> float:
@@ -108,6 +132,8 @@ class _Attempt:
         name: TableName,
         agent_info: str,
         deadline: float,
+        watch: Watch,
+        closed: Event,
     ) -> None:
         self.agent_info = agent_info
         #: A lock call was sent and not answered well: an entry may be there, or appear, that we do not know of.
@@ -117,6 +143,8 @@ class _Attempt:
         self._settings = settings
         self._name = name
         self._deadline = deadline
+        self._watch = watch
+        self._closed = closed
         self._entry: Entry | None = None
         self._sent_at = 0.0
         self._faults = 0
@@ -173,7 +201,7 @@ class _Attempt:
             if self.may_have_strays and (found := self._find()) is not None:
                 return found
             remaining = deadline - self._runtime.now()
-            if remaining <= 0:
+            if remaining <= 0 or self._closed.is_set():
                 raise problem
             waits.sleep(remaining)
 
@@ -200,6 +228,8 @@ class _Attempt:
     def _wait(self, entry: Entry) -> Entry | None:
         """Sleep, and look at our entry once. None when it is gone."""
         remaining = self._deadline - self._runtime.now()
+        if self._closed.is_set():
+            raise LockNotAcquired(f"The lock of {self._name} is no longer waited for: the catalog is closed")
         if remaining <= 0:
             raise LockNotAcquired(f"The lock of {self._name} was not to be had in time{self._holder()}")
         self._checks.sleep(remaining)
@@ -219,6 +249,8 @@ class _Attempt:
             if self._runtime.now() >= self._deadline:
                 raise
             logger.debug("looking at %s failed and is repeated: %s", entry, error.message)
+        if not entry.acquired and self._watch.look(entry):
+            self._checks = self._new_checks()
         return entry
 
     def _holder(self) -> str:

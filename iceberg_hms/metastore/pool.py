@@ -11,6 +11,7 @@ from typing import TypeVar
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.faults import NoAnswer, NotSent
+from iceberg_hms.metastore.verdict import Verdicts
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ class ClientPool:
 
     uris: thrift://host:port, tried in order, beginning with the one that last worked.
     connect_timeout_ms: for one server. socket_timeout_ms: for one answer.
+    verdicts: what its connections found out about compare-and-swap.
     Raises ConfigError for a uri that is not thrift://.
     """
 
@@ -37,6 +39,7 @@ class ClientPool:
         for uri in uris:
             parse_uri(uri)
         self.uris = tuple(uris)
+        self.verdicts = Verdicts(self.uris)
         self._size = size
         self._connect_timeout_ms = connect_timeout_ms
         self._socket_timeout_ms = socket_timeout_ms
@@ -51,9 +54,9 @@ class ClientPool:
     def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
         """Call `function` with a connection that nobody else uses, and return what it returns.
 
-        A call that was never sent is repeated once, on a fresh connection. One that was sent and not answered is
-        repeated once if it is `idempotent`; if it is not, NoAnswer is raised, and `function` must then make one call
-        only. ServerFault passes through.
+        After NotSent `function` is called once more, on a fresh connection, and after NoAnswer too if it is
+        `idempotent`; if it is not, NoAnswer is raised. A function that is not idempotent must therefore raise NotSent
+        only while all that it sent before is known to have changed nothing. ServerFault passes through.
 
         Raises MetastoreUnavailable: no server could be reached, none answered an idempotent call, or all connections
         are in use for longer than a call may take.
@@ -148,6 +151,16 @@ class ClientPool:
         if not self.uris:
             raise NotSent("No metastore is configured", next_step="set metastore_uri (`uri`) to thrift://host:9083")
         raise NotSent("; ".join(failures))
+
+    def only(self, uri: str) -> ClientPool:
+        """A pool of one connection to one server of the list, with the same timeouts and user. The caller closes it."""
+        return ClientPool(
+            [uri],
+            size=1,
+            connect_timeout_ms=self._connect_timeout_ms,
+            socket_timeout_ms=self._socket_timeout_ms,
+            user=self._user,
+        )
 
     def close(self) -> None:
         """Close idle connections now and the others when they come back. Twice is harmless."""

@@ -1,7 +1,7 @@
 """Rows of Iceberg tables in the metastore: the TablePointer port over Thrift.
 
-A swap is HIVE-26882's compare-and-swap: `expected_parameter_key` and `expected_parameter_value` in the environment of
-alter_table_with_environment_context. Tables are read by get_table_req alone: Hive 4.0.1 has no get_table (HIVE-26537).
+A swap is HIVE-26882's compare-and-swap, which fence.py sends. Tables are read by get_table_req alone: Hive 4.0.1 has no
+get_table (HIVE-26537).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from iceberg_hms.errors import (
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.metastore.columns import columns, has_instants, storage_descriptor
 from iceberg_hms.metastore.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.fence import Fence
 from iceberg_hms.metastore.parameters import (
-    DO_NOT_UPDATE_STATS,
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
     TABLE_OWNER,
@@ -38,7 +38,7 @@ from iceberg_hms.metastore.parameters import (
     parameters_for,
 )
 from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.thrift_types import EnvironmentContext, GetTableRequest, GetTablesRequest, Table
+from iceberg_hms.metastore.thrift_types import GetTableRequest, GetTablesRequest, Table
 from iceberg_hms.metastore.versions import has_local_time_zones
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class HmsTablePointer:
         self._max_parameter_size = settings.table_property_max_size
         self._list_all = settings.list_all_tables
         self._clock = clock
+        self._fence = Fence(pool, clock=clock)
         self._mutex = threading.Lock()
         self._local_time_zones: bool | None = None
         self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
@@ -82,7 +83,15 @@ class HmsTablePointer:
             raise NotAnIcebergTable(name, _kind_of(table, parameters))
         return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, table)
 
-    def swap(self, base: Pointer, location: str, metadata: TableMetadata, replaced: TableMetadata) -> SwapAnswer:
+    def swap(
+        self,
+        base: Pointer,
+        location: str,
+        metadata: TableMetadata,
+        replaced: TableMetadata,
+        *,
+        only_fenced: bool = False,
+    ) -> SwapAnswer:
         """As the port says. If the server forbids the new columns
         (hive.metastore.disallow.incompatible.col.type.changes) the swap is sent again with the columns that the row
         has: the server had refused before it changed anything."""
@@ -94,7 +103,7 @@ class HmsTablePointer:
         cols = self._columns(metadata)
         if self._were_refused(base.name, cols):
             cols = old_columns
-        answer = self._alter(base, self._with_columns(table, cols, metadata))
+        answer = self._alter(base, self._with_columns(table, cols, metadata), only_fenced)
         if cols == old_columns or not _refused_columns(answer):
             return answer
         logger.warning(
@@ -103,7 +112,7 @@ class HmsTablePointer:
             base.name,
         )
         self._remember_refused(base.name, cols)
-        return self._alter(base, self._with_columns(table, old_columns, metadata))
+        return self._alter(base, self._with_columns(table, old_columns, metadata), only_fenced)
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`."""
@@ -207,20 +216,8 @@ class HmsTablePointer:
             return Unanswered(MetastoreUnavailable(error.message))
         return Swapped()
 
-    def _alter(self, base: Pointer, table: Any) -> SwapAnswer:
-        environment = {
-            DO_NOT_UPDATE_STATS: "true",
-            "expected_parameter_key": METADATA_LOCATION,
-            "expected_parameter_value": base.metadata_location,
-        }
-        answer = self._send(
-            "alter_table_with_environment_context",
-            dbname=base.name.namespace,
-            tbl_name=base.name.name,
-            new_tbl=table,
-            environment_context=EnvironmentContext(properties=environment),
-        )
-        return _gone(answer, base.name)
+    def _alter(self, base: Pointer, table: Any, only_fenced: bool = False) -> SwapAnswer:
+        return _gone(self._fence.alter(base, table, only_fenced=only_fenced), base.name)
 
     def _columns(self, metadata: TableMetadata) -> list[Any]:
         schema = metadata.schema

@@ -60,6 +60,8 @@ class MemoryTablePointer:
     answers: what becomes of the next moves, one each; TRUE when it is empty.
     before_moves: functions called one by one before the next moves, such as another writer's swap.
     load_errors: raised one by one by the next loads.
+    fenced: whether swaps and renames go to a server that is proven to compare and swap atomically: what Unanswered says
+    of them. Without it swaps that must be fenced are not sent; the others compare all the same.
     calls: (method, table name), in order.
     """
 
@@ -69,6 +71,7 @@ class MemoryTablePointer:
         self.answers: deque[Answer] = deque()
         self.before_moves: deque[Callable[[], None]] = deque()
         self.load_errors: deque[MetastoreError] = deque()
+        self.fenced = True
         self.calls: list[tuple[str, TableName]] = []
         self._delayed: list[Callable[[], SwapAnswer]] = []
         self._mutex = threading.RLock()
@@ -87,8 +90,18 @@ class MemoryTablePointer:
             raise NotAnIcebergTable(name, "MANAGED_TABLE")
         return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row)
 
-    def swap(self, base: Pointer, location: str, metadata: TableMetadata, replaced: TableMetadata) -> SwapAnswer:
+    def swap(
+        self,
+        base: Pointer,
+        location: str,
+        metadata: TableMetadata,
+        replaced: TableMetadata,
+        *,
+        only_fenced: bool = False,
+    ) -> SwapAnswer:
         """As the port says."""
+        if only_fenced and not self.fenced:
+            raise MetastoreUnavailable("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
             if (refusal := self._refusal(base)) is not None:
@@ -99,7 +112,7 @@ class MemoryTablePointer:
             self.rows[base.name] = replace(base.table, parameters=parameters)
             return Swapped()
 
-        return self._move("swap", base.name, move)
+        return self._move("swap", base.name, move, self.fenced)
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """As the port says."""
@@ -128,7 +141,7 @@ class MemoryTablePointer:
             self.rows[to] = self.rows.pop(base.name)
             return Swapped()
 
-        return self._move("rename", base.name, move)
+        return self._move("rename", base.name, move, self.fenced)
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""
@@ -175,7 +188,7 @@ class MemoryTablePointer:
             return Refused(True, MetastoreRefused(f"The table has been modified: {found}"))
         return None
 
-    def _move(self, method: str, name: TableName, move: Callable[[], SwapAnswer]) -> SwapAnswer:
+    def _move(self, method: str, name: TableName, move: Callable[[], SwapAnswer], fenced: bool = False) -> SwapAnswer:
         with self._mutex:
             self.calls.append((method, name))
             if self.before_moves:
@@ -194,4 +207,4 @@ class MemoryTablePointer:
                     self._delayed.append(move)
                 case Answer.REQUEST_LOST:
                     pass
-            return Unanswered(MetastoreUnavailable("The metastore did not answer"))
+            return Unanswered(MetastoreUnavailable("The metastore did not answer"), fenced)

@@ -69,8 +69,8 @@ class Silence(Exception):
 
 
 class FakeHms:
-    """compare_and_swap: "atomic", "ignored" or "broken". disallow_column_changes: Hive's stock setting.
-    calls: names of all methods called, in order."""
+    """compare_and_swap: "atomic", "checked", "ignored" or "broken". disallow_column_changes: Hive's stock setting.
+    now_ms: the clock of its database. calls: names of all methods called, in order."""
 
     def __init__(self) -> None:
         self.databases: dict[str, Any] = {}
@@ -79,8 +79,10 @@ class FakeHms:
         self.config = {"hive.txn.timeout": "300s"}
         self.compare_and_swap = "atomic"
         self.disallow_column_changes = False
+        self.columns_are_checked_first = False
         self.filter_works = True
         self.version = "3.0"
+        self.now_ms = 1_700_000_000_000
         self.calls: list[str] = []
         self.misbehave: defaultdict[str, deque[Any]] = defaultdict(deque)
         self.mutex = threading.RLock()
@@ -157,13 +159,10 @@ class FakeHms:
             raise InvalidOperationException(f"{dbname}.{tbl_name} table not found")
         row = self._row(dbname, tbl_name)
         environment = (environment_context.properties if environment_context else None) or {}
+        if self.columns_are_checked_first:
+            self._check_columns(row, new_tbl)
         self._compare(row, new_tbl, environment)
-        kept = [(column.name, column.type) for column in row.sd.cols]
-        wanted = [(column.name, column.type) for column in new_tbl.sd.cols]
-        if self.disallow_column_changes and any(old[1] != new[1] for old, new in zip(kept, wanted, strict=False)):
-            raise InvalidOperationException(
-                "The following columns have types incompatible with the existing columns in their respective positions"
-            )
+        self._check_columns(row, new_tbl)
         to = (new_tbl.dbName, new_tbl.tableName)
         if to[0] not in self.databases:
             raise InvalidOperationException(f"Unable to change partition or table. Database {to[0]} does not exist")
@@ -172,11 +171,19 @@ class FakeHms:
         del self.tables[dbname, tbl_name]
         self.tables[to] = new_tbl
 
+    def _check_columns(self, row: Any, new: Any) -> None:
+        kept = [(column.name, column.type) for column in row.sd.cols]
+        wanted = [(column.name, column.type) for column in new.sd.cols]
+        if self.disallow_column_changes and any(old[1] != new[1] for old, new in zip(kept, wanted, strict=False)):
+            raise InvalidOperationException(
+                "The following columns have types incompatible with the existing columns in their respective positions"
+            )
+
     def _compare(self, row: Any, new: Any, environment: dict[str, str]) -> None:
         key, expected = environment.get("expected_parameter_key"), environment.get("expected_parameter_value")
         if self.compare_and_swap == "ignored" or not key or not expected:
             return
-        if self.compare_and_swap == "atomic" and new.parameters.get(key) is None:
+        if self.compare_and_swap in ("atomic", "broken") and new.parameters.get(key) is None:
             raise MetaException(f"New value for expected key {key} is not set")
         found = row.parameters.get(key)
         if found != expected:
@@ -200,7 +207,7 @@ class FakeHms:
             tablename=component.tablename,
             state=WAITING,
             type=component.type,
-            lastheartbeat=0,
+            lastheartbeat=self.now_ms,
             user=rqst.user,
             hostname=rqst.hostname,
             agentInfo=rqst.agentInfo,
@@ -209,6 +216,7 @@ class FakeHms:
 
     def check_lock(self, rqst: Any) -> Any:
         lock = self._lock(rqst.lockid)
+        lock.lastheartbeat = self.now_ms
         ahead = [
             other
             for other in self.locks.values()
@@ -219,13 +227,14 @@ class FakeHms:
         return extended(LockResponse)(lockid=lock.lockid, state=lock.state)
 
     def heartbeat(self, ids: Any) -> None:
-        self._lock(ids.lockid)
+        self._lock(ids.lockid).lastheartbeat = self.now_ms
 
     def unlock(self, rqst: Any) -> None:
         self.locks.pop(rqst.lockid, None)
 
     def show_locks(self, rqst: Any) -> Any:
-        found = [lock for lock in self.locks.values() if (lock.dbname, lock.tablename) == (rqst.dbname, rqst.tablename)]
+        wanted = (rqst.dbname, rqst.tablename)
+        found = [lock for lock in self.locks.values() if wanted in ((None, None), (lock.dbname, lock.tablename))]
         element = extended(ShowLocksResponseElement)
         return extended(ShowLocksResponse)(locks=[element(**lock.__dict__) for lock in found])
 

@@ -66,6 +66,15 @@ def test_only_asking_for_a_lock_is_not_repeated(hms: FakeHms, entries: LockEntri
     assert hms.locks == {}
 
 
+def test_the_lock_table_tells_when_each_was_renewed(hms: FakeHms, entries: LockEntries) -> None:
+    entries.enqueue(NAME, "holder")
+    at = hms.now_ms
+    waiting = entries.enqueue(NAME, "waiter")
+    hms.now_ms += 5_000
+    entries.check(waiting)
+    assert [entry.heartbeat_ms for entry in entries.of(NAME)] == [at, at + 5_000]
+
+
 def test_an_entry_says_who_it_is() -> None:
     assert str(Entry(7, True, "agent", "ada", "host")) == "lock 7 of ada on host (agent)"
     assert str(Entry(7, True)) == "lock 7 of ? on ? (no agentInfo)"

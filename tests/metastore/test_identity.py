@@ -3,12 +3,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.metastore import identity
-from iceberg_hms.metastore.identity import AGENT_INFO_MAX, agent_info
+from iceberg_hms.metastore.identity import AGENT_INFO_MAX, Holder, agent_info, has_ended, parse
+from iceberg_hms.metastore.verdict import Word
+
+
+def holder_of(text: str) -> Holder:
+    holder = parse(text)
+    assert holder is not None
+    return holder
+
+
+def me() -> Holder:
+    return holder_of(agent_info("r"))
 
 
 def test_it_names_this_process_and_the_request() -> None:
@@ -24,9 +36,13 @@ def test_two_calls_never_give_the_same() -> None:
     assert len({agent_info("same") for _ in range(2_000)}) == 2_000
 
 
-def test_another_process_is_another_holder_on_the_same_boot() -> None:
+def of_a_process_that_ended() -> str:
     code = "from iceberg_hms.metastore.identity import agent_info; import sys; sys.stdout.write(agent_info('r'))"
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_another_process_is_another_holder_on_the_same_boot() -> None:
+    other = of_a_process_that_ended()
     mine = agent_info("r")
     assert other.split("/")[1:3] == mine.split("/")[1:3]
     assert other.split("/")[3] != mine.split("/")[3]
@@ -36,7 +52,7 @@ def test_the_longest_fits_the_metastores_column(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(identity, "_start_time", lambda: "9" * 12)
     monkeypatch.setattr(identity, "_pid_namespace", lambda: "4294967295")
     monkeypatch.setattr(identity.os, "getpid", lambda: 4_194_304)
-    assert len(agent_info("x" * 36)) <= AGENT_INFO_MAX
+    assert len(agent_info("x" * 36, Word.UNPROVEN)) <= AGENT_INFO_MAX
 
 
 @pytest.mark.parametrize("request_", ["", "A", "a/b", "a.b", "x" * 37, "a\n", "\u00e9"])
@@ -48,3 +64,77 @@ def test_a_malformed_request_is_refused(request_: str) -> None:
 def test_a_machine_that_tells_nothing_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setattr(identity, "_PROC", identity.Path(str(tmp_path)))
     assert agent_info("r").split("/")[1:4] == ["-", "-", f"{os.getpid()}--"]
+
+
+@pytest.mark.parametrize("word", list(Word))
+def test_what_was_written_is_read(word: Word) -> None:
+    holder = holder_of(agent_info("3f-a", word))
+    assert (holder.pid, holder.word) == (os.getpid(), word)
+    assert agent_info("x").split("/")[1:4] == [
+        holder.boot_id,
+        holder.pid_namespace,
+        f"{holder.pid}-{holder.start_time}",
+    ]
+
+
+BOOT = "0" * 32
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "iceberg-hms",
+        f"another/{BOOT}/1/2-3/r.000/cas",
+        f"iceberg-hms/{BOOT[1:]}/1/2-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/else",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas ",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas\n",
+        f"iceberg-hms/{BOOT}/1/2-3/r/000/cas",
+        f"iceberg-hms/{BOOT}/1/0-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/-2-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/4194305-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/2-/r.000/cas",
+    ],
+)
+def test_what_is_not_ours_is_nobody(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_a_process_that_is_there_has_not_ended() -> None:
+    assert not has_ended(me())
+    assert not has_ended(replace(me(), pid=os.getppid(), start_time="-"))
+
+
+def test_a_process_that_is_gone_has_ended() -> None:
+    assert has_ended(holder_of(of_a_process_that_ended()))
+
+
+def test_another_process_with_the_same_id_is_another() -> None:
+    assert has_ended(replace(me(), start_time="1"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"boot_id": BOOT}, {"pid_namespace": "1"}, {"boot_id": "-"}, {"pid_namespace": "-"}]
+)
+def test_of_another_machine_or_container_nothing_is_known(change: dict[str, str]) -> None:
+    assert not has_ended(replace(holder_of(of_a_process_that_ended()), **change))
+
+
+def test_a_killed_process_that_nobody_collected_has_ended() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    try:
+        start_time = identity._stat(str(child.pid))[identity._START_TIME_FIELD]
+        holder = replace(me(), pid=child.pid, start_time=start_time)
+        assert not has_ended(holder)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert has_ended(holder)
+    finally:
+        child.communicate()
+    assert has_ended(holder)
+
+
+def test_a_process_that_this_machine_hides_counts_as_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_stat", lambda process: [])
+    assert not has_ended(replace(me(), pid=os.getppid()))

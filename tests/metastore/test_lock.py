@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from iceberg_hms.metastore import strays
 from iceberg_hms.metastore.entries import Entry
 from iceberg_hms.metastore.lock import HmsTableLock
 from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.verdict import CompareAndSwap
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of, running
+from tests.metastore.test_identity import of_a_process_that_ended
 from tests.metastore.test_strays import Counted
 
 NAME = TableName("db", "t")
@@ -229,6 +232,55 @@ def test_a_metastore_that_restarts_is_waited_for(lock: HmsTableLock, server: Run
     hms.check_lock = restart_and_free  # type: ignore[method-assign]
     lock.acquire(NAME, wait_seconds=5, request="r").release()
     assert hms.locks == {}
+
+
+@pytest.mark.parametrize("interval", [1, 0])
+def test_a_waiter_removes_what_a_killed_writer_left_unless_it_is_turned_off(
+    interval: int, pool: ClientPool, runtime: Counted, hms: FakeHms
+) -> None:
+    chosen = replace(SETTINGS, lock_stale_check_interval_ms=interval)
+    lock = HmsTableLock(pool, runtime, chosen)
+    for word in ("cas", "unproven"):
+        lock._entries.enqueue(NAME, of_a_process_that_ended().replace("unproven", word))
+    if interval:
+        lock.acquire(NAME, wait_seconds=30, request="r").release()
+        assert hms.locks == {}
+    else:
+        with pytest.raises(LockNotAcquired):
+            lock.acquire(NAME, wait_seconds=0.1, request="r")
+        assert len(hms.locks) == 2
+    lock.close()
+    runtime.join()
+
+
+def test_closing_ends_the_wait_and_leaves_no_entry(lock: HmsTableLock, runtime: Counted, hms: FakeHms) -> None:
+    other = taken_by_another(hms, lock)
+    errors: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            lock.acquire(NAME, wait_seconds=600, request="r")
+        except LockNotAcquired as error:
+            errors.append(error)
+
+    runtime.spawn("waiter", wait)
+    while len(hms.locks) < 2:
+        runtime.sleep(0.001)
+    lock.close()
+    assert list(hms.locks) == [other.lock_id], "it was withdrawn before close returned"
+    runtime.join()
+    assert "the catalog is closed" in str(errors[0])
+
+
+def test_a_lock_says_what_its_process_knows_of_the_fence(lock: HmsTableLock, pool: ClientPool, hms: FakeHms) -> None:
+    said = []
+    for verdict in (CompareAndSwap.UNKNOWN, CompareAndSwap.ATOMIC, CompareAndSwap.IGNORED):
+        pool.verdicts.learned(pool.uris[0], verdict)
+        held = lock.acquire(NAME, wait_seconds=1, request="r")
+        (entry,) = hms.locks.values()
+        said.append(entry.agentInfo.rpartition("/")[2])
+        held.release()
+    assert said == ["unproven", "cas", "blind"]
 
 
 def test_waits_grow_and_are_spread(pool: ClientPool) -> None:

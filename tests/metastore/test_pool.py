@@ -144,3 +144,20 @@ def test_a_forked_child_uses_connections_of_its_own(server: Running) -> None:
         pool._process = os.getpid() + 1
         assert pool.run(lambda client: client, idempotent=True) is not first
         assert pool.run(databases, idempotent=True) == ["db"]
+
+
+def test_one_server_of_the_list_has_a_pool_of_its_own() -> None:
+    with running() as first, running() as second, pool_of(first, second) as pool:
+        alone = pool.only(second.uri)
+        second.hms.version = "second"
+        assert alone.run(lambda client: client.call("getVersion"), idempotent=True) == "second"
+        second.stop()
+        with pytest.raises(MetastoreUnavailable):
+            alone.run(lambda client: client.call("getVersion"), idempotent=True)
+        alone.close()
+        assert pool.run(lambda client: client.call("getVersion"), idempotent=True) == "3.0"
+
+
+def test_what_its_connections_found_is_known_to_the_pool() -> None:
+    with running() as server, pool_of(server) as pool:
+        assert pool.verdicts.unknown == (server.uri,)

@@ -70,11 +70,12 @@ def test_a_move_without_answer_is_unanswered_and_not_sent_again(
 ) -> None:
     assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
     base = pointer.load(NAME)
-    hms.misbehave["alter_table_with_environment_context"].append(bad)
+    hms.misbehave["alter_table_with_environment_context"] += [None, bad]
     answer = pointer.swap(base, "m1", BEFORE, BEFORE)
     assert isinstance(answer, Unanswered)
     assert isinstance(answer.error, MetastoreUnavailable)
-    assert moves(hms) == 1
+    assert answer.fenced
+    assert moves(hms) == 2, "the probe, and the swap once"
     assert pointer.load(NAME).metadata_location == ("m0" if isinstance(bad, DropBefore) else "m1")
 
 
@@ -112,12 +113,57 @@ def test_refused_columns_are_sent_once_and_remembered(hms: FakeHms, pointer: Hms
     hms.disallow_column_changes = True
     pointer.create(NAME, "m0", BEFORE, None)
     assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE) == Swapped()
-    assert moves(hms) == 2
+    assert moves(hms) == 3, "the probe, the new columns, the old columns"
     assert pointer.swap(pointer.load(NAME), "m2", AFTER, AFTER) == Swapped()
-    assert moves(hms) == 3
+    assert moves(hms) == 4
     assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
     assert pointer.swap(pointer.load(NAME), "m3", BEFORE, AFTER) == Swapped()
-    assert moves(hms) == 4
+    assert moves(hms) == 5
+
+
+@pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
+@pytest.mark.parametrize("columns_first", [True, False])
+def test_refused_columns_and_the_probe_do_not_disturb_each_other(
+    behaviour: str, columns_first: bool, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.compare_and_swap = behaviour
+    hms.disallow_column_changes = True
+    hms.columns_are_checked_first = columns_first
+    pointer.create(NAME, "m0", BEFORE, None)
+    for number in (1, 2):
+        assert pointer.swap(pointer.load(NAME), f"m{number}", AFTER, BEFORE) == Swapped()
+        assert pointer.load(NAME).metadata_location == f"m{number}"
+        assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+
+
+def test_refused_columns_of_a_swap_that_must_be_fenced(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, only_fenced=True) == Swapped()
+    assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+    hms.compare_and_swap = "ignored"
+    pointer._pool._drop_idle()
+    with pytest.raises(MetastoreUnavailable):
+        pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, only_fenced=True)
+    assert pointer.load(NAME).metadata_location == "m1"
+
+
+def test_the_old_columns_must_be_fenced_too(
+    hms: FakeHms, pointer: HmsTablePointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember = pointer._remember_refused
+
+    def and_another_server_steps_in(name: TableName, cols: list[Any]) -> None:
+        remember(name, cols)
+        pointer._pool._drop_idle()
+        hms.compare_and_swap = "ignored"
+
+    monkeypatch.setattr(pointer, "_remember_refused", and_another_server_steps_in)
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    with pytest.raises(MetastoreUnavailable):
+        pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, only_fenced=True)
+    assert pointer.load(NAME).metadata_location == "m0"
 
 
 def test_a_lost_reply_to_the_second_try_is_unanswered(hms: FakeHms, pointer: HmsTablePointer) -> None:
@@ -125,7 +171,7 @@ def test_a_lost_reply_to_the_second_try_is_unanswered(hms: FakeHms, pointer: Hms
     pointer.create(NAME, "m0", BEFORE, None)
     base = pointer.load(NAME)
     sentence = "The following columns have types incompatible with the existing columns in their respective positions"
-    hms.misbehave["alter_table_with_environment_context"] += [MetaException(sentence), DropAfter()]
+    hms.misbehave["alter_table_with_environment_context"] += [None, MetaException(sentence), DropAfter()]
     assert isinstance(pointer.swap(base, "m1", AFTER, BEFORE), Unanswered)
     assert pointer.load(NAME).metadata_location == "m1"
 

@@ -42,6 +42,31 @@ def test_a_scripted_answer_is_given_once(answer: Answer, expected: type, moved: 
     assert pointer.swap(now, "memory:/2", METADATA, METADATA) == Swapped()
 
 
+@pytest.mark.parametrize("fenced", [True, False])
+def test_an_unanswered_swap_or_rename_says_whether_it_was_fenced(fenced: bool) -> None:
+    pointer = MemoryTablePointer()
+    base = made(pointer, place_of(pointer))
+    pointer.fenced = fenced
+    pointer.answers += [Answer.REQUEST_LOST] * 3
+    for answer in (pointer.swap(base, "memory:/1", METADATA, METADATA), pointer.rename(base, TableName("db", "u"))):
+        assert isinstance(answer, Unanswered)
+        assert answer.fenced is fenced
+    dropped = pointer.drop(base)
+    assert isinstance(dropped, Unanswered)
+    assert not dropped.fenced
+
+
+def test_what_must_be_fenced_is_not_sent_without_a_fence() -> None:
+    pointer = MemoryTablePointer()
+    base = made(pointer, place_of(pointer))
+    pointer.fenced = False
+    sent = len(pointer.calls)
+    with pytest.raises(MetastoreUnavailable):
+        pointer.swap(base, "memory:/1", METADATA, METADATA, only_fenced=True)
+    assert len(pointer.calls) == sent
+    assert pointer.load(NAME).metadata_location == base.metadata_location
+
+
 def test_a_delayed_swap_lands_later_unless_the_table_moved() -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))

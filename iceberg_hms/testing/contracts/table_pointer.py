@@ -150,6 +150,26 @@ def an_outdated_swap_changes_nothing(pointer: TablePointer, place: Place) -> Non
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
+def a_swap_that_must_be_fenced_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    metadata = table_metadata(place.location)
+    for number in (1, 2):
+        answer = pointer.swap(base, place.file(number), metadata, metadata, only_fenced=True)
+        expect_equal(answer, Swapped(), f"swap {number}")
+        base = pointer.load(base.name)
+        expect_equal(base.metadata_location, place.file(number), "metadata_location")
+
+
+def a_swap_that_is_sent_again_changes_nothing(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    metadata = table_metadata(place.location)
+    expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "swap")
+    moved = pointer.load(base.name)
+    again = pointer.swap(base, place.file(1), metadata, metadata, only_fenced=True)
+    _expect_refused(again, True, None, "the same swap again")
+    expect_equal(pointer.load(base.name), moved, "the row")
+
+
 def one_of_many_swaps_wins(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
@@ -223,6 +243,8 @@ CHECKS: tuple[Check, ...] = (
     create_needs_its_namespace,
     a_swap_moves_the_pointer,
     an_outdated_swap_changes_nothing,
+    a_swap_that_must_be_fenced_moves_the_pointer,
+    a_swap_that_is_sent_again_changes_nothing,
     one_of_many_swaps_wins,
     any_schema_change_is_taken,
     a_table_that_is_gone_is_a_conflict,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
+from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.contracts import table_pointer
 from iceberg_hms.testing.contracts.table_pointer import Place
@@ -19,8 +20,16 @@ class BlindSwap(MemoryTablePointer):
 
 
 class KeepsProperties(MemoryTablePointer):
-    def swap(self, base: Pointer, location: str, metadata: TableMetadata, replaced: TableMetadata) -> SwapAnswer:
-        return super().swap(base, location, metadata, metadata)
+    def swap(
+        self,
+        base: Pointer,
+        location: str,
+        metadata: TableMetadata,
+        replaced: TableMetadata,
+        *,
+        only_fenced: bool = False,
+    ) -> SwapAnswer:
+        return super().swap(base, location, metadata, metadata, only_fenced=only_fenced)
 
 
 def place_of(pointer: MemoryTablePointer) -> Place:
@@ -32,7 +41,15 @@ def check(name: str, pointer: MemoryTablePointer) -> None:
     getattr(table_pointer, name)(pointer, place_of(pointer))
 
 
-@pytest.mark.parametrize("name", ["an_outdated_swap_changes_nothing", "one_of_many_swaps_wins", "a_rename_is_refused"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "an_outdated_swap_changes_nothing",
+        "a_swap_that_is_sent_again_changes_nothing",
+        "one_of_many_swaps_wins",
+        "a_rename_is_refused",
+    ],
+)
 def test_a_pointer_without_compare_and_swap_is_found(name: str) -> None:
     with pytest.raises(AssertionError):
         check(name, BlindSwap())
@@ -41,6 +58,13 @@ def test_a_pointer_without_compare_and_swap_is_found(name: str) -> None:
 def test_properties_that_stay_are_found() -> None:
     with pytest.raises(AssertionError, match="old: expected None"):
         check("a_swap_moves_the_pointer", KeepsProperties())
+
+
+def test_a_pointer_that_never_sends_what_must_be_fenced_is_found() -> None:
+    pointer = MemoryTablePointer()
+    pointer.fenced = False
+    with pytest.raises(MetastoreUnavailable):
+        check("a_swap_that_must_be_fenced_moves_the_pointer", pointer)
 
 
 def test_a_lost_create_is_found() -> None:
@@ -62,4 +86,4 @@ def test_a_hive_table_that_is_overwritten_is_found() -> None:
 
 def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.__name__ for check in table_pointer.CHECKS]
-    assert len(set(names)) == len(names) == 12
+    assert len(set(names)) == len(names) == 14
