@@ -4,7 +4,8 @@
     group.py        steps 2 to 9 for one group of changes
     staging.py      check and stage each change on the running metadata, each from a savepoint
     invariants.py   what must hold between the base and the new metadata, as named predicates
-    outcome.py      committed, absent or untraceable: what the table itself says of a swap
+    resolution.py   step 8: what became of a swap that was sent
+    outcome.py      landed, absent or untraceable: what the table itself says of a swap
     moves.py        create, register, rename, drop
     bases.py        metadata by location, cached
     member.py       one queued change and its caller's wait

@@ -25,12 +25,13 @@ from dataclasses import dataclass
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
-from iceberg_hms.coordinator.outcome import Trace, trace
-from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.outcome import Trace
+from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, TableName, Unanswered
 from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.resolution import Resolution, Swap
 from iceberg_hms.coordinator.staging import stage_group
 from iceberg_hms.coordinator.world import World
-from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost
+from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost, LockNotAcquired
 from iceberg_hms.format import metadata_file
 from iceberg_hms.format.metadata import TableMetadata
 
@@ -84,7 +85,8 @@ class GroupCommit:
         self._waiting = list(members)
         self._outcomes: list[tuple[Member, Outcome]] = []
         self._garbage: list[str] = []
-        self._own_files: dict[Member, set[str]] = {}
+        #: What each member wrote; in order, so that a simulated run can be replayed.
+        self._own_files: dict[Member, dict[str, None]] = {}
         self._attempts = 0
         self._moved = 0
         self._contested = False
@@ -106,45 +108,46 @@ class GroupCommit:
         return Habit(lock_first=self._contested, last_location=self._last_location)
 
     def _commit(self, habit: Habit) -> None:
-        attempt = None if habit.lock_first else self._build(self._load())
-        if not self._waiting:
-            return
-        lock = self._acquire()
-        try:
-            base = self._load()
-            self._contested = base.pointer.metadata_location != (
-                attempt.base.pointer.metadata_location if attempt else habit.last_location
-            )
-            self._commit_locked(attempt, base, lock)
-        finally:
-            lock.release()
+        if not habit.lock_first:
+            self._build(self._load(), locked=False)
+        for _ in range(self._settings.commit_retry_num_retries + 1):
+            if not self._waiting:
+                return
+            lock = self._acquire()
+            try:
+                self._commit_locked(lock, habit)
+            except LockLost as error:
+                # Raised before a swap was sent; what was built is built still.
+                logger.warning("the lock of %s is taken again: %s", self._name, error)
+            else:
+                return
+            finally:
+                lock.release()
+        raise LockNotAcquired(f"the lock of {self._name} was lost again and again before a swap could be sent")
 
-    def _commit_locked(self, attempt: Attempt | None, base: Base, lock: HeldLock) -> None:
+    def _commit_locked(self, lock: HeldLock, habit: Habit) -> None:
+        """Steps 6 to 8, as often as the table moves. Raises LockLost before a swap is sent."""
         # Each round ends in an outcome, in a withdrawn member or in a proved conflict, so the bound is their sum.
         rounds = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
         for round_ in range(rounds):
-            if round_:
-                base = self._load()
+            base = self._load()
+            _cover_a_swap(lock, self._world.runtime.now())
+            attempt = self._unsent
+            if not round_:
+                known = attempt.base.pointer.metadata_location if attempt else habit.last_location
+                self._contested = base.pointer.metadata_location != known
             if attempt is None or attempt.base.pointer.metadata_location != base.pointer.metadata_location:
                 self._moved += attempt is not None
                 self._abandon(attempt)
                 attempt = self._build(base)
             if attempt is None:
                 return
-            taken = [member.take_for_swap() for member in attempt.members]
-            if not all(taken):
-                for member in attempt.members:
-                    member.proved_absent()
-                self._waiting = [member for member in self._waiting if not member.withdrawn]
-                self._abandon(attempt)
-                attempt = None
+            _cover_a_swap(lock, self._world.runtime.now())
+            if not self._take_for_swap(attempt):
                 if not self._waiting:
                     return
-                continue
-            if self._swap(attempt, base, lock):
+            elif self._swap(attempt, base, lock):
                 return
-            self._abandon(attempt)
-            attempt = None
         self._fail_waiting(
             CommitConflict(
                 f"{self._name} moved under every one of {rounds} attempts, although its lock was held",
@@ -152,20 +155,37 @@ class GroupCommit:
             )
         )
 
+    def _take_for_swap(self, attempt: Attempt) -> bool:
+        """Mark every member as sent. False: somebody left meanwhile, so build again without them."""
+        taken = [member.take_for_swap() for member in attempt.members]
+        if all(taken):
+            return True
+        for member in attempt.members:
+            member.proved_absent()
+        self._waiting = [member for member in self._waiting if not member.withdrawn]
+        self._abandon(attempt)
+        return False
+
     def _load(self) -> Base:
         pointer = self._world.pointer.load(self._name)
         return Base(pointer, self._cache.get(pointer.metadata_location))
 
-    def _build(self, base: Base) -> Attempt | None:
-        """Steps 3 and 4. None if no member is left to be carried: each has had its outcome."""
+    def _build(self, base: Base, *, locked: bool = True) -> Attempt | None:
+        """Steps 3 and 4. None if there is nothing to swap: each member has its outcome, or has to wait for the lock.
+
+        locked: whether the lock covers what is read. Only then may a change be acknowledged because it is in the table:
+        whoever holds the lock may be about to swap over it.
+        """
         self._attempts += 1
         manifests = self._world.manifests()
         staging = stage_group(base.metadata, self._waiting, manifests, self._world.runtime.now_ms)
+        for member, files in staging.files.items():
+            self._own_files.setdefault(member, {}).update(dict.fromkeys(files))
+        if not locked and (staging.already or (staging.carried and staging.metadata is base.metadata)):
+            return None
         for member, error in staging.broken:
             self._outcomes.append((member, Unknown(error) if isinstance(error, CommitStateUnknown) else Failed(error)))
         self._waiting = list(staging.carried)
-        for member, files in staging.files.items():
-            self._own_files.setdefault(member, set()).update(files)
         for member in staging.already:
             self._outcomes.append((member, Committed(self._report(member, base, already=True))))
         if staging.metadata is None or not self._waiting:
@@ -206,16 +226,17 @@ class GroupCommit:
             answer: SwapAnswer = self._world.pointer.swap(
                 base.pointer, attempt.location, attempt.metadata, attempt.base.metadata
             )
-        except IcebergHmsError as error:
+        except IcebergHmsError:
             # The port raises its own errors only for what happened before anything was sent.
             for member in attempt.members:
                 member.proved_absent()
-            self._abandon(attempt)
-            self._fail_waiting(error)
-            return True
+            self._unsent = attempt
+            raise
         except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
             answer = Unanswered(error)
-        found = self._resolve(attempt, answer, lock)
+        ids = [id_ for member in attempt.members for id_ in member.change.identity.snapshot_ids]
+        sent = Swap(Base(base.pointer, attempt.base.metadata), attempt.location, attempt.metadata, ids)
+        found = Resolution(self._world, self._cache, self._settings, sent, lock).resolve(answer)
         self._swap_ms += (runtime.now() - started) * 1000
         if found is Trace.LANDED:
             self._last_location = attempt.location
@@ -232,78 +253,16 @@ class GroupCommit:
             return True
         for member in attempt.members:
             member.proved_absent()
-        if isinstance(answer, Refused) and not answer.conflict:
-            if self._refusal is not None:
-                # A refusal that is no conflict and comes again is the metastore's last word, never a loop.
-                self._abandon(attempt)
-                self._fail_waiting(answer.error)
-                return True
+        self._abandon(attempt)
+        if not isinstance(answer, Refused) or answer.conflict:
+            self._moved += 1
+        elif self._refusal is None:
             self._refusal = answer.error
+        else:
+            # A refusal that is no conflict and comes again is the metastore's last word, never a loop.
+            self._fail_waiting(answer.error)
+            return True
         return False
-
-    def _resolve(self, attempt: Attempt, answer: SwapAnswer, lock: HeldLock) -> Trace:
-        try:
-            match answer:
-                case Swapped():
-                    return self._confirm_coverage(attempt, lock)
-                case Refused():
-                    return self._look(attempt)
-                case Unanswered():
-                    return self._look_until_seen(attempt)
-        except Exception:  # a swap was sent, so not even a defect of ours may make a "failed" of it
-            logger.exception("the outcome of a swap of %s could not be told", self._name)
-            return Trace.UNTRACEABLE
-
-    def _confirm_coverage(self, attempt: Attempt, lock: HeldLock) -> Trace:
-        """Acknowledge only what the lock covered: a writer that took a lost lock swaps blindly over ours."""
-        try:
-            if self._world.runtime.now() - lock.covered_since() > lock.lease_seconds / 2:
-                lock.renew()
-        except IcebergHmsError as error:
-            if not isinstance(error, LockLost):
-                logger.warning("lock of %s could not be renewed after the swap: %s", self._name, error)
-            return self._look_behind_the_thief(attempt)
-        return Trace.LANDED
-
-    def _look_behind_the_thief(self, attempt: Attempt) -> Trace:
-        """The lock was lost: take it again, which waits out whoever has it, and look then."""
-        try:
-            again = self._acquire()
-        except IcebergHmsError as error:
-            logger.warning("lock of %s could not be taken again: %s", self._name, error)
-            return Trace.UNTRACEABLE
-        try:
-            return self._look(attempt, absent=Trace.UNTRACEABLE)
-        finally:
-            again.release()
-
-    def _look_until_seen(self, attempt: Attempt) -> Trace:
-        """No answer: the swap may still be under way, so its absence proves nothing yet. Re-read for a bounded time."""
-        settings, runtime = self._settings, self._world.runtime
-        deadline = runtime.now() + settings.status_check_total_timeout_ms / 1000
-        wait = settings.status_check_min_wait_ms / 1000
-        for retry in range(settings.status_check_num_retries + 1):
-            found = self._look(attempt, absent=Trace.UNTRACEABLE)
-            if found is Trace.LANDED or retry == settings.status_check_num_retries or runtime.now() + wait > deadline:
-                return found
-            runtime.sleep(wait)
-            wait = min(wait * 2, settings.status_check_max_wait_ms / 1000)
-        return Trace.UNTRACEABLE
-
-    def _look(self, attempt: Attempt, *, absent: Trace = Trace.ABSENT) -> Trace:
-        try:
-            current = self._world.pointer.load(self._name).metadata_location
-        except IcebergHmsError as error:
-            logger.warning("the outcome of a swap of %s could not be looked up: %s", self._name, error)
-            return Trace.UNTRACEABLE
-        found = trace(
-            self._cache,
-            current,
-            ours=attempt.location,
-            base=attempt.base.pointer.metadata_location,
-            snapshot_ids=[id_ for member in attempt.members for id_ in member.change.identity.snapshot_ids],
-        )
-        return absent if found is Trace.ABSENT else found
 
     def _abandon(self, attempt: Attempt | None) -> None:
         """An attempt that no swap carried, or whose swap is proved absent: its own files are garbage."""
@@ -350,6 +309,12 @@ class GroupCommit:
         for _, outcome in self._outcomes:
             if isinstance(outcome, Committed) and not outcome.report.already_committed:
                 self._world.events.publish({"event": "committed", "report": outcome.report})
+
+
+def _cover_a_swap(lock: HeldLock, now: float) -> None:
+    """A swap must not start under a lock that may be over before it ends. Raises LockLost."""
+    if now - lock.covered_since() > lock.lease_seconds / 2:
+        lock.renew()
 
 
 def _expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:

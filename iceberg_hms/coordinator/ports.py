@@ -1,7 +1,8 @@
 """The coordinator's six ports, and the values that pass through them.
 
     Manifests     the staged manifest lists, to be flushed    storage/manifests.py (the port is changes/change.py's)
-    TableLock     one writer at a time                        metastore/lock.py
+    TableLock     one writer at a time                        metastore/lock.py, zookeeper/lock.py; which of them a
+                                                              table takes: catalog/table_locks.py
     TablePointer  the table's row in the metastore            metastore/tables.py
     Files         metadata files                              storage/files.py
     Runtime       threads, waits, clock, ids                  catalog/runtime.py
@@ -69,9 +70,14 @@ class Refused:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """No answer came. The move may have been made, may be made later, or not at all."""
+    """No answer came. The move may have been made, may be made later, or not at all.
+
+    fenced: it carried an expected value to a server that is proven to compare and swap atomically. So it may be sent
+    again, and once the pointer stands elsewhere it can no longer be made.
+    """
 
     error: Exception
+    fenced: bool = False
 
 
 SwapAnswer = Swapped | Refused | Unanswered
@@ -87,10 +93,21 @@ class TablePointer(Protocol):
         """One metastore call, never from a cache. Raises NoSuchTable (no row), NotAnIcebergTable (somebody else's)."""
         ...
 
-    def swap(self, base: Pointer, location: str, metadata: TableMetadata, replaced: TableMetadata) -> SwapAnswer:
+    def swap(
+        self,
+        base: Pointer,
+        location: str,
+        metadata: TableMetadata,
+        replaced: TableMetadata,
+        *,
+        only_fenced: bool = False,
+    ) -> SwapAnswer:
         """Point the row at `location`, with `base.metadata_location` as the compare-and-swap value. The row is written
         back whole from `base.table`, with the parameters and columns that `metadata` implies; properties that
-        `replaced` (the metadata at `base`) had and `metadata` has not are removed from the parameters. Sent once."""
+        `replaced` (the metadata at `base`) had and `metadata` has not are removed from the parameters.
+
+        Sent once; the caller may send the same swap again after Unanswered(fenced=True), with only_fenced: then nothing
+        is sent unless the server is proven to compare and swap atomically (else raises MetastoreUnavailable)."""
         ...
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:

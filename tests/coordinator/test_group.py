@@ -2,6 +2,7 @@
 
 import pytest
 
+from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.errors import (
     AssumptionBroken,
     CommitConflict,
@@ -74,7 +75,7 @@ def test_a_writer_without_the_lock_is_met_by_the_expected_value(harness):
     """lock, reload | a writer that takes no lock commits | swap: refused, looked up, absent, build again, swap"""
     harness.pointer.before_moves.append(lambda: harness.foreign_commit(theirs="yes"))
     report = harness.commit(append("file:/a"))
-    assert report.attempts == 2
+    assert (report.attempts, report.replays) == (2, 1)
     assert harness.metadata().properties["theirs"] == "yes"
     assert harness.data_files() == ["file:/a"]
 
@@ -120,6 +121,7 @@ def test_a_lost_reply_with_others_on_top_is_success(harness):
 
 def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
     """swap: no answer | the pointer never shows it, but it may still be under way"""
+    harness.pointer.fenced = False
     before, files = harness.location(), harness.metadata_files()
     harness.pointer.answers.append(Answer.REQUEST_LOST)
     with pytest.raises(CommitStateUnknown, match="delete nothing"):
@@ -130,6 +132,7 @@ def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
 
 
 def test_a_swap_that_arrives_late_finds_its_files(harness):
+    harness.pointer.fenced = False
     harness.pointer.answers.append(Answer.DELAYED)
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/a"))
@@ -137,8 +140,60 @@ def test_a_swap_that_arrives_late_finds_its_files(harness):
     assert harness.data_files() == ["file:/a"]
 
 
+def test_a_lost_request_to_an_atomic_server_is_sent_again(harness):
+    """swap: lost | the same swap again, lock still held: made"""
+    harness.pointer.answers.append(Answer.REQUEST_LOST)
+    report = harness.commit(append("file:/a"))
+    assert report.attempts == 1
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_late_twin_of_a_swap_that_was_sent_again_changes_nothing(harness):
+    """swap: delayed | the same swap again: made | the first arrives: refused, its expected value is gone"""
+    harness.pointer.answers.append(Answer.DELAYED)
+    harness.commit(append("file:/a"))
+    assert [type(answer) for answer in harness.pointer.deliver_delayed()] == [Refused]
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lock_that_is_lost_before_the_swap_is_taken_again(harness):
+    """lock, reload, build | the metastore reaps our lock | lock again, reload: as it was, swap"""
+    load = harness.pointer.load
+    loads = []
+
+    def reaped_while_reading(name):
+        loads.append(name)
+        if len(loads) == 2:
+            harness.lock.table.reap(NAME)
+        return load(name)
+
+    harness.pointer.load = reaped_while_reading
+    report = harness.commit(append("file:/a"))
+    assert harness.lock.acquired == 2
+    assert report.attempts == 1, "what was built before is used"
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_lock_that_is_lost_again_and_again_is_given_up_with_proof(harness):
+    load = harness.pointer.load
+
+    def always_reaped(name):
+        harness.lock.table.reap(NAME)
+        return load(name)
+
+    harness.pointer.load = always_reaped
+    files = harness.metadata_files()
+    with pytest.raises(LockNotAcquired, match="again and again") as caught:
+        harness.commit(append("file:/a"))
+    harness.pointer.load = load
+    assert caught.value.proved_failed
+    assert harness.data_files() == []
+    assert harness.metadata_files() == files
+
+
 def test_a_retry_after_unknown_finds_its_snapshot_and_adds_nothing(harness):
     change = append("file:/a", snapshot_id=42)
+    harness.pointer.fenced = False
     harness.pointer.answers.append(Answer.DELAYED)
     with pytest.raises(CommitStateUnknown):
         harness.commit(change)
@@ -146,6 +201,26 @@ def test_a_retry_after_unknown_finds_its_snapshot_and_adds_nothing(harness):
     report = harness.commit(append("file:/a", snapshot_id=42))
     assert report.already_committed
     assert harness.data_files() == ["file:/a"]
+
+
+def test_a_change_that_is_in_the_table_already_is_acknowledged_only_under_the_lock(harness):
+    """our swap came late and is in the table | a writer that read before it holds the lock | we ask again: wait | it
+    swaps blindly over ours | under the lock: we are not there, so it is committed anew"""
+    harness.commit(append("file:/before"))
+    base = harness.location()
+    harness.commit(append("file:/a", snapshot_id=42))
+    acquire = harness.lock.acquire
+
+    def after_a_blind_swap(name, *, wait_seconds, request):
+        harness.lock.acquire = acquire
+        harness.pointer.point(NAME, base)
+        harness.foreign_commit(theirs="yes")
+        return acquire(name, wait_seconds=wait_seconds, request=request)
+
+    harness.lock.acquire = after_a_blind_swap
+    report = harness.commit(append("file:/a", snapshot_id=42))
+    assert not report.already_committed
+    assert harness.data_files() == ["file:/a", "file:/before"]
 
 
 def test_a_refusal_that_is_no_conflict_ends_as_its_own_error(harness):

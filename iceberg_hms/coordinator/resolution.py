@@ -1,0 +1,142 @@
+"""Step 8: what became of a swap that was sent.
+
+    answer                         what it proves                           what is done
+    Swapped                        it was made                              counted, if the lock covered it
+    Refused                        nothing yet: a metastore can refuse      looked up once; absent is proof, since a
+                                   its own committed change                 refused swap is not under way any more
+    Unanswered, fenced             at most one of two equal swaps is made   sent again; then looked up, and absent is
+                                                                            proof once the pointer has left our base
+    Unanswered                     nothing: it may be made at any time      looked up for a bounded time; absent is no
+                                                                            proof, and it is never sent again
+
+However it is known that the swap was made, it counts only if the lock covered it: else whoever took the lock may have
+swapped over it, or be about to. Then the lock is taken again, which waits out the thief, and the table is looked at.
+
+Nothing here raises: once a swap was sent, not even a defect of ours may turn "unknown" into "failed".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.outcome import Trace, trace
+from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, Swapped, Unanswered
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.format.metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A swap that was sent: from `base` to the file at `location`, adding `snapshot_ids`."""
+
+    base: Base
+    location: str
+    metadata: TableMetadata
+    snapshot_ids: Collection[int]
+
+
+class Resolution:
+    """Tells the outcome of one swap, with its lock held."""
+
+    def __init__(self, world: World, cache: MetadataCache, settings: Settings, swap: Swap, lock: HeldLock) -> None:
+        self._world = world
+        self._cache = cache
+        self._settings = settings
+        self._swap = swap
+        self._name = swap.base.pointer.name
+        self._lock = lock
+
+    def resolve(self, answer: SwapAnswer) -> Trace:
+        """Landed, proved absent, or untraceable."""
+        try:
+            match answer:
+                case Swapped():
+                    return self._confirm_coverage()
+                case Refused():
+                    return self._covered(self._look(could_still_land=False))
+                case Unanswered(fenced=True):
+                    sent = self._send_again()
+                    return self._confirm_coverage() if sent else self._covered(self._look_until_seen(fenced=True))
+                case Unanswered():
+                    return self._covered(self._look_until_seen(fenced=False))
+        except Exception:
+            logger.exception("the outcome of a swap of %s could not be told", self._name)
+            return Trace.UNTRACEABLE
+
+    def _covered(self, found: Trace) -> Trace:
+        """Seen in the table is no more than answered: who took a lock that we lost may be about to swap over it."""
+        return self._confirm_coverage() if found is Trace.LANDED else found
+
+    def _send_again(self) -> bool:
+        """The same swap once more. True if it was made now; any other answer leaves the first swap's question open."""
+        base, swap = self._swap.base, self._swap
+        try:
+            answer = self._world.pointer.swap(
+                base.pointer, swap.location, swap.metadata, base.metadata, only_fenced=True
+            )
+        except IcebergHmsError as error:
+            logger.warning("a swap of %s was not answered and could not be sent again: %s", self._name, error)
+            return False
+        return isinstance(answer, Swapped)
+
+    def _confirm_coverage(self) -> Trace:
+        """Acknowledge only what the lock covered: a writer that took a lost lock swaps blindly over ours."""
+        try:
+            if self._world.runtime.now() - self._lock.covered_since() > self._lock.lease_seconds / 2:
+                self._lock.renew()
+        except IcebergHmsError as error:
+            logger.warning("the lock of %s did not cover its swap: %s", self._name, error)
+            return self._look_behind_the_thief()
+        return Trace.LANDED
+
+    def _look_behind_the_thief(self) -> Trace:
+        # Where no reaper runs our own entry may still be there, and would stand in our way.
+        self._lock.release()
+        wait = self._lock.lease_seconds
+        try:
+            again = self._world.lock.acquire(self._name, wait_seconds=wait, request=self._world.runtime.uuid())
+        except IcebergHmsError as error:
+            logger.warning("the lock of %s could not be taken again: %s", self._name, error)
+            return Trace.UNTRACEABLE
+        try:
+            return self._look(could_still_land=True)
+        finally:
+            again.release()
+
+    def _look_until_seen(self, *, fenced: bool) -> Trace:
+        settings, runtime = self._settings, self._world.runtime
+        deadline = runtime.now() + settings.status_check_total_timeout_ms / 1000
+        wait = settings.status_check_min_wait_ms / 1000
+        for retry in range(settings.status_check_num_retries + 1):
+            found = self._look(could_still_land=True, fenced=fenced)
+            if found is not Trace.UNTRACEABLE:
+                return found
+            if retry == settings.status_check_num_retries or runtime.now() + wait > deadline:
+                break
+            runtime.sleep(wait)
+            wait = min(wait * 2, settings.status_check_max_wait_ms / 1000)
+        return Trace.UNTRACEABLE
+
+    def _look(self, *, could_still_land: bool, fenced: bool = False) -> Trace:
+        """Look for the swap in the table as it is now.
+
+        could_still_land: nobody said that it is over, so its absence is no proof; unless it is `fenced` and the pointer
+        has left our base, to which it never comes back: metadata files have names that were never used before.
+        """
+        try:
+            current = self._world.pointer.load(self._name).metadata_location
+        except IcebergHmsError as error:
+            logger.warning("the outcome of a swap of %s could not be looked up: %s", self._name, error)
+            return Trace.UNTRACEABLE
+        base = self._swap.base.pointer.metadata_location
+        found = trace(self._cache, current, ours=self._swap.location, base=base, snapshot_ids=self._swap.snapshot_ids)
+        if found is Trace.ABSENT and could_still_land and not (fenced and current != base):
+            return Trace.UNTRACEABLE
+        return found

@@ -1,0 +1,217 @@
+"""Each row of the table in resolution.py, with a metastore that says what the test tells it to."""
+
+import pytest
+
+from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.outcome import Trace
+from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.resolution import Resolution, Swap
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.memory_files import MemoryFiles
+from tests.coordinator.documents import raw
+from tests.coordinator.harness import Harness, QuickRuntime
+
+NAME = TableName("db", "t")
+GONE = MetastoreUnavailable("gone")
+
+
+class ScriptedPointer:
+    """locations: what the next looks find; the last one stays. again: what a second swap answers."""
+
+    def __init__(self, *locations, again=None):
+        self.locations = list(locations)
+        self.again = again
+        self.sent_again = 0
+        self.looks = 0
+
+    def load(self, name):
+        self.looks += 1
+        location = self.locations.pop(0) if len(self.locations) > 1 else self.locations[0]
+        if isinstance(location, Exception):
+            raise location
+        return Pointer(name, location, None, {}, None)
+
+    def swap(self, base, location, metadata, replaced, *, only_fenced=False):
+        assert only_fenced, "a second swap goes out only where compare-and-swap is proven atomic"
+        self.sent_again += 1
+        if isinstance(self.again, Exception):
+            raise self.again
+        return self.again
+
+
+class ScriptedLock:
+    lease_seconds = 300.0
+
+    def __init__(self, runtime, age=0.0, lost=False, renews=True):
+        self.since, self.lost, self.renews, self.renewed = runtime.now() - age, lost, renews, 0
+
+    def covered_since(self):
+        if self.lost:
+            raise LockLost("reaped")
+        return self.since
+
+    def renew(self):
+        self.renewed += 1
+        if not self.renews:
+            raise LockLost("reaped")
+
+    def release(self):
+        pass
+
+
+class ScriptedTableLock:
+    def __init__(self, error=None):
+        self.taken, self.error = 0, error
+
+    def acquire(self, name, *, wait_seconds, request):
+        if self.error:
+            raise self.error
+        self.taken += 1
+        return ScriptedLock(QuickRuntime())
+
+
+def files_of(chain):
+    """location -> the files in its metadata log."""
+    files = MemoryFiles()
+    for location, log in chain.items():
+        entries = [{"timestamp-ms": 1, "metadata-file": each} for each in log]
+        files.write(location, TableMetadata(raw(metadata_log=entries)).to_bytes())
+    return files
+
+
+CHAIN = {
+    "file:/base": [],
+    "file:/ours": ["file:/base"],
+    "file:/theirs": ["file:/base"],
+    "file:/on-ours": ["file:/base", "file:/ours"],
+    "file:/elsewhere": ["file:/nowhere"],
+}
+
+
+def resolve(answer, pointer, *, lock=None, table_lock=None):
+    runtime, files = QuickRuntime(), files_of(CHAIN)
+    settings = Harness().settings
+    world = World(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, None)
+    cache = MetadataCache(files, runtime, max_bytes=1_000_000, read_retries=0)
+    base = Base(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
+    swap = Swap(base, "file:/ours", TableMetadata(raw()), ())
+    return Resolution(world, cache, settings, swap, lock or ScriptedLock(runtime)).resolve(answer)
+
+
+def test_a_swap_that_the_lock_covered_counts_without_a_look():
+    pointer = ScriptedPointer("file:/base")
+    assert resolve(Swapped(), pointer) is Trace.LANDED
+    assert pointer.looks == 0
+
+
+def test_an_old_cover_is_renewed_before_it_counts():
+    fresh, old = ScriptedLock(QuickRuntime(), age=149), ScriptedLock(QuickRuntime(), age=151)
+    assert resolve(Swapped(), ScriptedPointer("file:/ours"), lock=fresh) is Trace.LANDED
+    assert resolve(Swapped(), ScriptedPointer("file:/ours"), lock=old) is Trace.LANDED
+    assert (fresh.renewed, old.renewed) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ("file:/ours", Trace.LANDED),
+        ("file:/on-ours", Trace.LANDED),
+        ("file:/theirs", Trace.UNTRACEABLE),
+        ("file:/base", Trace.UNTRACEABLE),
+        (GONE, Trace.UNTRACEABLE),
+    ],
+)
+def test_under_a_lost_lock_only_the_table_itself_counts(found, expected):
+    for lock in (ScriptedLock(QuickRuntime(), lost=True), ScriptedLock(QuickRuntime(), age=200, renews=False)):
+        table_lock = ScriptedTableLock()
+        assert resolve(Swapped(), ScriptedPointer(found), lock=lock, table_lock=table_lock) is expected
+        assert table_lock.taken == 1, "it is looked at after whoever took the lock is done"
+
+
+def test_a_lost_lock_that_cannot_be_taken_again_leaves_it_unknown():
+    lock = ScriptedLock(QuickRuntime(), lost=True)
+    table_lock = ScriptedTableLock(LockNotAcquired("busy"))
+    assert resolve(Swapped(), ScriptedPointer("file:/ours"), lock=lock, table_lock=table_lock) is Trace.UNTRACEABLE
+
+
+@pytest.mark.parametrize("conflict", [True, False])
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ("file:/ours", Trace.LANDED),
+        ("file:/on-ours", Trace.LANDED),
+        ("file:/theirs", Trace.ABSENT),
+        ("file:/base", Trace.ABSENT),
+        ("file:/elsewhere", Trace.UNTRACEABLE),
+        (GONE, Trace.UNTRACEABLE),
+    ],
+)
+def test_a_refusal_is_looked_up_once(found, expected, conflict):
+    pointer = ScriptedPointer(found)
+    assert resolve(Refused(conflict, MetastoreRefused("modified")), pointer) is expected
+    assert (pointer.looks, pointer.sent_again) == (1, 0)
+
+
+@pytest.mark.parametrize("answer", [Refused(True, GONE), Unanswered(GONE), Unanswered(GONE, fenced=True)])
+def test_what_is_seen_in_the_table_counts_only_under_a_lock_that_covered_it(answer):
+    """swap: made under a lock that we had lost; no good answer | look: there | its new holder swaps over it | look"""
+    lock, table_lock = ScriptedLock(QuickRuntime(), lost=True), ScriptedTableLock()
+    pointer = ScriptedPointer("file:/ours", "file:/theirs", again=GONE)
+    assert resolve(answer, pointer, lock=lock, table_lock=table_lock) is Trace.UNTRACEABLE
+    assert table_lock.taken == 1
+
+
+@pytest.mark.parametrize("found", ["file:/base", "file:/theirs", "file:/elsewhere", GONE])
+def test_silence_from_an_unproven_server_is_never_sent_again_and_its_absence_proves_nothing(found):
+    pointer = ScriptedPointer(found)
+    assert resolve(Unanswered(GONE), pointer) is Trace.UNTRACEABLE
+    assert pointer.sent_again == 0
+    assert pointer.looks == 4, "commit.status-check.num-retries is 3"
+
+
+def test_a_silent_swap_that_shows_up_later_has_landed():
+    pointer = ScriptedPointer("file:/base", GONE, "file:/on-ours")
+    assert resolve(Unanswered(GONE), pointer) is Trace.LANDED
+
+
+def test_silence_from_an_atomic_server_is_sent_again():
+    pointer = ScriptedPointer("file:/ours", again=Swapped())
+    assert resolve(Unanswered(GONE, fenced=True), pointer) is Trace.LANDED
+    assert (pointer.sent_again, pointer.looks) == (1, 0)
+
+
+def test_a_second_swap_counts_only_if_the_lock_covered_it():
+    pointer = ScriptedPointer("file:/theirs", again=Swapped())
+    lock = ScriptedLock(QuickRuntime(), lost=True)
+    assert resolve(Unanswered(GONE, fenced=True), pointer, lock=lock) is Trace.UNTRACEABLE
+
+
+@pytest.mark.parametrize("again", [Refused(True, MetastoreRefused("modified")), Unanswered(GONE, fenced=True), GONE])
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ("file:/ours", Trace.LANDED),
+        ("file:/on-ours", Trace.LANDED),
+        ("file:/theirs", Trace.ABSENT),
+        ("file:/base", Trace.UNTRACEABLE),
+        ("file:/elsewhere", Trace.UNTRACEABLE),
+    ],
+)
+def test_a_fenced_swap_is_proved_absent_once_the_pointer_has_left_its_base(again, found, expected):
+    pointer = ScriptedPointer(found, again=again)
+    assert resolve(Unanswered(GONE, fenced=True), pointer) is expected
+    assert pointer.sent_again == 1
+
+
+def test_a_refusal_of_the_second_swap_does_not_end_the_first_ones_question():
+    """first: silent, still under way | second: refused for a reason of its own | the pointer has not moved"""
+    pointer = ScriptedPointer("file:/base", "file:/base", "file:/ours", again=Refused(False, MetastoreRefused("busy")))
+    assert resolve(Unanswered(GONE, fenced=True), pointer) is Trace.LANDED
+
+
+def test_a_defect_while_looking_is_unknown_and_not_raised():
+    assert resolve(Refused(True, GONE), ScriptedPointer(ZeroDivisionError())) is Trace.UNTRACEABLE
+    pointer = ScriptedPointer("file:/base", again=ZeroDivisionError())
+    assert resolve(Unanswered(GONE, fenced=True), pointer) is Trace.UNTRACEABLE
