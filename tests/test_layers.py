@@ -26,7 +26,12 @@ GOOD = {
     "coordinator/ports.py": "from iceberg_hms.changes import change\n",
     "metastore/client.py": "import hmsclient\nimport thrift.Thrift\nfrom iceberg_hms.coordinator import ports\n",
     "storage/files.py": "import pyarrow\nfrom iceberg_hms.coordinator import ports\n",
-    "catalog/assembly.py": "from iceberg_hms.metastore import client\nfrom iceberg_hms.storage import files\n",
+    "zookeeper/session.py": "import kazoo.client\nfrom iceberg_hms.coordinator import ports\n",
+    "catalog/assembly.py": (
+        "from iceberg_hms.metastore import client\n"
+        "from iceberg_hms.storage import files\n"
+        "from iceberg_hms.zookeeper import session\n"
+    ),
     "rest/server.py": "import starlette\nimport uvicorn\nfrom iceberg_hms import catalog\n",
     "inspect/pointer.py": "from iceberg_hms import catalog\n",
     "local/gateway.py": "import py4j.java_gateway\n",
@@ -55,6 +60,7 @@ BAD: dict[str, dict[str, str]] = {
     "spark-uses": {"spark/show.py": "from iceberg_hms.inspect import pointer"},
     "drivers": {
         "catalog/create.py": "from iceberg_hms.storage import files",
+        "catalog/table_locks.py": "from iceberg_hms.zookeeper import session",
         "cli/doctor.py": "from iceberg_hms.metastore import client",
     },
     "coordinator-has-no-runtime": {

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.events import LoggedEvents
+from iceberg_hms.catalog.lock_admin import LockAdmin, LockKeeper, LockRecord
+from iceberg_hms.catalog.lock_modes import LockModes
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.catalog.table_locks import ChosenTableLock
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.metastore import capabilities
+from iceberg_hms.metastore import capabilities, lock_table
+from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.lock import HmsTableLock
 from iceberg_hms.metastore.namespaces import HmsNamespaces
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.tables import HmsTablePointer
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
+
+if TYPE_CHECKING:
+    from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 
 
 def connect(
@@ -53,8 +64,6 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
     """A catalog of settings that were loaded already. Raises ConfigError."""
     if not settings.metastore_uri:
         raise ConfigError("no metastore is named", next_step="give metastore_uri, or set ICEBERG_HMS_URI")
-    if settings.lock != "hms":
-        raise ConfigError(f"lock={settings.lock} is not available yet", next_step="leave it at hms")
     runtime = ThreadRuntime(clock)
     pool = ClientPool(
         [uri.strip() for uri in settings.metastore_uri.split(",")],
@@ -63,17 +72,29 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         socket_timeout_ms=settings.socket_timeout_ms,
         user=settings.user,
     )
-    lock = HmsTableLock(pool, runtime, settings)
+    namespaces = HmsNamespaces(pool, user=settings.user)
+    hms_lock = HmsTableLock(pool, runtime, settings)
+    zookeeper_lock = _zookeeper_lock(settings, runtime, pool)
 
     def close() -> None:
-        lock.close()
+        hms_lock.close()
+        if zookeeper_lock is not None:
+            zookeeper_lock.close()
         pool.close()
 
     pointer = HmsTablePointer(pool, settings, clock=clock)
+    lock = ChosenTableLock(
+        pointer,
+        hms_lock,
+        zookeeper_lock,
+        LockModes(runtime, setting=settings.lock, database=namespaces.load),
+        runtime,
+        lock_api_works=lambda: lock_table.api_works(settings, clock=clock),
+    )
     files = PyArrowFiles(fsync=settings.storage_fsync, clock=clock)
     manifests = ManifestStore(files, settings, runtime)
     world = World(
-        pointer=pointer,
+        pointer=lock.reads,
         lock=lock,
         files=files,
         manifests=manifests.open,
@@ -85,13 +106,102 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
             settings=settings,
             world=world,
             coordinator=Coordinator(world, settings),
-            namespaces=HmsNamespaces(pool, user=settings.user),
+            namespaces=namespaces,
             lister=pointer,
             open_input=files.open,
             new_snapshot_id=clock.snapshot_id,
             close=close,
+            locks=LockAdmin(world, settings, namespaces, lock, _keepers(pool, zookeeper_lock)),
         )
     )
+
+
+def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool) -> ZooKeeperTableLock | None:
+    if not settings.zookeeper:
+        return None
+    from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
+    from iceberg_hms.zookeeper.session import ZooKeeperSession
+
+    session = ZooKeeperSession(
+        settings.zookeeper,
+        runtime,
+        timeout_ms=settings.zookeeper_session_timeout_ms,
+        connect_timeout_ms=settings.connect_timeout_ms,
+    )
+
+    def who(request: str) -> str:
+        return agent_info(request, pool.verdicts.word)
+
+    return ZooKeeperTableLock(session, runtime, agent_info=who, user=settings.user, host=socket.gethostname())
+
+
+def _keepers(pool: ClientPool, zookeeper_lock: ZooKeeperTableLock | None) -> dict[str, LockKeeper]:
+    keepers: dict[str, LockKeeper] = {HmsLocks.name: HmsLocks(lock_table.LockTable(pool))}
+    if zookeeper_lock is not None:
+        keepers[ZooKeeperLocks.name] = ZooKeeperLocks(zookeeper_lock)
+    return keepers
+
+
+class HmsLocks:
+    """catalog.lock_admin.LockKeeper on the metastore's lock table."""
+
+    name = "hms"
+
+    def __init__(self, table: lock_table.LockTable) -> None:
+        self._table = table
+
+    def list(self, name: TableName | None) -> Sequence[LockRecord]:
+        """As the protocol says."""
+        return [
+            LockRecord(
+                lock_id=str(row.lock_id),
+                keeper=self.name,
+                table=f"{row.namespace}.{row.table}" if row.table else row.namespace,
+                state=row.state,
+                kind=row.kind,
+                user=row.user,
+                host=row.host,
+                agent_info=row.agent_info,
+                since_ms=row.acquired_ms,
+                heartbeat_ms=row.heartbeat_ms,
+            )
+            for row in self._table.rows(name)
+        ]
+
+    def remove(self, lock: LockRecord) -> None:
+        """As the protocol says."""
+        self._table.remove(int(lock.lock_id))
+
+
+class ZooKeeperLocks:
+    """catalog.lock_admin.LockKeeper on ZooKeeper's nodes."""
+
+    name = "zookeeper"
+
+    def __init__(self, lock: ZooKeeperTableLock) -> None:
+        self._lock = lock
+
+    def list(self, name: TableName | None) -> Sequence[LockRecord]:
+        """As the protocol says."""
+        return [
+            LockRecord(
+                lock_id=node.lock_id,
+                keeper=self.name,
+                table=str(node.table),
+                state="ACQUIRED" if node.acquired else "WAITING",
+                kind="EXCLUSIVE",
+                user=node.user,
+                host=node.host,
+                agent_info=node.agent_info,
+                since_ms=node.since_ms,
+                heartbeat_ms=None,
+            )
+            for node in self._lock.entries(name)
+        ]
+
+    def remove(self, lock: LockRecord) -> None:
+        """As the protocol says."""
+        self._lock.remove(lock.lock_id)
 
 
 def probe_server(uri: str, settings: Settings) -> capabilities.Capabilities:

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.identifiers import Identifier, new_name, table_name
+from iceberg_hms.catalog.lock_admin import LockAdmin
+from iceberg_hms.catalog.lock_modes import LOCK_MARK, LockMode
 from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.table import Table
@@ -20,7 +22,7 @@ from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
 from iceberg_hms.format.create import create_updates, new_table_metadata
 from iceberg_hms.format.metadata import TableMetadata
 
@@ -78,6 +80,13 @@ class Catalog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def locks(self) -> LockAdmin:
+        """Which locks are held, and which lock a table takes. Raises LockUnavailable for a catalog in memory."""
+        if self._services.locks is None:
+            raise LockUnavailable("This catalog has no locks to look at", next_step="connect to a metastore")
+        return self._services.locks
 
     def list_namespaces(self) -> list[str]:
         """Names of all databases, Hive's own among them."""
@@ -171,7 +180,7 @@ class Catalog:
             schemas.to_spec(partition_spec, table_schema),
             schemas.to_order(sort_order, table_schema),
             (location or self._default_location(name, namespace)).rstrip("/"),
-            dict(properties or {}),
+            self._marked(properties or {}),
             uuid=clock.uuid(),
             now_ms=clock.now_ms(),
         )
@@ -282,6 +291,11 @@ class Catalog:
         if not self._services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
         return self._services.coordinator.moves.create(name, change, owner=self.settings.user or None)
+
+    def _marked(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """With lock=zookeeper new tables say so, for all writers to see."""
+        marks = {LOCK_MARK: LockMode.ZOOKEEPER.value} if self.settings.lock == LockMode.ZOOKEEPER else {}
+        return {**marks, **properties}
 
     def _default_location(self, name: TableName, namespace: Mapping[str, str]) -> str:
         leaf = name.name

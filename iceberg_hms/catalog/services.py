@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.world import World
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.lock_admin import LockAdmin
 
 
 class Namespaces(Protocol):
@@ -48,7 +51,7 @@ class TableLister(Protocol):
 @dataclass(frozen=True, slots=True)
 class Services:
     """close: gives back connections and threads; called once.
-    open_input: opens a location as a pyarrow file, for reading footers."""
+    open_input: opens a location as a pyarrow file, for reading footers. locks: None where there are none to look at."""
 
     settings: Settings
     world: World
@@ -58,3 +61,4 @@ class Services:
     open_input: Callable[[str], Any]
     new_snapshot_id: Callable[[], int]
     close: Callable[[], None]
+    locks: LockAdmin | None = None

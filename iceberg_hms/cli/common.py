@@ -261,3 +261,15 @@ def log_to_stderr(*, debug: bool) -> None:
     """Warnings and worse of all libraries to stderr; with `debug` everything of ours."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("iceberg_hms").setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: py4j, broken into in the middle of a call, raises errors of its own."""
+    seen: set[int] = set()
+    behind: BaseException | None = error
+    while behind is not None and id(behind) not in seen:
+        if isinstance(behind, KeyboardInterrupt):
+            return True
+        seen.add(id(behind))
+        behind = behind.__cause__ or behind.__context__
+    return False

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Annotated, Any
 
 import typer
 
-from iceberg_hms.cli import common, demo, doctor, history, inspect, local, serve, spark_conf, tables
+from iceberg_hms.cli import common, demo, doctor, history, inspect, local, locks, serve, spark_conf, tables
 from iceberg_hms.cli.common import Environment, ExitCode
 from iceberg_hms.errors import IcebergHmsError
 
@@ -43,9 +43,13 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except IcebergHmsError as error:
+            if common.interrupted(error):
+                raise typer.Exit(ExitCode.INTERRUPTED) from None
             _tell(error)
             raise typer.Exit(common.exit_code_of(error)) from None
         except Exception as error:  # noqa: BLE001 - the last place: a person gets two lines, the trace is a flag away
+            if common.interrupted(error):
+                raise typer.Exit(ExitCode.INTERRUPTED) from None
             unexpected = IcebergHmsError(
                 f"unexpected {type(error).__name__}: {error}",
                 next_step="run it again with `iceberg-hms --debug ...` and report what it prints",
@@ -60,6 +64,14 @@ def _tell(error: IcebergHmsError) -> None:
     if _debug.get():
         typer.echo(traceback.format_exc(), err=True, nl=False)
     common.tell_error(error)
+
+
+def _group(commands: Mapping[str, Callable[..., None]], about: str) -> typer.Typer:
+    """Commands below one name."""
+    group = typer.Typer(help=about, no_args_is_help=True)
+    for name, command in commands.items():
+        group.command(name)(guarded(command))
+    return group
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,6 +100,7 @@ app.command("serve")(guarded(serve.serve))
 app.command("tables")(guarded(tables.tables))
 app.command("inspect")(guarded(inspect.inspect))
 app.command("history")(guarded(history.history))
+app.add_typer(_group(locks.COMMANDS, "Who holds which lock, and which lock a table takes."), name="locks")
 app.command("spark-conf")(guarded(spark_conf.spark_conf))
 app.command("doctor")(guarded(doctor.doctor))
 app.command("demo")(guarded(demo.demo))

@@ -4,7 +4,10 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.catalog.assembly import connect
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
+from iceberg_hms.metastore.entries import LockEntries
+from tests.metastore.fake_hms import pool_of, running
 
 
 @pytest.fixture
@@ -30,7 +33,8 @@ def test_the_public_name_is_the_same_function():
     [
         ({}, "no metastore is named"),
         ({"metastore_uri": "http://h:1"}, "thrift://"),
-        ({"metastore_uri": "thrift://h:1", "lock": "none"}, "not available yet"),
+        ({"metastore_uri": "thrift://h:1", "lock": "zookeeper"}, "zookeeper.hosts"),
+        ({"metastore_uri": "thrift://h:1", "zookeeper": "z:port"}, "not understood"),
         ({"metastore_uri": "thrift://h:1", "lokc": "hms"}, "lock"),
     ],
 )
@@ -38,6 +42,30 @@ def test_settings_that_cannot_be_are_refused(arguments, says, monkeypatch):
     monkeypatch.delenv("ICEBERG_HMS_URI", raising=False)
     with pytest.raises(ConfigError, match=says):
         connect(**arguments)
+
+
+def test_the_metastore_s_locks_are_listed_and_broken_through_the_catalog():
+    name = TableName("db", "t")
+    with running() as server, pool_of(server) as pool:
+        entries = LockEntries(pool, "ann")
+        held, waits = entries.enqueue(name, "agent-1"), entries.enqueue(name, "agent-2")
+        with connect(metastore_uri=server.uri) as catalog:
+            found = catalog.locks.list("db.t").locks
+            assert [(lock.lock_id, lock.keeper, lock.table, lock.state) for lock in found] == [
+                (str(held.lock_id), "hms", "db.t", "ACQUIRED"),
+                (str(waits.lock_id), "hms", "db.t", "WAITING"),
+            ]
+            assert catalog.locks.break_lock(str(held.lock_id)).agent_info == "agent-1"
+            assert [lock.lock_id for lock in catalog.locks.list().locks] == [str(waits.lock_id)]
+
+
+def test_a_zookeeper_that_is_only_a_fallback_is_not_needed_for_tables_without_its_mark(unused_tcp_port):
+    nobody = f"127.0.0.1:{unused_tcp_port}"
+    with running() as server, connect(metastore_uri=server.uri, zookeeper=nobody, connect_timeout_ms=50) as catalog:
+        lock = catalog._services.world.lock
+        lock._hms.acquire(TableName("db", "t"), wait_seconds=1, request="r").release()
+        lock.acquire(TableName("db", "t"), wait_seconds=1, request="r").release()
+        assert catalog.locks.list().problems == (f"zookeeper: ZooKeeper at {nobody} is out of reach",)
 
 
 def test_settings_come_from_a_file_too(tmp_path, monkeypatch):

@@ -93,3 +93,12 @@ def test_the_environment_of_a_context_without_one_is_the_real_one() -> None:
     command = typer.main.get_command(typer.Typer(callback=lambda: None))
     context = typer.Context(command)
     assert common.environment(context).connect is common._connect
+
+
+def test_only_a_keyboard_interrupt_is_one() -> None:
+    error = ValueError()
+    error.__cause__ = OSError()
+    error.__cause__.__context__ = error
+    assert not common.interrupted(error)
+    error.__cause__.__context__ = KeyboardInterrupt()
+    assert common.interrupted(error)

@@ -29,24 +29,7 @@ def demo(context: typer.Context, directory: Folder = _FOLDER) -> None:
     with environment.lifetime(False), DemoFolder(directory) as folder:
         if not environment.debug:
             _log_to(folder.logs / "demo.log")
-        try:
-            run(Stage(folder))
-        except Exception as error:
-            if interrupted(error):
-                raise KeyboardInterrupt from error
-            raise
-
-
-def interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind an error: py4j, broken into in the middle of a call, raises errors of its own."""
-    seen: set[int] = set()
-    behind: BaseException | None = error
-    while behind is not None and id(behind) not in seen:
-        if isinstance(behind, KeyboardInterrupt):
-            return True
-        seen.add(id(behind))
-        behind = behind.__cause__ or behind.__context__
-    return False
+        run(Stage(folder))
 
 
 def run(stage: Stage) -> None:

@@ -64,12 +64,3 @@ def test_an_error_that_an_interrupt_caused_is_an_interrupt(
     monkeypatch.setattr(command, "run", run)
     done = CliRunner().invoke(app, ["demo", "--dir", str(tmp_path)])
     assert done.exit_code == code
-
-
-def test_only_a_keyboard_interrupt_is_one() -> None:
-    error = ValueError()
-    error.__cause__ = OSError()
-    error.__cause__.__context__ = error
-    assert not command.interrupted(error)
-    error.__cause__.__context__ = KeyboardInterrupt()
-    assert command.interrupted(error)

@@ -1,0 +1,263 @@
+"""Which lock a table takes: the metastore's own, ZooKeeper's, both, or none.
+
+The table says it, in the metastore, so that all of our writers see the same: `iceberg-hms.lock` = `hms` | `zookeeper`
+as a parameter of the table, else of its database. Not marked means the metastore's lock, whatever this process is set
+to; the setting `lock` says only what new tables are marked with (`zookeeper`), or that no lock is taken (`none`).
+
+A marked table takes the ZooKeeper lock first, and the metastore's too when it can be had: then writers that know only
+that one are kept out as well. It cannot be had when the lock API of every server is broken. The mark is the operator's
+word that there are no such writers; without it nothing is swapped under ZooKeeper alone.
+
+The mark may change while a writer waits, so it is read again under the lock; if it says something else, the lock is
+given back and the writer starts over. That read is handed on to the first `load` under the lock, which so costs no
+call of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from iceberg_hms.catalog.held_locks import ChosenHeldLock, NoLock, Under
+from iceberg_hms.catalog.lock_modes import LockMode, LockModes
+from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime, SwapAnswer, TableLock, TableName, TablePointer
+from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, NoSuchTable
+from iceberg_hms.format.metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
+
+#: How often a writer starts over because the mark changed under it.
+MODE_CHANGES_MAX = 5
+#: How often all servers are asked, on fresh connections, before their lock API counts as broken.
+BROKEN_AFTER = 2
+#: For so long a broken lock API is not tried again.
+BROKEN_SECONDS = 30.0
+
+
+class ChosenTableLock:
+    """coordinator.ports.TableLock that takes the lock which the table asks for.
+
+    pointer: reads the rows; use `reads` in its place for all that happens under these locks.
+    hms, zookeeper: the locks; None without `zookeeper.hosts`.
+    lock_api_works: asks every server of the list, on fresh connections, whether any carries out lock calls.
+    """
+
+    def __init__(
+        self,
+        pointer: TablePointer,
+        hms: TableLock,
+        zookeeper: TableLock | None,
+        modes: LockModes,
+        runtime: Runtime,
+        *,
+        lock_api_works: Callable[[], bool],
+    ) -> None:
+        self._pointer = pointer
+        self._hms = hms
+        self._zookeeper = zookeeper
+        self._modes = modes
+        self._runtime = runtime
+        self._lock_api_works = lock_api_works
+        self._works = False
+        self._broken_until: float | None = None
+        #: What the current thread holds.
+        self.under = Under()
+        #: The pointer, for everything that is done under these locks.
+        self.reads: TablePointer = LockedReads(self, pointer, modes)
+
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+        """As the port says. LockUnavailable also when the table's mark and this process's settings do not agree."""
+        deadline = self._runtime.now() + wait_seconds
+        mode = self._modes.remembered(name) or self._modes.of(name, self._read(name))
+        for _ in range(MODE_CHANGES_MAX):
+            held = self._take(name, mode, deadline, request)
+            try:
+                row = self._read(name)
+                found = self._modes.of(name, row)
+                if found is mode:
+                    self.under.begin(name, held, self._settled(held, row))
+                    return held
+            except BaseException:
+                held.release()
+                raise
+            logger.info("%s is locked through %s now, no longer through %s", name, found, mode)
+            held.release()
+            mode = found
+        raise LockNotAcquired(f"The lock mode of {name} changed {MODE_CHANGES_MAX} times while its lock was taken")
+
+    def for_marking(self, mode: LockMode) -> TableLock:
+        """The lock under which a table's mark is changed to `mode`: it keeps out writers of both modes, whatever the
+        table says now."""
+        return _MarkingLock(self, mode, self._runtime)
+
+    def take_to_mark(self, name: TableName, mode: LockMode, deadline: float, request: str) -> HeldLock:
+        """ZooKeeper's lock and the metastore's. To ZOOKEEPER the second may be missing, if it is because the lock API
+        is broken: this is how a table is moved away from it. To HMS it may not; ZooKeeper's may, if the table is not
+        marked for it."""
+        row = self._read(name)
+        parts: list[HeldLock] = []
+        try:
+            if mode is LockMode.ZOOKEEPER or self._modes.is_marked(name, {} if row is None else row.parameters):
+                parts.append(self._take_zookeeper(name, deadline, request))
+            if mode is LockMode.HMS or self._hms_can_be_had():
+                parts.append(self._take_hms(name, deadline, request))
+        except BaseException:
+            self._hold(parts, mode).release()
+            raise
+        held = self._hold(parts, mode)
+        self.under.begin(name, held, None)
+        return held
+
+    def check_before_swap(self, name: TableName) -> LockMode | None:
+        """The mode of the lock that this thread holds on a table, None if it holds none. Raises LockLost when no swap
+        may start under it: nothing was sent then, and the lock may be taken again."""
+        held = self.under.held(name)
+        if held is None:
+            return None
+        try:
+            held.check_before_swap(self._runtime.now())
+        except (LockLost, LockUnavailable) as error:
+            lost = LockLost(f"No swap of {name} was sent: {error.message}", next_step="try again")
+            lost.proved_failed = True
+            raise lost from error
+        return held.mode
+
+    def _read(self, name: TableName) -> Pointer | None:
+        try:
+            return self._pointer.load(name)
+        except NoSuchTable:
+            return None
+
+    def _take(self, name: TableName, mode: LockMode, deadline: float, request: str) -> ChosenHeldLock:
+        match mode:
+            case LockMode.NONE:
+                return self._hold([NoLock(self._runtime)], mode)
+            case LockMode.ZOOKEEPER:
+                return self._take_both(name, deadline, request)
+            case LockMode.FREE if self._zookeeper is not None and not self._hms_can_be_had():
+                return self._hold([self._take_zookeeper(name, deadline, request)], mode)
+            case _:
+                return self._hold([self._take_hms(name, deadline, request)], mode)
+
+    def _take_both(self, name: TableName, deadline: float, request: str) -> ChosenHeldLock:
+        # Asked first: whoever holds the ZooKeeper lock must not spend its time on an API that is broken.
+        with_hms = self._hms_can_be_had()
+        zookeeper = self._take_zookeeper(name, deadline, request)
+        parts = [zookeeper]
+        try:
+            if with_hms:
+                parts.append(self._take_hms(name, deadline, request))
+        except LockUnavailable:
+            if self._hms_can_be_had():
+                zookeeper.release()
+                raise
+        except BaseException:
+            zookeeper.release()
+            raise
+        return self._hold(parts, LockMode.ZOOKEEPER)
+
+    def _take_zookeeper(self, name: TableName, deadline: float, request: str) -> HeldLock:
+        if self._zookeeper is None:
+            raise LockUnavailable(
+                f"{name} is locked through ZooKeeper, and no ZooKeeper is configured here",
+                next_step=f"set `zookeeper.hosts`, or move it back: `iceberg-hms locks use hms {name}`",
+            )
+        return self._zookeeper.acquire(name, wait_seconds=self._remaining(deadline), request=request)
+
+    def _take_hms(self, name: TableName, deadline: float, request: str) -> HeldLock:
+        try:
+            return self._hms.acquire(name, wait_seconds=self._remaining(deadline), request=request)
+        except LockUnavailable as error:
+            self._works = False
+            step = f"create its transaction tables (schematool); or, if all writers of {name} are iceberg-hms with "
+            step += f"`zookeeper.hosts` set: `iceberg-hms locks use zookeeper {name}`"
+            raise LockUnavailable(error.message, next_step=step) from error
+
+    def _hms_can_be_had(self) -> bool:
+        """Whether the metastore's lock API works, as far as is known; asked again after it failed."""
+        if self._works:
+            return True
+        if self._broken_until is not None and self._runtime.now() < self._broken_until:
+            return False
+        self._works = any(self._lock_api_works() for _ in range(BROKEN_AFTER))
+        if not self._works:
+            logger.warning("The lock API of the metastore is broken: marked tables are locked through ZooKeeper alone")
+            self._broken_until = self._runtime.now() + BROKEN_SECONDS
+        return self._works
+
+    def _settled(self, held: ChosenHeldLock, row: Pointer | None) -> Pointer | None:
+        """Before a table is written under ZooKeeper alone, all writers must know of its mark. The row, if it is still
+        fresh."""
+        if row is None or held.mode is not LockMode.ZOOKEEPER or len(held.parts) > 1:
+            return row
+        seconds = self._modes.seconds_to_settle(row)
+        if not seconds:
+            return row
+        self._runtime.sleep(seconds)
+        return None
+
+    def _hold(self, parts: Sequence[HeldLock], mode: LockMode) -> ChosenHeldLock:
+        return ChosenHeldLock(parts, mode, self.under.end)
+
+    def _remaining(self, deadline: float) -> float:
+        return max(0.0, deadline - self._runtime.now())
+
+
+class _MarkingLock:
+    """coordinator.ports.TableLock for the commit that changes a mark."""
+
+    def __init__(self, locks: ChosenTableLock, mode: LockMode, runtime: Runtime) -> None:
+        self._locks = locks
+        self._mode = mode
+        self._runtime = runtime
+
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+        """As the port says."""
+        return self._locks.take_to_mark(name, self._mode, self._runtime.now() + wait_seconds, request)
+
+
+class LockedReads:
+    """coordinator.ports.TablePointer under a ChosenTableLock: it looks at the lock before each move."""
+
+    def __init__(self, locks: ChosenTableLock, pointer: TablePointer, modes: LockModes) -> None:
+        self._locks = locks
+        self._pointer = pointer
+        self._modes = modes
+
+    def load(self, name: TableName) -> Pointer:
+        """As the port says; the first one under a lock is the read that was made when it was taken."""
+        row = self._locks.under.take_row(name)
+        if row is None:
+            row = self._pointer.load(name)
+        self._modes.saw(row)
+        return row
+
+    def swap(
+        self,
+        base: Pointer,
+        location: str,
+        metadata: TableMetadata,
+        replaced: TableMetadata,
+        *,
+        only_fenced: bool = False,
+    ) -> SwapAnswer:
+        """As the port says. Raises LockLost when the lock does not allow it to start. Without a lock it goes
+        only to a server that is proven to compare and swap atomically."""
+        mode = self._locks.check_before_swap(base.name)
+        fenced = only_fenced or mode is LockMode.NONE
+        return self._pointer.swap(base, location, metadata, replaced, only_fenced=fenced)
+
+    def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
+        """As the port says."""
+        return self._pointer.create(name, location, metadata, owner)
+
+    def rename(self, base: Pointer, to: TableName) -> SwapAnswer:
+        """As the port says. Raises LockLost when a lock does not allow it to start."""
+        self._locks.check_before_swap(base.name)
+        self._locks.check_before_swap(to)
+        return self._pointer.rename(base, to)
+
+    def drop(self, base: Pointer) -> SwapAnswer:
+        """As the port says. Raises LockLost when the lock does not allow it to start."""
+        self._locks.check_before_swap(base.name)
+        return self._pointer.drop(base)

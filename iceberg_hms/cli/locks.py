@@ -1,0 +1,186 @@
+"""`iceberg-hms locks`: who holds what, taking a lock away, and which lock a table takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from iceberg_hms.cli import output
+from iceberg_hms.cli.common import (
+    AsJson,
+    ConfigFile,
+    MetastoreUri,
+    Overrides,
+    ZooKeeper,
+    load_settings,
+    one_line,
+    open_catalog,
+)
+from iceberg_hms.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iceberg_hms.catalog.catalog import Catalog
+    from iceberg_hms.catalog.lock_admin import Listing, LockAdmin, LockRecord
+
+LockId = Annotated[str, typer.Argument(metavar="LOCKID", help="As `locks list` shows it.")]
+
+
+class Keeper(StrEnum):
+    """Which lock a table takes."""
+
+    HMS = "hms"
+    ZOOKEEPER = "zookeeper"
+
+
+def list_locks(
+    context: typer.Context,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="database.table; else all.")] = None,
+    metastore_uri: MetastoreUri = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """List locks, and who holds or awaits them."""
+    with _admin(context, config, overrides, metastore_uri, zookeeper) as admin:
+        listing = admin.list(table)
+    _tell_problems(listing)
+    if as_json:
+        output.print_json([asdict(lock) for lock in listing.locks])
+        return
+    columns = ("lock id", "in", "table", "state", "kind", "user", "host", "since", "last heartbeat", "held by")
+    output.console().print(output.table("", columns, [_row(lock) for lock in listing.locks]))
+
+
+def show(
+    context: typer.Context,
+    lock_id: LockId,
+    metastore_uri: MetastoreUri = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one lock."""
+    with _admin(context, config, overrides, metastore_uri, zookeeper) as admin:
+        lock = admin.find(lock_id)
+    _print_one(lock, as_json)
+
+
+def break_lock(
+    context: typer.Context,
+    lock_id: LockId,
+    yes: Annotated[bool, typer.Option("--yes", help="The holder is dead, or must stop: take its lock away.")] = False,
+    metastore_uri: MetastoreUri = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a lock away from whoever holds it."""
+    with _admin(context, config, overrides, metastore_uri, zookeeper) as admin:
+        if not yes:
+            lock = admin.find(lock_id)
+            raise ConfigError(
+                f"lock {lock_id} of {lock.table} was not broken: {lock.user}@{lock.host} may still be at work",
+                next_step="make sure that the holder is gone, then add --yes",
+            )
+        lock = admin.break_lock(lock_id)
+    _print_one(lock, as_json)
+
+
+def use(
+    context: typer.Context,
+    keeper: Annotated[Keeper, typer.Argument(help="The lock that it takes from now on.")],
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="database.table; or a database, for all its tables.")],
+    metastore_uri: MetastoreUri = None,
+    zookeeper: ZooKeeper = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which lock a table takes. `zookeeper` is your word that all of its writers are iceberg-hms with ZooKeeper."""
+    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+        if "." in name:
+            catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds)
+        else:
+            catalog.locks.use_for_namespace(name, keeper)
+    if as_json:
+        output.print_json({"name": name, "lock": keeper.value})
+    else:
+        output.console().print(f"{name} takes the {keeper} lock")
+
+
+#: Subcommand -> function, for the program to register.
+COMMANDS: Mapping[str, Callable[..., None]] = {"list": list_locks, "show": show, "break": break_lock, "use": use}
+
+
+@contextmanager
+def _catalog(
+    context: typer.Context,
+    config: Path | None,
+    overrides: Sequence[str] | None,
+    metastore_uri: str | None,
+    zookeeper: str | None,
+) -> Iterator[Catalog]:
+    settings = load_settings(config, overrides, metastore_uri=metastore_uri, zookeeper=zookeeper)
+    with open_catalog(context, settings) as catalog:
+        yield cast("Catalog", catalog)
+
+
+@contextmanager
+def _admin(
+    context: typer.Context,
+    config: Path | None,
+    overrides: Sequence[str] | None,
+    metastore_uri: str | None,
+    zookeeper: str | None,
+) -> Iterator[LockAdmin]:
+    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+        yield catalog.locks
+
+
+def _row(lock: LockRecord) -> list[object]:
+    return [
+        lock.lock_id,
+        lock.keeper,
+        lock.table,
+        lock.state,
+        lock.kind,
+        lock.user,
+        lock.host,
+        output.instant(lock.since_ms),
+        output.instant(lock.heartbeat_ms),
+        lock.agent_info,
+    ]
+
+
+def _print_one(lock: LockRecord, as_json: bool) -> None:
+    if as_json:
+        output.print_json(asdict(lock))
+        return
+    values = {
+        "lock id": lock.lock_id,
+        "in": lock.keeper,
+        "table": lock.table,
+        "state": lock.state,
+        "kind": lock.kind,
+        "user": lock.user,
+        "host": lock.host,
+        "since": output.instant(lock.since_ms),
+        "last heartbeat": output.instant(lock.heartbeat_ms),
+        "held by": lock.agent_info,
+    }
+    output.console().print(output.facts("", values))
+
+
+def _tell_problems(listing: Listing) -> None:
+    for problem in listing.problems:
+        output.note(f"not asked: {one_line(problem)}")

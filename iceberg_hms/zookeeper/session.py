@@ -1,0 +1,283 @@
+"""One ZooKeeper session, its state, and the few requests that locks need. All waits are bounded.
+
+A session outlives connections: while none is there it is SUSPENDED, and the servers keep its ephemeral nodes until its
+timeout has passed since they last heard of it. LOST is the servers' word that it ended, and its nodes with it; kazoo
+then begins a new session. Each is an *epoch* here: what was held in an earlier epoch is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from iceberg_hms.coordinator.ports import Runtime
+from iceberg_hms.errors import ConfigError, LockUnavailable
+from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable, mapped
+
+logger = logging.getLogger(__name__)
+
+#: Between attempts to connect again; kazoo's own limit is longer than most sessions live.
+_RECONNECT_MAX_SECONDS = 1.0
+#: Nodes that could not be removed yet; beyond it the oldest are left to the end of the session.
+_FORGOTTEN_MAX = 1_000
+
+
+class SessionState(StrEnum):
+    """As Curator and kazoo name them."""
+
+    CONNECTED = "CONNECTED"
+    #: No connection: whether the session lives is not known until there is one.
+    SUSPENDED = "SUSPENDED"
+    #: There is no session: it has ended, or none was begun.
+    LOST = "LOST"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as it was read. created_ms: wall clock of the server."""
+
+    name: str
+    data: bytes
+    created_ms: int
+
+
+NewClient = Callable[[str, float], Any]
+
+
+def new_client(hosts: str, timeout_seconds: float) -> Any:
+    """A kazoo client that is not started yet. Raises ConfigError if kazoo is not installed or the hosts are not
+    understood."""
+    try:
+        from kazoo.client import KazooClient
+    except ImportError:
+        raise ConfigError(
+            "`zookeeper.hosts` is set, but kazoo is not installed", next_step="pip install 'iceberg-hms[zookeeper]'"
+        ) from None
+    try:
+        return KazooClient(
+            hosts,
+            timeout=timeout_seconds,
+            connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": _RECONNECT_MAX_SECONDS},
+            logger=logging.getLogger(f"{__name__}.kazoo"),
+        )
+    except ValueError as error:
+        raise ConfigError(f"`zookeeper.hosts` is not understood: {hosts!r} ({error})") from error
+
+
+class ZooKeeperSession:
+    """Connects on first use. Safe for threads; a forked child gets a session of its own.
+
+    hosts: host:port with commas, an optional /path at the end. timeout_ms: the session timeout that we ask for.
+    connect_timeout_ms: how long a connection is waited for. Requests are answered within the session timeout, or count
+    as unanswered: NoReply. Raises ConfigError as `new_client`.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        runtime: Runtime,
+        *,
+        timeout_ms: int,
+        connect_timeout_ms: int,
+        make_client: NewClient = new_client,
+    ) -> None:
+        self.hosts = hosts
+        # kazoo has a word for the path at the end ("chroot"), but does not make its folders.
+        self._servers, _, base = hosts.partition("/")
+        self._base = f"/{base.strip('/')}" if base.strip("/") else ""
+        self._runtime = runtime
+        self._timeout_seconds = timeout_ms / 1000
+        self._connect_seconds = connect_timeout_ms / 1000
+        self._make_client = make_client
+        self._mutex = runtime.mutex()
+        # Made now, so that hosts that nobody understands are told at once, and started on first use.
+        self._prepared: Any = make_client(self._servers, self._timeout_seconds)
+        self._client: Any = None
+        self._live: Any = None
+        self._process = os.getpid()
+        self._closed = False
+        self._state = SessionState.LOST
+        self._epoch = 0
+        self._negotiated_ms: int | None = None
+        self._forgotten: dict[tuple[str, str], int] = {}
+
+    @property
+    def state(self) -> SessionState:
+        """What is known of the session at this moment."""
+        client = self._client
+        if client is not None and client.connected and self._process == os.getpid():
+            return SessionState.CONNECTED
+        # kazoo knows that the connection is gone a moment before it tells its listeners.
+        return SessionState.SUSPENDED if self._state is SessionState.CONNECTED else self._state
+
+    @property
+    def epoch(self) -> int:
+        """Which session it is. It grows when a session is lost, before the next one begins."""
+        return self._epoch if self._process == os.getpid() else self._epoch + 1
+
+    @property
+    def lease_seconds(self) -> float:
+        """The session timeout that the servers granted. Raises ZooKeeperUnavailable before there was a session."""
+        if self._negotiated_ms is None:
+            raise ZooKeeperUnavailable("ZooKeeper has not told its session timeout")
+        return self._negotiated_ms / 1000
+
+    def connected(self) -> int:
+        """Wait for a connection, and return the epoch. Raises ZooKeeperUnavailable when none came in time."""
+        client = self._started()
+        if not client.connected and not self._live.wait(self._connect_seconds):
+            raise ZooKeeperUnavailable(f"ZooKeeper at {self.hosts} is out of reach")
+        if self._forgotten:
+            self._sweep()
+        return self.epoch
+
+    def create(self, folder: str, prefix: str, data: bytes) -> str:
+        """Make an ephemeral sequential node, its folder too, and return its name."""
+        path = f"{self._base}{folder}/{prefix}"
+        try:
+            created = self._ask(
+                lambda client: client.create_async(path, data, ephemeral=True, sequence=True, makepath=True),
+                f"create {folder}/{prefix}",
+            )
+        except NodeGone as error:
+            # Somebody removed the folder in between.
+            raise NoReply(error.message) from error
+        return str(created).rpartition("/")[2]
+
+    def children(self, folder: str) -> list[str]:
+        """Names of the nodes in a folder, in no order; none if the folder is not there."""
+        try:
+            return list(self._ask(lambda client: client.get_children_async(self._base + folder), f"list {folder}"))
+        except NodeGone:
+            return []
+
+    def watch(self, path: str, changed: Callable[[], None]) -> bool:
+        """Whether a node is there; if so `changed` is called once when it goes, or when the connection does."""
+        found = self._ask(
+            lambda client: client.exists_async(self._base + path, lambda _event: changed()), f"watch {path}"
+        )
+        return found is not None
+
+    def read(self, path: str) -> Node | None:
+        """A node, None if it is not there."""
+        try:
+            data, stat = self._ask(lambda client: client.get_async(self._base + path), f"read {path}")
+        except NodeGone:
+            return None
+        return Node(path.rpartition("/")[2], data, int(stat.ctime))
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a node. It goes through the leader, so success proves that our session was alive to the ensemble;
+        a read may be answered by a server that the others have left behind. Raises NodeGone."""
+        self._ask(lambda client: client.set_async(self._base + path, data), f"write {path}")
+
+    def delete(self, path: str) -> None:
+        """Remove a node; none there is as good."""
+        try:
+            self._ask(lambda client: client.delete_async(self._base + path), f"delete {path}")
+        except NodeGone:
+            return
+
+    def discard(self, folder: str, prefix: str) -> None:
+        """Remove our nodes with this prefix: now, or as soon as there is a connection again. Never raises."""
+        with self._mutex:
+            self._forgotten[folder, prefix] = self._epoch
+            while len(self._forgotten) > _FORGOTTEN_MAX:
+                del self._forgotten[next(iter(self._forgotten))]
+        if self._client is not None and self._client.connected:
+            self._sweep()
+
+    def close(self) -> None:
+        """End the session; its nodes go with it. Never raises; twice is harmless."""
+        with self._mutex:
+            self._closed = True
+            client, self._client = self._client, None
+        if client is None or self._process != os.getpid():
+            return
+        try:
+            client.stop()
+            client.close()
+        except Exception as error:  # noqa: BLE001 - the servers end the session after its timeout
+            logger.warning("The ZooKeeper session could not be ended in order: %s", error)
+
+    def _ask(self, request: Callable[[Any], Any], what: str) -> Any:
+        client = self._started()
+        if not client.connected:
+            # kazoo would keep the request until there is a connection, however long.
+            raise NoReply(f"ZooKeeper at {self.hosts} is out of reach: {what}")
+        try:
+            return request(client).get(timeout=self._timeout_seconds)
+        except LockUnavailable:
+            raise
+        except Exception as error:
+            raise mapped(error, what) from error
+
+    def _started(self) -> Any:
+        with self._mutex:
+            if self._closed:
+                raise ZooKeeperUnavailable("The catalog is closed", next_step="connect again")
+            if self._client is not None and self._process == os.getpid():
+                return self._client
+            if self._client is not None:
+                # The parent's threads are not here; ending its session from here would take the parent's locks.
+                self._process = os.getpid()
+                self._epoch += 1
+                self._forgotten.clear()
+                self._state = SessionState.LOST
+            prepared, self._prepared = self._prepared, None
+            client = prepared if prepared is not None else self._make_client(self._servers, self._timeout_seconds)
+            self._client = client
+            client.add_listener(self._on_state)
+            _overhear_timeout(client, self._on_timeout)
+            self._live = client.start_async()
+            return client
+
+    def _on_timeout(self, milliseconds: int) -> None:
+        self._negotiated_ms = milliseconds
+
+    def _on_state(self, state: str) -> None:
+        """Called on kazoo's connection thread: must not block."""
+        with self._mutex:
+            self._state = SessionState(state)
+            if self._state is SessionState.LOST:
+                self._epoch += 1
+                self._forgotten.clear()
+            sweep = self._state is SessionState.CONNECTED and bool(self._forgotten)
+        if self._state is not SessionState.CONNECTED and not self._closed:
+            logger.warning("The ZooKeeper session is %s", state)
+        if sweep:
+            self._runtime.spawn("zookeeper-sweeper", self._sweep, background=True)
+
+    def _sweep(self) -> None:
+        for folder, prefix in list(self._forgotten):
+            try:
+                for name in self.children(folder):
+                    if name.startswith(prefix):
+                        self.delete(f"{folder}/{name}")
+            except NoReply as error:
+                logger.debug("%s/%s is removed later: %s", folder, prefix, error.message)
+                return
+            except LockUnavailable as error:
+                logger.warning("%s/%s could not be removed: %s", folder, prefix, error.message)
+            with self._mutex:
+                self._forgotten.pop((folder, prefix), None)
+
+
+def _overhear_timeout(client: Any, tell: Callable[[int], None]) -> None:
+    """Tell the session timeout that the servers grant: they cut what is asked for to their own bounds, and kazoo reads
+    their answer without keeping it."""
+    connection = client._connection
+    invoke = connection._invoke
+
+    def overheard(timeout: float, request: Any, xid: int | None = None) -> Any:
+        answer = invoke(timeout, request, xid)
+        granted = getattr(answer[0], "time_out", None) if isinstance(answer, tuple) else None
+        if granted:
+            tell(int(granted))
+        return answer
+
+    connection._invoke = overheard

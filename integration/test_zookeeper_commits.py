@@ -1,0 +1,370 @@
+"""Commits under ZooKeeper on real servers: a metastore without transaction tables, lost sessions, restarts, marks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import iceberg_hms
+from iceberg_hms.catalog.lock_modes import DATABASE_MARK_SECONDS, EXCLUSIVE, LOCK_MARK
+from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.ports import SwapAnswer, TableName
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import LockLost, LockUnavailable, MetastoreUnavailable
+from iceberg_hms.local.metastore import LocalMetastore
+from iceberg_hms.local.zookeeper import LocalZooKeeper
+from integration import interop
+from integration.conftest import make_namespace
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = Path(sys.executable).with_name("iceberg-hms")
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+WRITERS = 4
+APPENDS = 10
+
+
+@pytest.fixture(scope="module")
+def lockless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
+    """A metastore whose lock API is broken: its schema was made without transaction tables."""
+    with LocalMetastore(tmp_path_factory.mktemp("lockless metastore"), transaction_tables=False) as server:
+        yield server
+
+
+@pytest.fixture
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    with ExitStack() as stack:
+
+        def make(server: LocalMetastore, **settings: Any) -> Any:
+            given = {"metastore_uri": server.uri, "warehouse": server.warehouse, **settings}
+            return stack.enter_context(iceberg_hms.connect(**given))
+
+        yield make
+
+
+def add_rows(catalog: Any, table: str, path: Path, ids: list[int]) -> Any:
+    return catalog.load_table(table).append([f"file:{interop.small_parquet(path, ids)}"])
+
+
+def location(catalog: Any, table: str) -> str:
+    return str(catalog.pointer(table).metadata_location)
+
+
+def test_an_unmarked_table_is_refused_with_what_to_do_and_nothing_is_changed(
+    lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    table = f"{make_namespace(lockless, request)}.t"
+    for settings in ({}, {"zookeeper": zookeeper.hosts}, {"zookeeper": zookeeper.hosts, "lock": "zookeeper"}):
+        catalog = connect(lockless, **settings)
+        if not catalog.table_exists(table):
+            catalog.create_table(table, SCHEMA)
+        before = location(catalog, table)
+        with pytest.raises(LockUnavailable, match=f"iceberg-hms locks use zookeeper {table}"):
+            add_rows(catalog, table, tmp_path / "a.parquet", [1])
+        assert location(catalog, table) == before
+
+
+def test_a_mark_is_set_while_the_lock_api_is_broken_and_opens_the_table_for_who_has_zookeeper(
+    lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    table = f"{make_namespace(lockless, request)}.t"
+    catalog = connect(lockless, zookeeper=zookeeper.hosts)
+    catalog.create_table(table, SCHEMA)
+    catalog.locks.use(table, "zookeeper", wait_seconds=60)
+    assert catalog.pointer(table).parameters[LOCK_MARK] == "zookeeper"
+    add_rows(catalog, table, tmp_path / "a.parquet", [1])
+    assert interop.pyiceberg_rows(lockless, table)
+    listing = catalog.locks.list(table)
+    assert listing.locks == ()
+    assert listing.problems[0].startswith("hms: ")
+
+    without = connect(lockless)
+    with pytest.raises(LockUnavailable, match="no ZooKeeper is configured here"):
+        add_rows(without, table, tmp_path / "b.parquet", [2])
+    # Back to a lock that cannot be had: refused, or nobody could write to the table any more.
+    with pytest.raises(LockUnavailable):
+        catalog.locks.use(table, "hms", wait_seconds=10)
+    add_rows(catalog, table, tmp_path / "c.parquet", [3])
+
+
+def test_new_tables_are_marked_by_who_is_set_to_zookeeper(
+    lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    table = f"{make_namespace(lockless, request)}.t"
+    catalog = connect(lockless, zookeeper=zookeeper.hosts, lock="zookeeper")
+    catalog.create_table(table, SCHEMA)
+    assert catalog.pointer(table).parameters[LOCK_MARK] == "zookeeper"
+    add_rows(catalog, table, tmp_path / "a.parquet", [1])
+    catalog.rename_table(table, f"{table}_2")
+    catalog.drop_table(f"{table}_2")
+
+
+def test_a_marked_database_opens_its_tables_once_everybody_must_have_seen_the_mark(
+    lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    namespace = make_namespace(lockless, request)
+    catalog = connect(lockless, zookeeper=zookeeper.hosts)
+    catalog.create_table(f"{namespace}.t", SCHEMA)
+    catalog.locks.use_for_namespace(namespace, "zookeeper")
+    report = add_rows(catalog, f"{namespace}.t", tmp_path / "a.parquet", [1])
+    assert report.lock_wait_ms >= DATABASE_MARK_SECONDS * 500
+    assert add_rows(catalog, f"{namespace}.t", tmp_path / "b.parquet", [2]).lock_wait_ms < 2_000
+    # The table's own word counts more.
+    with pytest.raises(LockUnavailable):
+        catalog.locks.use(f"{namespace}.t", "hms", wait_seconds=10)
+
+
+def test_four_processes_under_zookeeper_alone_lose_nothing_and_none_fails(
+    lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    table = f"{make_namespace(lockless, request)}.many"
+    connect(lockless, zookeeper=zookeeper.hosts, lock="zookeeper").create_table(table, SCHEMA)
+    environ = {**os.environ, "ICEBERG_HMS_ZOOKEEPER_HOSTS": zookeeper.hosts}
+    with ExitStack() as stack:
+        processes = []
+        for writer in range(WRITERS):
+            arguments = [lockless.uri, lockless.warehouse, table, str(tmp_path), str(writer), str(APPENDS)]
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "integration.appender", *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    cwd=ROOT,
+                    env=environ,
+                )
+            )
+            stack.callback(process.kill)
+            processes.append(process)
+        assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * WRITERS
+        with ThreadPoolExecutor(WRITERS) as pool:
+            outputs = list(pool.map(lambda process: process.communicate("go\n", timeout=240)[0], processes))
+    outcomes = [json.loads(line) for output in outputs for line in output.splitlines()]
+    assert [outcome for outcome in outcomes if outcome["error"]] == []
+    assert len(outcomes) == WRITERS * APPENDS
+    assert sorted(interop.live_paths(lockless, table)) == sorted(outcome["path"] for outcome in outcomes)
+    snapshots = interop.chain(lockless, table)
+    assert [snapshot.sequence_number for snapshot in snapshots] == list(range(1, WRITERS * APPENDS + 1))
+
+
+class AfterLock:
+    """A TableLock under which something happens as soon as it is held."""
+
+    def __init__(self, lock: Any, happens: Callable[[], None]) -> None:
+        self._lock = lock
+        self._happens = happens
+
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> Any:
+        held = self._lock.acquire(name, wait_seconds=wait_seconds, request=request)
+        self._happens()
+        return held
+
+
+class AroundSwap:
+    """A TablePointer of which each first swap has something happen before and after it."""
+
+    def __init__(self, pointer: Any, before: Callable[[], None], after: Callable[[], None]) -> None:
+        self._pointer = pointer
+        self._before = before
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pointer, name)
+
+    def swap(self, *arguments: Any, **options: Any) -> SwapAnswer:
+        self._before()
+        answer: SwapAnswer = self._pointer.swap(*arguments, **options)
+        self._after()
+        return answer
+
+
+def once(action: Callable[[], None]) -> Callable[[], None]:
+    left = [action]
+    return lambda: left.pop()() if left else None
+
+
+def commit(catalog: Any, world: World, table: str, key: str) -> Any:
+    """A commit through other ports than the catalog's own."""
+    change = from_request([], [{"action": "set-properties", "updates": {key: "1"}}], Client())
+    name = TableName(*table.split("."))
+    return Coordinator(world, catalog.settings).commit(name, change, wait_seconds=60)
+
+
+def expire_session(catalog: Any) -> None:
+    """As a server ends the session of a process that it has not heard of."""
+    from kazoo.client import KazooClient
+
+    session = catalog._services.world.lock._zookeeper._session
+    epoch = session.epoch
+    thief = KazooClient(session.hosts, client_id=session._client.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+    runtime = catalog._services.world.runtime
+    deadline = runtime.now() + 60
+    while session.epoch == epoch:
+        assert runtime.now() < deadline
+        runtime.event().wait(0.02)
+
+
+@pytest.fixture
+def marked(lockless: Any, zookeeper: Any, connect: Any, request: pytest.FixtureRequest) -> tuple[Any, str]:
+    """A catalog, and a table that it commits to under ZooKeeper alone."""
+    table = f"{make_namespace(lockless, request)}.t"
+    catalog = connect(lockless, zookeeper=zookeeper.hosts, lock="zookeeper")
+    catalog.create_table(table, SCHEMA)
+    return catalog, table
+
+
+def test_a_session_that_expires_before_the_swap_stops_it(marked: Any) -> None:
+    """lock taken -> session expires -> no swap is sent under it -> the lock is taken again, and the swap sent once."""
+    catalog, table = marked
+    world = catalog._services.world
+    acquired: list[str] = []
+    swapped: list[str] = []
+    expire = once(lambda: expire_session(catalog))
+    lock = AfterLock(world.lock, lambda: (acquired.append("lock"), expire())[1])
+    inner = world.lock._pointer
+    world.lock.reads._pointer = AroundSwap(inner, lambda: swapped.append("swap"), lambda: None)
+    commit(catalog, replace(world, lock=lock), table, "a")
+    assert (len(acquired), len(swapped)) == (2, 1)
+    assert catalog.load(table).metadata.properties["a"] == "1"
+    assert catalog.locks.list(table).locks == ()
+
+
+def test_a_session_that_expires_after_the_swap_leaves_no_false_answer(marked: Any) -> None:
+    """swap sent and made -> session expires, another writer commits -> the lock is taken again, the swap is looked for
+    and found: committed."""
+    catalog, table = marked
+    world = catalog._services.world
+
+    def lose_it() -> None:
+        expire_session(catalog)
+        commit(catalog, world, table, "other")
+
+    losing = replace(world, pointer=AroundSwap(world.pointer, lambda: None, once(lose_it)))
+    commit(catalog, losing, table, "mine")
+    properties = catalog.load(table).metadata.properties
+    assert (properties["mine"], properties["other"]) == ("1", "1")
+
+
+def test_a_writer_that_wakes_without_its_session_does_not_overwrite(marked: Any) -> None:
+    """lock taken -> session expires, another writer commits -> the first wakes in the middle of its swap, past every
+    check: compare-and-swap refuses it, and what it sends next is built on the other's commit, under a new lock."""
+    catalog, table = marked
+    world = catalog._services.world
+    others: list[str] = []
+
+    def lose_it() -> None:
+        expire_session(catalog)
+        others.append(commit(catalog, world, table, "other").metadata_location)
+
+    world.lock.reads._pointer = AroundSwap(world.lock._pointer, once(lose_it), lambda: None)
+    report = commit(catalog, world, table, "zombie")
+    assert report.previous_metadata_location == others[0]
+    properties = catalog.load(table).metadata.properties
+    assert (properties["zombie"], properties["other"]) == ("1", "1")
+
+
+def test_no_swap_starts_while_zookeeper_is_out_of_reach_and_commits_go_on_after_its_restart(
+    lockless: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    table = f"{make_namespace(lockless, request)}.t"
+    server = LocalZooKeeper(tmp_path / "keeper").start()
+    try:
+        catalog = connect(lockless, zookeeper=server.hosts, lock="zookeeper", connect_timeout_ms=2_000)
+        catalog.create_table(table, SCHEMA)
+        world = catalog._services.world
+
+        def stop() -> None:
+            server.stop()
+            session = world.lock._zookeeper._session
+            deadline = world.runtime.now() + 60
+            while session.state == "CONNECTED":
+                assert world.runtime.now() < deadline
+                world.runtime.event().wait(0.02)
+
+        with pytest.raises(LockUnavailable, match="out of reach"):
+            commit(catalog, replace(world, lock=AfterLock(world.lock, once(stop))), table, "a")
+        with pytest.raises(LockUnavailable, match="out of reach"):
+            commit(catalog, world, table, "b")
+        assert {"a", "b"}.isdisjoint(catalog.load(table).metadata.properties)
+        server = LocalZooKeeper(tmp_path / "keeper", port=server.port).start()
+        commit(catalog, world, table, "c")
+        assert catalog.locks.list(table).locks == ()
+    finally:
+        server.stop()
+
+
+def test_an_operator_moves_a_table_to_zookeeper_and_breaks_a_lock_there(
+    lockless: Any, zookeeper: Any, connect: Any, request: pytest.FixtureRequest
+) -> None:
+    table = f"{make_namespace(lockless, request)}.t"
+    catalog = connect(lockless, zookeeper=zookeeper.hosts)
+    catalog.create_table(table, SCHEMA)
+
+    def locks(*arguments: str) -> subprocess.CompletedProcess[str]:
+        where = ["--metastore-uri", lockless.uri, "--zookeeper", zookeeper.hosts, "--json"]
+        return subprocess.run([PROGRAM, "locks", *arguments, *where], capture_output=True, text=True, timeout=120)
+
+    assert json.loads(locks("use", "zookeeper", table).stdout) == {"name": table, "lock": "zookeeper"}
+    held = catalog._services.world.lock.acquire(TableName(*table.split(".")), wait_seconds=60, request="r-1")
+    listed = locks("list", table)
+    assert "not asked: hms: " in listed.stderr
+    [lock] = json.loads(listed.stdout)
+    assert (lock["keeper"], lock["table"], lock["state"]) == ("zookeeper", table, "ACQUIRED")
+    assert locks("break", lock["lock_id"]).returncode == 2
+    assert json.loads(locks("break", lock["lock_id"], "--yes").stdout) == lock
+    with pytest.raises(LockLost):
+        held.renew()
+    held.release()
+    commit(catalog, catalog._services.world, table, "a")
+
+
+def test_both_locks_are_taken_where_both_can_be_had(
+    metastore: Any, zookeeper: Any, connect: Any, namespace: str
+) -> None:
+    table = f"{namespace}.t"
+    catalog = connect(metastore, zookeeper=zookeeper.hosts)
+    catalog.create_table(table, SCHEMA)
+    world = catalog._services.world
+    seen: list[list[str]] = []
+
+    def look() -> None:
+        seen.append([lock.keeper for lock in catalog.locks.list(table).locks if lock.state == "ACQUIRED"])
+
+    looking = replace(world, lock=AfterLock(world.lock, look))
+    commit(catalog, looking, table, "a")
+    catalog.locks.use(table, "zookeeper", wait_seconds=60)
+    commit(catalog, looking, table, "b")
+    catalog.locks.use(table, "hms", wait_seconds=60)
+    commit(catalog, looking, table, "c")
+    assert seen == [["hms"], ["hms", "zookeeper"], ["hms"]]
+    assert catalog.locks.list(table).locks == ()
+
+
+def test_without_a_lock_only_declared_tables_are_written(
+    metastore: Any, lockless: Any, connect: Any, namespace: str, request: pytest.FixtureRequest
+) -> None:
+    for server, database in ((metastore, namespace), (lockless, make_namespace(lockless, request))):
+        catalog = connect(server, lock="none")
+        catalog.create_table(f"{database}.t", SCHEMA)
+        with pytest.raises(LockUnavailable, match="not declared for it"):
+            commit(catalog, catalog._services.world, f"{database}.t", "a")
+        catalog.create_table(f"{database}.own", SCHEMA, properties={EXCLUSIVE: "true"})
+        try:
+            commit(catalog, catalog._services.world, f"{database}.own", "a")
+        except MetastoreUnavailable as error:
+            pytest.fail(str(error))
+        assert catalog.load(f"{database}.own").metadata.properties["a"] == "1"

@@ -1,0 +1,201 @@
+"""The ZooKeeper lock on a real server: the port's contract, lost sessions, restarts, and what is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable
+from iceberg_hms.local.zookeeper import LocalZooKeeper
+from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.testing.contracts import table_lock
+from iceberg_hms.testing.contracts.table_lock import Guard
+from iceberg_hms.zookeeper.lock import ROOT, ZooKeeperTableLock
+from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession
+
+RUNTIME = ThreadRuntime()
+#: The shortest session that a server with a tick of two seconds grants.
+SHORTEST_MS = 4_000
+WAIT = 60.0
+
+
+class Writer:
+    """A lock with a session of its own, as a process has it."""
+
+    def __init__(self, hosts: str, timeout_ms: int = SHORTEST_MS, connect_timeout_ms: int = 30_000) -> None:
+        self.session = ZooKeeperSession(hosts, RUNTIME, timeout_ms=timeout_ms, connect_timeout_ms=connect_timeout_ms)
+        self.lock = ZooKeeperTableLock(self.session, RUNTIME, agent_info=agent_info, user="ann", host="h1")
+
+    def acquire(self, name: TableName, wait_seconds: float = WAIT) -> Any:
+        return self.lock.acquire(name, wait_seconds=wait_seconds, request="r-1")
+
+
+@pytest.fixture
+def writers(zookeeper: LocalZooKeeper) -> Iterator[Callable[..., Writer]]:
+    made: list[Writer] = []
+
+    def make(**options: Any) -> Writer:
+        made.append(Writer(options.pop("hosts", zookeeper.hosts), **options))
+        return made[-1]
+
+    yield make
+    for writer in made:
+        writer.lock.close()
+
+
+def expire(session: ZooKeeperSession) -> None:
+    """End a session from outside: another client takes it over, which the servers allow, and closes it."""
+    from kazoo.client import KazooClient
+
+    thief = KazooClient(session.hosts, client_id=session._client.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    event = RUNTIME.event()
+    deadline = RUNTIME.now() + WAIT
+    while not condition():
+        assert RUNTIME.now() < deadline, "it did not happen in time"
+        event.wait(0.02)
+
+
+@pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
+def test_the_lock_keeps_the_contract(check: table_lock.Check, writers: Any) -> None:
+    first, second = writers(), writers()
+    name = TableName("contract", check.__name__)
+    check(Guard(first.lock, second.lock, RUNTIME, name))
+    assert first.lock.entries(name) == []
+
+
+def test_the_lease_is_what_the_server_grants_and_not_what_was_asked_for(writers: Any) -> None:
+    with_bounds = {1_000: 4.0, 10_000: 10.0, 100_000: 40.0}
+    for asked, granted in with_bounds.items():
+        held = writers(timeout_ms=asked).acquire(TableName("lease", f"t{asked}"))
+        assert held.lease_seconds == granted
+        held.release()
+
+
+def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(writers: Any) -> None:
+    name = TableName("expiry", "t")
+    holder, other = writers(), writers()
+    held = holder.acquire(name)
+    held.check_connected()
+    expire(holder.session)
+    next_held = other.acquire(name)
+    wait_until(lambda: holder.session.epoch == 1)
+    for question in (held.covered_since, held.check_connected, held.renew):
+        with pytest.raises(LockLost):
+            question()
+    held.release()
+    next_held.renew()
+    with pytest.raises(LockNotAcquired, match=r"held by lock expiry\.t/.* of ann on h1"):
+        holder.acquire(name, wait_seconds=0.2)
+    next_held.release()
+    holder.acquire(name).release()
+
+
+def test_a_waiter_whose_session_expires_asks_again_and_leaves_one_node(writers: Any) -> None:
+    name = TableName("expiry", "waiter")
+    holder, waiter = writers(), writers()
+    held = holder.acquire(name)
+    done = RUNTIME.event()
+    got: list[Any] = []
+
+    def wait_for_it() -> None:
+        got.append(waiter.acquire(name))
+        done.set()
+
+    RUNTIME.spawn("waiter", wait_for_it)
+    wait_until(lambda: len(holder.lock.entries(name)) == 2)
+    before = holder.lock.entries(name)[1].lock_id
+    expire(waiter.session)
+    wait_until(lambda: [entry.lock_id for entry in holder.lock.entries(name)[1:]] not in ([], [before]))
+    assert len(holder.lock.entries(name)) == 2
+    held.release()
+    assert done.wait(WAIT)
+    got[0].renew()
+    got[0].release()
+    assert holder.lock.entries(name) == []
+
+
+def test_a_lock_that_an_operator_removed_is_lost(writers: Any) -> None:
+    name = TableName("removed", "t")
+    holder, operator = writers(), writers()
+    held = holder.acquire(name)
+    [entry] = operator.lock.entries(name)
+    assert (entry.table, entry.acquired, entry.user) == (name, True, "ann")
+    operator.lock.remove(entry.lock_id)
+    with pytest.raises(LockLost, match="removed"):
+        held.renew()
+    with pytest.raises(LockLost, match="removed"):
+        held.covered_since()
+    held.release()
+
+
+def test_odd_names_have_folders_of_their_own(writers: Any) -> None:
+    writer = writers()
+    names = [TableName("a.b", "c"), TableName("a", "b.c"), TableName("a/b", ".."), TableName("ü", "%2e")]
+    held = [writer.acquire(name, wait_seconds=0) for name in names]
+    assert {entry.table for entry in writer.lock.entries() if entry.table in names} == set(names)
+    for each in held:
+        each.release()
+
+
+def test_the_hosts_may_end_in_a_path_that_is_not_there_yet(zookeeper: LocalZooKeeper, writers: Any) -> None:
+    inside = writers(hosts=f"{zookeeper.hosts}/some/where")
+    held = inside.acquire(TableName("chroot", "t"))
+    outside = writers().session
+    outside.connected()
+    assert outside.children(f"/some/where{ROOT}") == ["chroot.t"]
+    held.release()
+
+
+def test_no_server_is_an_error_after_the_connect_timeout(writers: Any) -> None:
+    lonely = writers(hosts="127.0.0.1:1", connect_timeout_ms=300)
+    with pytest.raises(LockUnavailable, match=r"127\.0\.0\.1:1 is out of reach"):
+        lonely.acquire(TableName("nowhere", "t"))
+
+
+def test_a_restart_suspends_the_session_and_the_lock_survives_it(tmp_path: Path, writers: Any) -> None:
+    with LocalZooKeeper(tmp_path / "first") as server:
+        port = server.port
+        writer = writers(hosts=server.hosts, timeout_ms=40_000)
+        held = writer.acquire(TableName("restart", "t"))
+    wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
+    # It may still be ours, and what was done under it was covered; but nothing new may begin.
+    held.covered_since()
+    with pytest.raises(LockLost, match="SUSPENDED"):
+        held.check_connected()
+    with LocalZooKeeper(tmp_path / "first", port=port):
+        wait_until(lambda: writer.session.state is SessionState.CONNECTED)
+        held.renew()
+        held.check_connected()
+        assert len(writer.lock.entries(TableName("restart", "t"))) == 1
+        held.release()
+        assert writer.lock.entries(TableName("restart", "t")) == []
+        writer.lock.close()
+
+
+def test_a_lock_released_while_no_server_is_there_is_removed_when_one_is(tmp_path: Path, writers: Any) -> None:
+    name = TableName("restart", "released")
+    with LocalZooKeeper(tmp_path / "second") as server:
+        port = server.port
+        writer = writers(hosts=server.hosts, timeout_ms=40_000)
+        held = writer.acquire(name)
+    wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
+    released = RUNTIME.event()
+    RUNTIME.spawn("release", lambda: (held.release(), released.set())[0])
+    with LocalZooKeeper(tmp_path / "second", port=port) as server:
+        other = writers(hosts=server.hosts)
+        other.acquire(name).release()
+        assert released.wait(WAIT)
+        assert other.lock.entries(name) == []
+        other.lock.close()
+        writer.lock.close()

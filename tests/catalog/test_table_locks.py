@@ -1,0 +1,369 @@
+"""Which lock a table takes, over fakes of the metastore and of both locks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from iceberg_hms.catalog.lock_modes import EXCLUSIVE, LOCK_MARK, LockMode, LockModes
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.catalog.table_locks import BROKEN_AFTER, BROKEN_SECONDS, ChosenTableLock
+from iceberg_hms.clock import SystemClock
+from iceberg_hms.coordinator.ports import HeldLock, TableName
+from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
+from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts.table_lock import Guard
+from iceberg_hms.testing.contracts.table_pointer import Place, table_metadata
+from iceberg_hms.testing.memory_lock import LockTable, MemoryTableLock
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+
+NAME = TableName("db", "t")
+FREE = TableName("db", "nobody")
+METADATA = table_metadata("memory:/t")
+
+
+class Clock(SystemClock):
+    """The real one, which a test or a sleep sets forward at once."""
+
+    def __init__(self) -> None:
+        self.late = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late
+
+    def sleep(self, seconds: float) -> None:
+        if seconds > 0.1:
+            self.late += seconds
+        else:
+            super().sleep(seconds)
+
+
+class Lock(MemoryTableLock):
+    """log: its name each time that it is taken. broken: its API fails. happens: once, while it is waited for."""
+
+    def __init__(self, name: str, log: list[str], table: LockTable) -> None:
+        super().__init__(table)
+        self.name = name
+        self.log = log
+        self.broken = False
+        self.suspended = False
+        self.happens: list[Callable[[], None]] = []
+
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> Any:
+        if self.broken:
+            self.log.append(f"{self.name} fails")
+            raise LockUnavailable("Internal error processing lock")
+        held = super().acquire(name, wait_seconds=wait_seconds, request=request)
+        self.log.append(self.name)
+        if self.happens:
+            self.happens.pop(0)()
+        return InSession(held, self)
+
+
+class InSession:
+    """A held lock whose session a test suspends."""
+
+    def __init__(self, held: HeldLock, lock: Lock) -> None:
+        self._held = held
+        self._lock = lock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._held, name)
+
+    def check_connected(self) -> None:
+        if self._lock.suspended:
+            raise LockLost("the session is SUSPENDED")
+
+
+class World:
+    """A metastore with a table, a ZooKeeper, and the locks of one process on them."""
+
+    def __init__(self, setting: str = "hms", *, zookeeper: bool = True, other: World | None = None) -> None:
+        self.clock = other.clock if other else Clock()
+        self.runtime = ThreadRuntime(self.clock)
+        self.pointer = other.pointer if other else MemoryTablePointer({"db", "other"})
+        self.database: Mapping[str, str] = {}
+        self.log: list[str] = []
+        self.hms = Lock("hms", self.log, other.hms.table if other else LockTable(self.runtime))
+        self.zookeeper = Lock("zookeeper", self.log, other.zookeeper.table if other else LockTable(self.runtime))
+        self.locks = ChosenTableLock(
+            self.pointer,
+            self.hms,
+            self.zookeeper if zookeeper else None,
+            LockModes(self.runtime, setting=setting, database=lambda namespace: self.database),
+            self.runtime,
+            lock_api_works=self.lock_api_works,
+        )
+        if other is None:
+            self.pointer.create(NAME, "memory:/t/0", METADATA, None)
+
+    def lock_api_works(self) -> bool:
+        self.log.append("asked")
+        return not self.hms.broken
+
+    def mark(self, key: str, value: str, name: TableName = NAME) -> None:
+        row = self.pointer.rows[name]
+        self.pointer.rows[name] = replace(row, parameters={**row.parameters, key: value})
+
+    def acquire(self, name: TableName = NAME, wait_seconds: float = 10.0) -> Any:
+        return self.locks.acquire(name, wait_seconds=wait_seconds, request="r-1")
+
+    @property
+    def held(self) -> tuple[bool, bool]:
+        """Whether the metastore's lock and ZooKeeper's are held by anybody."""
+        return bool(self.hms.table.entries[NAME]), bool(self.zookeeper.table.entries[NAME])
+
+
+def marked(**options: Any) -> World:
+    world = World(**options)
+    world.mark(LOCK_MARK, "zookeeper")
+    return world
+
+
+@pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("mark", ["hms", "zookeeper", None])
+def test_whatever_lock_is_taken_it_keeps_the_contract(check: table_lock.Check, mark: str | None) -> None:
+    first = World()
+    second = World(other=first)
+    if mark is not None:
+        first.mark(LOCK_MARK, mark)
+    name = NAME if mark is not None else FREE
+    check(Guard(first.locks, second.locks, ThreadRuntime(), name))
+    assert first.held == (False, False)
+
+
+@pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
+def test_the_pointer_under_the_locks_keeps_the_contract(check: table_pointer.Check) -> None:
+    world = World()
+    world.pointer.rows.clear()
+    check(world.locks.reads, Place("db", "other", "memory:/t", world.pointer.add_hive_table))
+
+
+def test_an_unmarked_table_takes_the_metastore_s_lock_alone_and_asks_nothing_more() -> None:
+    world = World()
+    held = world.acquire()
+    assert world.log == ["hms"]
+    held.release()
+    assert world.held == (False, False)
+
+
+def test_an_unmarked_table_is_refused_with_what_to_do_when_that_lock_is_broken() -> None:
+    for setting in ("hms", "zookeeper"):
+        world = World(setting)
+        world.hms.broken = True
+        with pytest.raises(LockUnavailable, match=r"iceberg-hms locks use zookeeper db\.t"):
+            world.acquire()
+        assert world.held == (False, False)
+
+
+def test_a_marked_table_takes_zookeeper_s_lock_first_and_then_the_metastore_s() -> None:
+    world = marked()
+    held = world.acquire()
+    assert world.log == ["asked", "zookeeper", "hms"]
+    assert world.held == (True, True)
+    held.release()
+    assert world.held == (False, False)
+    world.acquire().release()
+    assert world.log[3:] == ["zookeeper", "hms"]
+
+
+def test_a_broken_lock_api_is_asked_twice_and_not_again_for_a_time() -> None:
+    world = marked()
+    world.hms.broken = True
+    for _ in range(3):
+        world.acquire().release()
+    assert world.log == ["asked"] * BROKEN_AFTER + ["zookeeper"] * 3
+    world.clock.late += BROKEN_SECONDS
+    world.hms.broken = False
+    world.log.clear()
+    world.acquire().release()
+    assert world.log == ["asked", "zookeeper", "hms"]
+
+
+def test_a_lock_api_that_breaks_while_we_wait_is_asked_about_and_zookeeper_s_lock_stands_alone() -> None:
+    world = marked()
+    world.acquire().release()
+    world.hms.broken = True
+    world.log.clear()
+    held = world.acquire()
+    assert world.log == ["zookeeper", "hms fails", *["asked"] * BROKEN_AFTER]
+    assert world.held == (False, True)
+    held.release()
+
+
+def test_one_failed_lock_call_is_no_broken_lock_api() -> None:
+    world = marked()
+    world.hms.errors.append(LockUnavailable("a deadlock in its database"))
+    with pytest.raises(LockUnavailable, match="deadlock"):
+        world.acquire()
+    assert world.held == (False, False)
+    world.acquire().release()
+
+
+def test_a_metastore_s_lock_that_somebody_holds_is_waited_for_and_never_passed_by() -> None:
+    world = marked()
+    foreign = world.hms.acquire(NAME, wait_seconds=1, request="foreign")
+    with pytest.raises(LockNotAcquired):
+        world.acquire(wait_seconds=0.05)
+    assert world.held == (True, False)
+    foreign.release()
+
+
+def test_a_client_without_zookeeper_refuses_a_marked_table() -> None:
+    world = marked(zookeeper=False)
+    with pytest.raises(LockUnavailable, match="no ZooKeeper is configured here"):
+        world.acquire()
+    assert world.log == ["asked"]
+
+
+def test_a_mark_that_appears_while_the_lock_is_waited_for_makes_the_writer_start_over() -> None:
+    world = World()
+    world.hms.happens.append(lambda: world.mark(LOCK_MARK, "zookeeper"))
+    held = world.acquire()
+    assert world.log == ["hms", "asked", "zookeeper", "hms"]
+    held.release()
+    assert world.held == (False, False)
+
+
+def test_a_mark_that_never_rests_is_given_up() -> None:
+    world = World()
+
+    def turn() -> None:
+        now = world.pointer.rows[NAME].parameters.get(LOCK_MARK)
+        world.mark(LOCK_MARK, "hms" if now == "zookeeper" else "zookeeper")
+
+    world.hms.happens = [turn] * 100
+    with pytest.raises(LockNotAcquired, match="changed"):
+        world.acquire()
+    assert world.held == (False, False)
+
+
+def test_a_read_that_fails_under_the_lock_gives_it_back() -> None:
+    world = World()
+    world.locks.reads.load(NAME)
+    world.pointer.load_errors.append(MetastoreUnavailable("down"))
+    with pytest.raises(MetastoreUnavailable):
+        world.acquire()
+    assert world.held == (False, False)
+
+
+def test_the_read_under_the_lock_is_handed_on_so_that_a_commit_costs_no_call_more() -> None:
+    world = World()
+    world.locks.reads.load(NAME)
+    held = world.acquire()
+    row = world.locks.reads.load(NAME)
+    assert [call for call, _ in world.pointer.calls if call == "load"] == ["load"] * 2
+    assert row.metadata_location == "memory:/t/0"
+    world.locks.reads.load(NAME)
+    assert [call for call, _ in world.pointer.calls if call == "load"] == ["load"] * 3
+    held.release()
+
+
+def test_a_database_s_mark_permits_zookeeper_alone_only_after_it_has_settled() -> None:
+    world = World()
+    world.database = {LOCK_MARK: "zookeeper"}
+    world.hms.broken = True
+    before = world.clock.late
+    world.acquire().release()
+    assert world.clock.late - before > 4
+    settled = world.clock.late
+    world.acquire().release()
+    assert world.clock.late == settled
+
+
+def test_no_swap_starts_while_the_session_is_suspended() -> None:
+    world = marked()
+    held = world.acquire()
+    base = world.locks.reads.load(NAME)
+    world.zookeeper.suspended = True
+    moves: list[Callable[[], Any]] = [
+        lambda: world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA),
+        lambda: world.locks.reads.rename(base, FREE),
+        lambda: world.locks.reads.drop(base),
+    ]
+    for move in moves:
+        with pytest.raises(LockLost, match=r"No swap of db\.t was sent") as caught:
+            move()
+        assert caught.value.proved_failed
+    assert {call for call, _ in world.pointer.calls} == {"create", "load"}
+    world.zookeeper.suspended = False
+    world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA)
+    held.release()
+
+
+def test_a_name_that_no_table_has_takes_what_lock_there_is() -> None:
+    world = World()
+    world.acquire(FREE).release()
+    assert world.log == ["asked", "hms"]
+    broken = World()
+    broken.hms.broken = True
+    broken.acquire(FREE).release()
+    assert broken.log == ["asked"] * BROKEN_AFTER + ["zookeeper"]
+    without = World(zookeeper=False)
+    without.hms.broken = True
+    with pytest.raises(LockUnavailable):
+        without.acquire(FREE)
+
+
+def test_without_a_lock_a_swap_goes_only_where_compare_and_swap_is_proven() -> None:
+    world = World("none")
+    with pytest.raises(LockUnavailable, match="not declared"):
+        world.acquire()
+    world.mark(EXCLUSIVE, "true")
+    held = world.acquire()
+    assert world.log == []
+    base = world.locks.reads.load(NAME)
+    world.pointer.fenced = False
+    with pytest.raises(MetastoreUnavailable, match="not proven"):
+        world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA)
+    world.pointer.fenced = True
+    world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA)
+    assert world.pointer.rows[NAME].parameters["metadata_location"] == "memory:/t/1"
+    held.release()
+
+
+@pytest.mark.parametrize(
+    ("mark", "mode", "broken", "taken"),
+    [
+        ("hms", LockMode.ZOOKEEPER, False, ["asked", "zookeeper", "hms"]),
+        ("hms", LockMode.ZOOKEEPER, True, ["zookeeper", *["asked"] * BROKEN_AFTER]),
+        ("zookeeper", LockMode.HMS, False, ["zookeeper", "hms"]),
+        ("hms", LockMode.HMS, False, ["hms"]),
+    ],
+)
+def test_a_mark_is_changed_under_the_locks_of_both_modes(
+    mark: str, mode: LockMode, broken: bool, taken: list[str]
+) -> None:
+    world = World()
+    world.mark(LOCK_MARK, mark)
+    world.hms.broken = broken
+    held = world.locks.for_marking(mode).acquire(NAME, wait_seconds=10, request="r-1")
+    assert sorted(world.log) == sorted(taken)
+    world.locks.reads.swap(world.locks.reads.load(NAME), "memory:/t/1", METADATA, METADATA)
+    held.release()
+    assert world.held == (False, False)
+
+
+def test_a_table_is_not_brought_back_to_a_lock_that_cannot_be_had() -> None:
+    world = marked()
+    world.hms.broken = True
+    with pytest.raises(LockUnavailable):
+        world.locks.for_marking(LockMode.HMS).acquire(NAME, wait_seconds=10, request="r-1")
+    assert world.held == (False, False)
+
+
+def test_two_writers_of_which_one_expects_the_old_mode_never_hold_it_together() -> None:
+    first = World()
+    second = World(other=first)
+    # The second has seen it unmarked.
+    second.locks.reads.load(NAME)
+    first.mark(LOCK_MARK, "zookeeper")
+    held = first.acquire()
+    with pytest.raises(LockNotAcquired):
+        second.acquire(wait_seconds=0.05)
+    held.release()
+    second.acquire().release()
+    assert second.log[-2:] == ["zookeeper", "hms"]
