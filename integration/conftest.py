@@ -12,6 +12,8 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.namespaces import LOCATION, HmsNamespaces
 from iceberg_hms.metastore.pool import ClientPool
+from integration.faults import quick_lease as quick_lease
+from integration.faults import timing as timing
 from integration.spark_fixtures import spark as spark
 
 STOCK = {"hive.metastore.disallow.incompatible.col.type.changes": "true"}

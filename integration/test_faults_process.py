@@ -1,0 +1,130 @@
+"""Writers that die or fall asleep in the middle of a commit, on a real metastore with a lease of three seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iceberg_hms.testing.faults.script import FREEZE
+from integration.faults import GET, LIMIT, ReapingMetastore, Scene, Timing, in_background, until
+
+
+@pytest.fixture
+def scene(quick_lease: ReapingMetastore, tmp_path: Path, timing: Timing) -> Iterator[Scene]:
+    scene = Scene(quick_lease, tmp_path, timing)
+    scene.append("first")
+    yield scene
+    scene.close()
+
+
+def next_writer_gets_through(scene: Scene, server: ReapingMetastore) -> None:
+    """It waits for the dead writer's lock no longer than the lease, if a reaper runs."""
+    with server.reaper():
+        appended = in_background(lambda: scene.append("next", scene.catalog()))
+        appended.result(LIMIT)
+    assert scene.lock_entries() == []
+
+
+def test_01_killed_before_the_metadata_write(scene: Scene, quick_lease: ReapingMetastore) -> None:
+    """
+    A  loads, writes its manifest, stops itself before it writes the metadata file
+    A  kill -9
+    B  commits at once: no lock was taken
+
+    Nothing of A is visible; what it wrote lies in the metadata folder, named by nothing.
+    """
+    before = scene.metadata_files()
+    location = scene.location()
+    writer = scene.writer("dead", stop_at="metadata-write")
+    writer.go()
+    writer.stopped()
+    writer.kill()
+    orphans = scene.metadata_files() - before
+    assert {name.rpartition(".")[2] for name in orphans} == {"avro"}
+    assert scene.location() == location
+    assert scene.lock_entries() == []
+    scene.refused.append(writer.path)
+    scene.append("next", scene.catalog())
+    scene.judge()
+
+
+@pytest.mark.parametrize("killed_at", ["probe", "swap"])
+def test_02_killed_between_metadata_write_and_swap(scene: Scene, quick_lease: ReapingMetastore, killed_at: str) -> None:
+    """
+    A  loads, writes all files, takes the lock, sends the swap (or asks whether it is fenced): held in the proxy
+    A  kill -9; what it sent never arrives
+    B  waits for A's lock, which the metastore reaps after the lease
+    B  commits
+
+    The table is as it was before A.
+    """
+    swap = scene.on_swap(FREEZE) if killed_at == "swap" else scene.on_probe(FREEZE)
+    location = scene.location()
+    writer = scene.writer("dead")
+    writer.go()
+    assert swap.held(LIMIT)
+    writer.kill()
+    swap.drop()
+    assert scene.location() == location
+    assert [entry.acquired for entry in scene.lock_entries()] == [True]
+    scene.refused.append(writer.path)
+    next_writer_gets_through(scene, quick_lease)
+    scene.judge()
+
+
+def test_03_killed_between_swap_and_unlock(scene: Scene, quick_lease: ReapingMetastore) -> None:
+    """
+    A  commits; its unlock is held in the proxy
+    A  kill -9; the unlock never arrives
+    B  waits for A's lock, which the metastore reaps after the lease
+    B  commits on top of A's commit
+    """
+    unlock = scene.proxy.on("unlock", FREEZE)
+    writer = scene.writer("dead")
+    writer.go()
+    assert unlock.held(LIMIT)
+    writer.kill()
+    unlock.drop()
+    assert [entry.acquired for entry in scene.lock_entries()] == [True]
+    scene.acknowledged.append(writer.path)
+    next_writer_gets_through(scene, quick_lease)
+    scene.judge()
+
+
+@pytest.mark.parametrize("asleep_at", ["reload", "swap"])
+def test_07_asleep_past_its_lease(scene: Scene, quick_lease: ReapingMetastore, asleep_at: str) -> None:
+    """
+    A  takes the lock; its reload under the lock, or its swap, is held in the proxy
+    A  SIGSTOP: no heartbeats; the metastore reaps its lock
+    B  takes the lock, commits, releases
+    A  SIGCONT: what it read before is stale; if it swaps with it, it is refused (the fence)
+    A  takes the lock again and replays on B's commit
+
+    Both are there once, A on top of B.
+    """
+    sleeper = scene.writer("sleeper")
+    # Of a commit's reads the second is the one under the lock.
+    held = scene.proxy.on(GET, FREEZE, nth=2) if asleep_at == "reload" else scene.on_swap(FREEZE)
+    sleeper.go()
+    assert held.held(LIMIT)
+    assert [entry.acquired for entry in scene.lock_entries()] == [True]
+    sleeper.pause()
+    if asleep_at == "reload":
+        # What it finds when it wakes was read while the lock was still its own.
+        held.release()
+        assert held.done(LIMIT)
+    with quick_lease.reaper():
+        until(lambda: not scene.lock_entries(), "the sleeper's lock is reaped")
+    between = scene.append("between")
+    held.release()
+    sleeper.wake()
+    result = sleeper.result()
+    assert result["error"] is None
+    scene.acknowledged += [sleeper.path, *result["snapshot_ids"]]
+    slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
+    assert slept is not None
+    assert slept.parent_id == between.snapshot_ids[0]
+    scene.judge()
+    until(lambda: not scene.lock_entries(), "no lock is left")

@@ -1,0 +1,229 @@
+"""A sound table passes; each kind of damage is found, and named by its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.events import LoggedEvents
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import NoSuchTable
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.storage.manifests import ManifestStore
+from iceberg_hms.testing.history import Rule, check_table
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_lock import MemoryTableLock
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+
+NAME = TableName("db", "t")
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+class Subject:
+    """A table of three appends, and the means to damage it."""
+
+    def __init__(self, **properties: str) -> None:
+        self.files = MemoryFiles()
+        self.pointer = MemoryTablePointer(namespaces=())
+        self.catalog: Catalog = memory_catalog(files=self.files, pointer=self.pointer)
+        self.catalog.create_namespace("db")
+        self.table = self.catalog.create_table("db.t", SCHEMA, properties=properties)
+        self.paths = [self.append(f"file:/data/{number}.parquet") for number in range(3)]
+        self.ids = [each.snapshot_id for each in self.table.snapshots()]
+
+    def append(self, path: str, records: int = 2) -> str:
+        self.files.write(path, b"rows")
+        self.table.append([DataFile(path, "PARQUET", record_count=records, file_size_in_bytes=4)])
+        return path
+
+    @property
+    def world(self) -> World:
+        """The same table through ports whose caches are empty."""
+        runtime = ThreadRuntime()
+        store = ManifestStore(self.files, Settings.load({}, environ={}), runtime)
+        return World(self.pointer, MemoryTableLock(), self.files, store.open, runtime, LoggedEvents())
+
+    def check(self, **told: Any) -> Any:
+        return check_table(self.world, NAME, **told)
+
+    @property
+    def location(self) -> str:
+        return self.catalog.pointer(NAME).metadata_location
+
+    def edit(self, change: Callable[[dict[str, Any]], None], location: str | None = None) -> None:
+        """Rewrite a metadata file in place."""
+        where = location or self.location
+        raw = orjson.loads(self.files.read(where))
+        change(raw)
+        self.files.replace(where, orjson.dumps(raw))
+
+    def log(self, position: int) -> str:
+        return str(self.table.metadata.metadata_log[position]["metadata-file"])
+
+    def manifest_list(self, position: int) -> str:
+        return str(self.table.snapshots()[position].manifest_list)
+
+    def manifests(self) -> list[str]:
+        return [location for location in self.files.locations() if location.endswith("-m0.avro")]
+
+
+@pytest.fixture
+def subject() -> Iterator[Subject]:
+    subject = Subject()
+    yield subject
+    subject.catalog.close()
+
+
+def test_a_sound_table_has_no_findings(subject: Subject) -> None:
+    report = subject.check(
+        acknowledged=[*subject.paths, *subject.ids], refused=["file:/data/never.parquet", 17], data_files=True
+    )
+    report.raise_if_broken()
+    assert report.broken == frozenset()
+    assert report.data_files == tuple(sorted(subject.paths))
+    assert (report.metadata_files, report.snapshots) == (4, 3)
+    assert report.metadata_location == subject.location
+
+
+def test_an_empty_table_is_sound() -> None:
+    subject = Subject.__new__(Subject)
+    subject.files, subject.pointer = MemoryFiles(), MemoryTablePointer(namespaces=())
+    with memory_catalog(files=subject.files, pointer=subject.pointer) as subject.catalog:
+        subject.catalog.create_namespace("db")
+        subject.catalog.create_table("db.t", SCHEMA)
+        assert subject.check().findings == ()
+        assert subject.check(acknowledged=[5]).broken == {Rule.LOST}
+
+
+def test_what_the_writers_were_told_is_compared(subject: Subject) -> None:
+    report = subject.check(acknowledged=["file:/data/lost.parquet", 99])
+    assert [finding.rule for finding in report.findings] == [Rule.LOST, Rule.LOST]
+    report = subject.check(refused=[subject.paths[0], subject.ids[1]])
+    assert [finding.rule for finding in report.findings] == [Rule.REFUSED, Rule.REFUSED]
+    with pytest.raises(AssertionError, match=f"REFUSED: {subject.paths[0]} is in the table"):
+        report.raise_if_broken()
+
+
+def test_a_file_that_was_committed_twice_is_found(subject: Subject) -> None:
+    subject.table.append([DataFile(subject.paths[0], "PARQUET", record_count=2, file_size_in_bytes=4)])
+    report = subject.check(acknowledged=[subject.paths[0]])
+    assert report.broken == {Rule.DUPLICATE, Rule.LOST}
+    assert "live 2 times" in str(report.findings[-1])
+
+
+def lose_an_update(subject: Subject) -> None:
+    """A blind swap: the last snapshot is gone, the pointer is new."""
+
+    def forget(raw: dict[str, Any]) -> None:
+        last = raw["snapshots"].pop()["snapshot-id"]
+        raw["snapshot-log"] = [each for each in raw["snapshot-log"] if each["snapshot-id"] != last]
+        raw["current-snapshot-id"] = raw["refs"]["main"]["snapshot-id"] = raw["snapshots"][-1]["snapshot-id"]
+
+    subject.edit(forget)
+
+
+def test_a_lost_update_is_found_by_what_was_acknowledged_alone(subject: Subject) -> None:
+    lose_an_update(subject)
+    assert subject.check().findings == ()
+    assert subject.check(acknowledged=subject.paths).broken == {Rule.LOST}
+    assert subject.check(acknowledged=subject.ids).broken == {Rule.LOST}
+
+
+def summary(position: int, **changes: str) -> Callable[[dict[str, Any]], None]:
+    def change(raw: dict[str, Any]) -> None:
+        renamed = {key.replace("_", "-"): value for key, value in changes.items()}
+        raw["snapshots"][position]["summary"].update(renamed)
+
+    return change
+
+
+def numbers(position: int, number: int) -> Callable[[dict[str, Any]], None]:
+    def change(raw: dict[str, Any]) -> None:
+        raw["snapshots"][position]["sequence-number"] = number
+
+    return change
+
+
+DAMAGES: dict[str, tuple[Callable[[Subject], object], set[Rule]]] = {
+    "a data file is gone": (lambda s: s.files.delete(s.paths[1]), {Rule.DANGLING}),
+    "a list is gone": (lambda s: s.files.delete(s.manifest_list(0)), {Rule.DANGLING}),
+    "a list is cut off": (
+        lambda s: s.files.replace(s.manifest_list(2), s.files.read(s.manifest_list(2))[:-9]),
+        {Rule.UNREADABLE},
+    ),
+    "a manifest is gone": (lambda s: s.files.delete(s.manifests()[0]), {Rule.DANGLING}),
+    "a manifest is noise": (lambda s: s.files.replace(s.manifests()[0], b"noise"), {Rule.UNREADABLE}),
+    "an old metadata file is gone": (lambda s: s.files.delete(s.log(0)), {Rule.DANGLING}),
+    "an old metadata file is cut off": (lambda s: s.files.replace(s.log(1), b'{"format'), {Rule.UNREADABLE}),
+    "a total is wrong": (lambda s: s.edit(summary(2, total_records="7")), {Rule.TOTALS}),
+    "what was added is wrong": (lambda s: s.edit(summary(0, added_data_files="3")), {Rule.TOTALS, Rule.LOG}),
+    "a sequence number is used twice": (lambda s: s.edit(numbers(2, 2)), {Rule.CHAIN, Rule.LIST}),
+    "a number is above the table's": (lambda s: s.edit(numbers(2, 30)), {Rule.UNREADABLE}),
+    "the log lacks a file": (lambda s: s.edit(lambda raw: raw["metadata-log"].pop(1)), {Rule.LOG}),
+    "the log ends too early": (lambda s: s.edit(lambda raw: raw["metadata-log"].pop()), {Rule.LOG}),
+    "the log names a file twice": (
+        lambda s: s.edit(lambda raw: raw["metadata-log"].append(raw["metadata-log"][-1])),
+        {Rule.LOG},
+    ),
+    "time runs backwards": (lambda s: s.edit(lambda raw: raw.update({"last-updated-ms": 5})), {Rule.LOG}),
+    "an old snapshot was changed": (
+        lambda s: s.edit(lambda raw: raw["snapshots"][0].update({"timestamp-ms": 1})), {Rule.LOG}
+    ),
+    "another table took the place": (
+        lambda s: s.edit(lambda raw: raw.update({"table-uuid": "00000000-0000-0000-0000-000000000001"})),
+        {Rule.LOG},
+    ),
+    "main is not the current snapshot": (
+        lambda s: s.edit(lambda raw: raw["refs"]["main"].update({"snapshot-id": s.ids[0]})), {Rule.UNREADABLE}
+    ),
+    "the current metadata file is gone": (lambda s: s.files.delete(s.location), {Rule.DANGLING}),
+    "a parent has a later time": (
+        lambda s: s.edit(lambda raw: raw["snapshots"][2].update({"timestamp-ms": 5})), {Rule.CHAIN}
+    ),
+    "a tag points nowhere": (
+        lambda s: s.edit(lambda raw: raw["refs"].update({"x": {"type": "tag", "snapshot-id": 4}})), {Rule.UNREADABLE}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_found_and_named(subject: Subject, name: str) -> None:
+    damage, broken = DAMAGES[name]
+    damage(subject)
+    assert subject.check().broken == broken
+
+
+def test_data_files_that_were_invented_are_not_looked_for(subject: Subject) -> None:
+    subject.files.delete(subject.paths[0])
+    assert subject.check(data_files=False).findings == ()
+
+
+def test_metadata_files_that_the_table_deletes_are_not_missed() -> None:
+    subject = Subject(
+        **{"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "2"}
+    )
+    subject.files.delete(subject.log(0))
+    assert subject.check(acknowledged=subject.paths).findings == ()
+    subject.catalog.close()
+
+
+def test_another_branch_is_judged_by_its_own_history(subject: Subject) -> None:
+    path = "file:/data/audit.parquet"
+    subject.files.write(path, b"rows")
+    subject.table.append([DataFile(path, "PARQUET", record_count=1, file_size_in_bytes=4)], branch="audit")
+    assert subject.check(acknowledged=[path]).broken == {Rule.LOST}
+    assert subject.check(acknowledged=[path, *subject.paths], ref="audit").findings == ()
+
+
+def test_a_table_that_is_not_there_is_no_finding(subject: Subject) -> None:
+    with pytest.raises(NoSuchTable):
+        check_table(subject.world, "db.other")
