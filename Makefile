@@ -17,7 +17,7 @@ PY := .venv/bin/python
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java demo test test-all lint types layers tests integration format clean
+.PHONY: help setup java demo test test-all lint types layers tests integration faults simulate mutants format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,19 @@ tests: setup  ## the quick tests alone: no servers
 
 integration: setup java  ## the tests on real servers alone, without the slow ones
 	$(RUN) $(PY) -m pytest integration -m "not slow"
+
+faults: setup java  ## lost replies, killed writers and the like on a real metastore; SEEDS=50 varies the timing 50 times
+	FAULT_SEEDS=$(or $(SEEDS),1) $(RUN) $(PY) -m pytest integration/test_faults_*.py
+
+# Of `make simulate`: how many schedules, and the seed of the first.
+SCHEDULES := 3000
+SEED := 1
+
+simulate: setup  ## the commit protocol in a world that goes wrong: SCHEDULES=100000 SEED=7
+	$(RUN) $(PY) -m iceberg_hms.testing.simulation --schedules $(SCHEDULES) --seed $(SEED)
+
+mutants: setup  ## planted defects of the protocol, each of which the simulation must find
+	$(RUN) $(PY) -m iceberg_hms.testing.simulation.mutants
 
 format: setup  ## let ruff mend what it can
 	$(PY) -m ruff check --fix --quiet
