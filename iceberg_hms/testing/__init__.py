@@ -1,2 +1,2 @@
-"""For tests, ours and yours: fakes of the ports that keep everything in memory, and the contract suites that every
-driver and every fake passes."""
+"""For tests, ours and yours: contract suites for the ports, fakes in memory that pass them, a seeded simulation of the
+commit protocol with planted bugs, a fault proxy that knows Thrift's calls, and a checker of a table's history."""

@@ -1,0 +1,23 @@
+"""The commit protocol under a seed: the real coordinator and real changes in a world that goes wrong on purpose.
+
+    python -m iceberg_hms.testing.simulation --schedules 10000 --seed 1
+    python -m iceberg_hms.testing.simulation.mutants
+
+    seeded.py      random numbers that a seed decides
+    scheduler.py   threads of which one runs at a time, and the clock
+    runtime.py     the coordinator's Runtime port on them
+    faults.py      what goes wrong, how often, and where: the wire that every port call passes
+    metastore.py   the simulated metastore: rows, compare-and-swap in its four kinds, the lock queue with its lease
+    drivers.py     TablePointer and TableLock on it
+    storage.py     Files and Manifests in memory
+    history.py     what every client was told
+    invariants.py  what must hold after every step, as named predicates
+    writers.py     our writers, and those who write without us
+    scenarios.py   who writes in which weather, and what is promised then
+    schedule.py    one schedule from its seed to its verdict, and many of them
+    mutants.py     planted defects, each of which the simulation must find
+
+A schedule is one run of a scenario under one seed. The same seed gives the same run, event by event, so a failure is
+replayed by its seed and read in its trace. Processes crash, pause past their lease and wake; requests and replies are
+lost, delayed and delivered twice; the metastore refuses what it has just committed.
+"""

@@ -1,0 +1,206 @@
+"""What goes wrong, how often, and where: the wire that every port call passes.
+
+Each kind of fault has a budget a schedule, and strikes at a place that the seed picks. Calls that move the pointer are
+struck more often than the rest: they are few, and what the protocol is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from iceberg_hms.testing.simulation.scheduler import Process, Scheduler
+from iceberg_hms.testing.simulation.seeded import Seeded
+
+T = TypeVar("T")
+
+_UUID = re.compile(r"\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+#: How likely a fault strikes at a call of ordinary weight, while its budget lasts.
+_LIKELIHOOD = 0.02
+#: A call that moves the pointer.
+HEAVY = 20.0
+#: A time is up to one of these shares of the longest.
+_SCALES = (0.0001, 0.001, 0.01, 0.1, 1.0)
+#: How often who sleeps wakes just when somebody else got a lock.
+_WAKES_AT_THE_WORST = 0.6
+#: The share of its lease for which a slow foreign writer needs its lock, at most; and within which who sleeps wakes.
+CRITICAL_SHARE = 0.15
+#: A call of the lock, or a load of the pointer.
+LIGHT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How often each fault may strike in one schedule.
+
+    crashes: a process ends, before a call or after its effect.
+    pauses: a process stops for longer than its lease, and wakes.
+    lost_requests: a call does not arrive. lost_replies: it does, and its answer does not.
+    late_moves: a swap is carried out after its caller has given it up. doubled_moves: it is carried out once more.
+    refused_own: the metastore retries inside, and refuses what it has just committed.
+    errors: the metastore answers a swap with an error that is no conflict, and did nothing.
+    file_errors: a file is written or deleted, or not, and the storage reports an error.
+    """
+
+    crashes: int = 0
+    pauses: int = 0
+    lost_requests: int = 0
+    lost_replies: int = 0
+    late_moves: int = 0
+    doubled_moves: int = 0
+    refused_own: int = 0
+    errors: int = 0
+    file_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a trace: simulated seconds, process, port call, answer."""
+
+    at: float
+    process: str
+    call: str
+    answer: object
+
+    def __str__(self) -> str:
+        answer = self.answer
+        text = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else str(answer)
+        return f"{self.at:10.3f}  {self.process:<10} {short(self.call):<36} {short(text)}".rstrip()
+
+
+def short(text: str) -> str:
+    """A text with its files without their folders, and each UUID as its first eight digits."""
+    words = (word.rpartition("/")[2] if "/" in word else word for word in text.split())
+    return _UUID.sub(r"\1", " ".join(words))
+
+
+@dataclass(slots=True)
+class Trace:
+    """What happened, in order."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        return [str(event) for event in self.events]
+
+
+class Wire:
+    """Between the processes and their servers.
+
+    lease_seconds: pauses are longer than that. punctual: processes that are never paused. lasting: that never crash.
+    on_crash: told which process crashed.
+    """
+
+    def __init__(self, scheduler: Scheduler, luck: Seeded, weather: Weather, *, lease_seconds: float) -> None:
+        self.scheduler = scheduler
+        self.trace = Trace()
+        self.punctual: set[str] = set()
+        self.lasting: set[str] = set()
+        self.on_crash: Callable[[Process], None] | None = None
+        self._sleepers: list[Process] = []
+        self._luck = luck
+        # Fewer faults than there may be, often: a defect that one fault shows is read more easily than among six.
+        self._left = {each.name: luck.below(getattr(weather, each.name) + 1) for each in fields(weather)}
+        self._lease_seconds = lease_seconds
+
+    def strikes(self, fault: str, weight: float) -> bool:
+        """Whether this fault happens here and now; its budget is spent then."""
+        if not self._left[fault] or not self._luck.chance(_LIKELIHOOD * weight):
+            return False
+        self._left[fault] -= 1
+        return True
+
+    def clear_up(self) -> None:
+        """No more faults."""
+        self._left = dict.fromkeys(self._left, 0)
+
+    def note(self, process: Process, call: str, answer: object) -> None:
+        """One line in the trace."""
+        self.trace.events.append(Event(self.scheduler.now, process.name, call, answer))
+
+    def between(self, low: float, high: float) -> float:
+        """A number of the wire's own luck."""
+        return self._luck.between(low, high)
+
+    def some_time(self, longest: float) -> float:
+        """Seconds, from a few steps to the longest. Each order of magnitude is as likely: what goes wrong between two
+        steps needs moments, and what waits for a lease needs minutes."""
+        return self._luck.pick(_SCALES) * longest * self._luck.fraction()
+
+    def leave(self, process: Process, call: str, weight: float) -> None:
+        """Before a call is sent: others may go first, and the process may crash or be paused."""
+        self.scheduler.step()
+        self.arrive(process, f"{call} ->", weight)
+
+    def arrive(self, process: Process, call: str, weight: float) -> None:
+        """Where the process may crash or be paused, as after a call's effect. Others come before the next call."""
+        if process.name not in self.lasting and self.strikes("crashes", weight):
+            self.note(process, call, "CRASH")
+            if self.on_crash is not None:
+                self.on_crash(process)
+            self.scheduler.crash(process)
+        if process.name not in self.punctual and self.strikes("pauses", weight):
+            self._pause(process, call)
+
+    def on_acquired(self, process: str) -> None:
+        """Somebody got a lock. Whoever sleeps may wake right now: that is the worst moment."""
+        for sleeper in self._sleepers:
+            if sleeper.name != process and sleeper.paused_until > self.scheduler.now:
+                sleeper.paused_until = self.scheduler.now + self.some_time(self._lease_seconds * CRITICAL_SHARE)
+        self._sleepers = [each for each in self._sleepers if each.name == process]
+
+    def delay(self, process: Process, longest: float) -> None:
+        """Let nothing of a process run for some time: until then, or until somebody else gets a lock."""
+        if self._luck.chance(_WAKES_AT_THE_WORST):
+            process.paused_until = self.scheduler.now + longest
+            self._sleepers.append(process)
+        else:
+            process.paused_until = self.scheduler.now + self.some_time(longest)
+
+    def _pause(self, process: Process, call: str) -> None:
+        self.note(process, call, "pauses")
+        process.paused_until = self.scheduler.now + self._lease_seconds * self._luck.between(1.1, 3.0)
+        if self._luck.chance(_WAKES_AT_THE_WORST):
+            process.paused_until = self.scheduler.now + self._lease_seconds * 5
+            self._sleepers.append(process)
+        self.scheduler.step()
+        self.note(process, call, "wakes")
+
+    def call(
+        self,
+        process: Process,
+        call: str,
+        effect: Callable[[], T],
+        *,
+        lost: Callable[[str], Exception],
+        weight: float = LIGHT,
+        show: Callable[[T], object] = str,
+    ) -> T:
+        """A call that is repeated, or fails, when it is lost.
+
+        effect: what it does at the server, at once; what it raises is the server's answer.
+        lost: makes the error that the caller sees when there is no answer.
+        show: what the trace says of the answer; None leaves the line out.
+        """
+        self.leave(process, call, weight)
+        if self.strikes("lost_requests", weight):
+            self.note(process, call, "request lost")
+            raise lost(f"{call}: the request was lost")
+        answer: Any
+        try:
+            answer = effect()
+        except Exception as error:
+            self.note(process, call, error)
+            self.arrive(process, f"{call} <-", weight)
+            raise
+        if (shown := show(answer)) is not None:
+            self.note(process, call, shown)
+        self.arrive(process, f"{call} <-", weight)
+        if self.strikes("lost_replies", weight):
+            self.note(process, call, "reply lost")
+            raise lost(f"{call}: the reply was lost")
+        result: T = answer
+        return result

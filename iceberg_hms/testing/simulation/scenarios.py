@@ -1,0 +1,165 @@
+"""Who writes in which weather, and what is promised then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iceberg_hms.testing.simulation.faults import Weather
+from iceberg_hms.testing.simulation.history import Kind
+from iceberg_hms.testing.simulation.metastore import Verdict
+
+_OURS = frozenset((Kind.OURS,))
+_OURS_AND_LOCKED = frozenset((Kind.OURS, Kind.LOCKED))
+#: What the network and the metastore do to calls, without delaying a move past its caller.
+_BAD_NETWORK = Weather(lost_requests=2, lost_replies=2, refused_own=1, errors=1, file_errors=1)
+_WORST = Weather(
+    crashes=2,
+    pauses=2,
+    lost_requests=2,
+    lost_replies=2,
+    late_moves=1,
+    doubled_moves=1,
+    refused_own=1,
+    errors=1,
+    file_errors=1,
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One table, its writers, and what may go wrong.
+
+    writers: coordinators, each a process; changes: of each of them.
+    lock_writers: foreign, with the lock and a blind swap, punctual. cas_writers: foreign, with compare-and-swap alone.
+    strays: foreign, with a lock that they may lose, and a blind swap all the same.
+    proven: how likely a writer knows from an earlier commit that the server is atomic.
+    verdict, reaper, lease_seconds: of the metastore. properties: of the table.
+    waits: how long clients wait, one of these; seconds.
+    kept: whose acknowledged changes are never lost. all_commit: no append may fail.
+    comes_back: when all is over, and the weather has cleared up, a new writer commits.
+    """
+
+    name: str
+    about: str
+    weather: Weather = field(default_factory=Weather)
+    writers: int = 3
+    changes: int = 2
+    lock_writers: int = 0
+    cas_writers: int = 0
+    strays: int = 0
+    proven: float = 0.7
+    verdict: Verdict = Verdict.ATOMIC
+    reaper: bool = True
+    lease_seconds: float = 60.0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    waits: tuple[float, ...] = (5.0, 60.0, 300.0)
+    kept: frozenset[Kind] = _OURS
+    all_commit: bool = False
+    comes_back: bool = True
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario(
+        "calm",
+        "four equal writers and nothing goes wrong: with default settings none of them fails",
+        writers=4,
+        waits=(300.0,),
+        all_commit=True,
+    ),
+    Scenario(
+        "impatient", "clients that hardly wait: they are withdrawn, or wait for the outcome", waits=(0.02, 0.2, 1.0)
+    ),
+    Scenario("crashes", "two crashes anywhere, and reruns of what they cut off", Weather(crashes=2)),
+    Scenario("network", "calls that do not arrive or are not answered, refusals of what was committed", _BAD_NETWORK),
+    Scenario(
+        "late",
+        "swaps that arrive when nobody waits for them, or twice",
+        Weather(lost_requests=1, late_moves=3, doubled_moves=1),
+    ),
+    Scenario(
+        "pauses",
+        "processes that sleep past their lease, beside a writer with the lock and a blind swap",
+        Weather(pauses=2, lost_replies=1, refused_own=1),
+        lock_writers=3,
+        kept=_OURS_AND_LOCKED,
+    ),
+    Scenario(
+        "resent",
+        "changes sent again while their first swap is still under way, beside writers with the lock and a blind swap",
+        Weather(late_moves=3, pauses=1),
+        lock_writers=5,
+        proven=0.0,
+        waits=(300.0,),
+        kept=_OURS_AND_LOCKED,
+    ),
+    Scenario("worst", "all of it at once", _WORST),
+    Scenario(
+        "mixed",
+        "all of it at once, beside foreign writers of both kinds",
+        _WORST,
+        lock_writers=1,
+        cas_writers=1,
+        kept=_OURS_AND_LOCKED,
+    ),
+    Scenario(
+        "short-log",
+        "a metadata log of one entry whose old files are deleted: proofs must walk, or say that they cannot",
+        Weather(crashes=1, pauses=2, lost_replies=2, refused_own=2, late_moves=1),
+        writers=4,
+        cas_writers=1,
+        properties={
+            "write.metadata.previous-versions-max": "1",
+            "write.metadata.delete-after-commit.enabled": "true",
+        },
+    ),
+    Scenario(
+        "long-walk",
+        "a metadata log of one entry whose old files stay",
+        Weather(lost_replies=2, refused_own=1, late_moves=1),
+        cas_writers=2,
+        properties={"write.metadata.previous-versions-max": "1"},
+    ),
+    Scenario(
+        "ignored",
+        "a server that ignores expected values: the lock alone carries it",
+        Weather(crashes=2, lost_requests=2, lost_replies=2, errors=1, file_errors=1),
+        lock_writers=1,
+        verdict=Verdict.IGNORED,
+        kept=_OURS_AND_LOCKED,
+    ),
+    Scenario(
+        "checked",
+        "a server that compares, and then swaps: the lock carries it",
+        Weather(crashes=2, lost_requests=2, lost_replies=2, refused_own=1, errors=1, file_errors=1),
+        lock_writers=1,
+        verdict=Verdict.CHECKED,
+        kept=_OURS_AND_LOCKED,
+    ),
+    Scenario(
+        "broken",
+        "a server that fails every swap with an expected value: nothing is committed, nothing is lost",
+        Weather(crashes=1, lost_replies=1),
+        verdict=Verdict.BROKEN,
+        comes_back=False,
+    ),
+    Scenario(
+        "no-reaper",
+        "nobody removes the locks of the dead: writers give up in time, and nothing is lost",
+        Weather(crashes=2, lost_replies=1),
+        reaper=False,
+        comes_back=False,
+    ),
+    Scenario(
+        "stray",
+        "a foreign writer that sleeps past its lease and swaps blindly over whatever is there",
+        Weather(pauses=3, lost_replies=1),
+        strays=1,
+        kept=frozenset(),
+    ),
+)
+
+
+def by_name(name: str) -> tuple[Scenario, ...]:
+    """The scenario of this name, or all of them for `all`; empty if there is none."""
+    return SCENARIOS if name == "all" else tuple(each for each in SCENARIOS if each.name == name)

@@ -1,0 +1,332 @@
+"""Our writers, and those who write without us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.requirements import assert_ref_snapshot_id, assert_table_uuid
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
+from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.coordinator.world import World
+from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, IcebergHmsError, InvalidInput, MetastoreUnavailable
+from iceberg_hms.format import metadata_file
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import MAIN_BRANCH
+from iceberg_hms.testing.simulation.drivers import Link, SimulatedTableLock, SimulatedTablePointer
+from iceberg_hms.testing.simulation.faults import CRITICAL_SHARE, HEAVY, Wire
+from iceberg_hms.testing.simulation.history import Attempt, History, Kind, Told
+from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION, Metastore
+from iceberg_hms.testing.simulation.runtime import SimulatedRuntime
+from iceberg_hms.testing.simulation.scheduler import Process, Scheduler
+from iceberg_hms.testing.simulation.seeded import Seeded
+from iceberg_hms.testing.simulation.storage import SimulatedFiles, SimulatedManifests, Storage
+
+TABLE = TableName("db", "t")
+#: How often a client that was told "unknown" sends the same change again, at most.
+_RESENDS = 2
+#: Seconds within which it does so.
+_RESEND_WITHIN = 300.0
+#: Seconds within which a foreign writer begins.
+_FOREIGN_WITHIN = 100.0
+#: How often a foreign writer builds anew after a conflict.
+_FOREIGN_RETRIES = 4
+
+
+def key_of(wish: str) -> str | None:
+    """The idempotency key of a wish. Every other one has none, and counts on its snapshot id when it is sent again."""
+    return wish if wish.endswith("1") else None
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all processes of a schedule share. present: whether an attempt is in the table now; for judging alone."""
+
+    scheduler: Scheduler
+    wire: Wire
+    metastore: Metastore
+    storage: Storage
+    history: History
+    settings: Settings
+    network: Process
+    luck: Seeded
+    lease_seconds: float
+    waits: Sequence[float]
+    proven: float
+    present: Callable[[Attempt], bool]
+
+
+class Node:
+    """A process, and its ports."""
+
+    def __init__(self, site: Site, name: str, *, skew_ms: int = 0) -> None:
+        self.site = site
+        self.process = Process(name, skew_ms)
+        self.luck = site.luck.fork(name)
+        self.runtime = SimulatedRuntime(site.scheduler, self.process, self.luck.fork("runtime"))
+        link = Link(site.metastore, site.wire, self.process, self.runtime, site.proven)
+        self.link = link
+        self.pointer = SimulatedTablePointer(link)
+        self.lock = SimulatedTableLock(link)
+        self.files = SimulatedFiles(site.storage, site.wire, self.process)
+
+    def manifests(self) -> SimulatedManifests:
+        return SimulatedManifests(self.site.storage, self.site.wire, self.process)
+
+    def publish(self, _event: object) -> None:
+        """coordinator.ports.Events: nobody listens."""
+
+    def coordinator(self) -> Coordinator:
+        """A coordinator of its own, as each process has it."""
+        world = World(self.pointer, self.lock, self.files, self.manifests, self.runtime, self)
+        return Coordinator(world, self.site.settings)
+
+    def idle(self, longest: float) -> None:
+        """Sleep for some time; the rest of the process goes on."""
+        alarm, rings = Process(self.process.name), self.runtime.event()
+        self.site.wire.delay(alarm, longest)
+        self.site.scheduler.spawn(alarm, "alarm", rings.set)
+        rings.wait()
+
+    def append(self, attempt: Attempt, key: str | None = None) -> Append:
+        """The change of an attempt that adds one data file."""
+        path = attempt.data_file or ""
+        self.site.storage.data.add(path)
+        return Append(
+            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
+            snapshot_id=attempt.snapshot_id or 0,
+            schema_id=0,
+            spec_id=0,
+            table_uuid=None,
+            idempotency_key=key,
+            now_ms=self.runtime.now_ms,
+        )
+
+    def new_append(self, wish: str, kind: Kind = Kind.OURS) -> Attempt:
+        """An attempt to add a data file, under new names."""
+        number = len(self.site.history.attempts) + 1
+        return self.site.history.begin(
+            Attempt(
+                wish,
+                self.process.name,
+                kind,
+                snapshot_id=number * 1000 + self.luck.below(1000),
+                data_file=f"file:/t/data/{wish}-{number}.parquet",
+            )
+        )
+
+
+class Writer:
+    """A client with its coordinator in one process.
+
+    resume: what a crashed writer was after, to be sent again under its keys.
+    """
+
+    def __init__(self, site: Site, name: str, changes: int, *, resume: Sequence[str] = ()) -> None:
+        self.node = Node(site, name, skew_ms=site.luck.below(7_200_000) - 3_600_000)
+        self._coordinator = self.node.coordinator()
+        self._luck = self.node.luck
+        self._wishes = tuple(resume) or tuple(f"{name}.{index + 1}" for index in range(changes))
+        self._resumes = bool(resume)
+
+    def start(self) -> None:
+        self.node.runtime.spawn("client", self._run)
+
+    def _run(self) -> None:
+        runtime = self.node.runtime
+        runtime.sleep(self._luck.between(0.0, 0.1))
+        if self._luck.chance(0.5):
+            for wish in self._wishes:
+                runtime.spawn(f"client {wish}", partial(self._fulfil, wish))
+            return
+        for wish in self._wishes:
+            self._fulfil(wish)
+
+    def _fulfil(self, wish: str) -> None:
+        if self._resumes or self._luck.chance(0.6):
+            self._append(wish)
+            return
+        try:
+            attempt, change = self._other_change(wish)
+        except IcebergHmsError:
+            return
+        self._commit(attempt, change)
+
+    def _append(self, wish: str) -> None:
+        attempt = self.node.new_append(wish)
+        for _ in range(_RESENDS + 1):
+            self._commit(attempt, self.node.append(attempt, key_of(wish)))
+            if attempt.told is not Told.UNKNOWN or self._luck.chance(0.5):
+                break
+            self.node.idle(_RESEND_WITHIN)
+        if attempt.told is Told.FAILED:
+            # A failure is an order to delete.
+            self.node.site.storage.delete(attempt.data_file or "")
+
+    def _other_change(self, wish: str) -> tuple[Attempt, Change]:
+        """A change of properties, or a tag that only one writer can make; both may assume that main did not move."""
+        base = self._coordinator.load(TABLE).metadata
+        main = base.current_snapshot_id
+        attempt = Attempt(wish, self.node.process.name, mark=f"mark-{wish}")
+        requirements = [assert_table_uuid(base.uuid or "")]
+        changes = [updates.set_properties({attempt.mark or "": "1"})]
+        if self._luck.chance(0.7):
+            requirements.append(assert_ref_snapshot_id(MAIN_BRANCH, main))
+            attempt.assumes_main = (True, main)
+        if main is not None and self._luck.chance(0.5):
+            requirements.append(assert_ref_snapshot_id("release", None))
+            changes.append(updates.set_snapshot_ref("release", main, kind="tag"))
+            attempt.ref = ("release", main)
+        return self.node.site.history.begin(attempt), from_request(requirements, changes)
+
+    def _commit(self, attempt: Attempt, change: Change) -> None:
+        site, process = self.node.site, self.node.process
+        wait = self._luck.pick(site.waits)
+        present = site.present(attempt)
+        try:
+            self._coordinator.commit(TABLE, change, wait_seconds=wait)
+        except CommitStateUnknown as error:
+            told, answer = Told.UNKNOWN, error.message.partition(": ")[0]
+        except IcebergHmsError as error:
+            told, answer = Told.FAILED, f"{type(error).__name__}: {error.message}"
+            attempt.denied = present and isinstance(error, InvalidInput | AssumptionBroken)
+        else:
+            told, answer = Told.COMMITTED, ""
+        site.wire.note(process, f"{attempt.wish} is told {told.value}", answer)
+        site.history.tell(attempt, told)
+
+
+class ForeignWriter:
+    """A writer that builds as the table format asks and commits in a way of its own; real changes, no coordinator."""
+
+    kind: Kind
+
+    def __init__(self, site: Site, name: str) -> None:
+        self.node = Node(site, name)
+        self._wish = name
+
+    def start(self) -> None:
+        self.node.runtime.spawn("foreign", self._run)
+
+    def _run(self) -> None:
+        self.node.runtime.sleep(self.node.site.wire.some_time(_FOREIGN_WITHIN))
+        attempt = self.node.new_append(self._wish, self.kind)
+        try:
+            told = self._write(attempt)
+        except IcebergHmsError as error:
+            self.node.site.wire.note(self.node.process, "gives up", error)
+            told = Told.UNKNOWN
+        self.node.site.wire.note(self.node.process, f"{attempt.wish} is told {told.value}", "")
+        self.node.site.history.tell(attempt, told)
+
+    def _write(self, attempt: Attempt) -> Told:
+        raise NotImplementedError
+
+    def _read(self) -> tuple[Pointer, TableMetadata]:
+        pointer = self.node.pointer.load(TABLE)
+        location = pointer.metadata_location
+        return pointer, metadata_file.decode(self.node.files.read(location), location)
+
+    def _build(self, pointer: Pointer, base: TableMetadata, attempt: Attempt) -> str:
+        """Write the next metadata file; returns its location."""
+        manifests, runtime = self.node.manifests(), self.node.runtime
+        metadata, _ = stage_one(base, self.node.append(attempt), manifests, runtime.now_ms)
+        metadata = metadata.with_metadata_log_entry(pointer.metadata_location, base.last_updated_ms)
+        location = metadata_file.new_location(metadata, pointer.metadata_location, runtime.uuid())
+        manifests.flush()
+        self.node.files.write(location, metadata_file.encode(metadata))
+        return location
+
+
+class LockWriter(ForeignWriter):
+    """PyIceberg's order: lock, read, write, swap blindly, unlock. It is never paused, so its lock is its own."""
+
+    kind = Kind.LOCKED
+
+    def __init__(self, site: Site, name: str) -> None:
+        super().__init__(site, name)
+        site.wire.punctual.add(name)
+
+    def _write(self, attempt: Attempt) -> Told:
+        runtime = self.node.runtime
+        lock = self.node.lock.acquire(TABLE, wait_seconds=300.0, request=runtime.uuid())
+        try:
+            pointer, base = self._read()
+            location = self._build(pointer, base, attempt)
+            # It writes its files with the lock held, to a slow storage.
+            runtime.sleep(self.node.site.wire.some_time(self.node.site.lease_seconds * CRITICAL_SHARE))
+            answer = self._swap_blindly(pointer, location)
+        finally:
+            lock.release()
+        return Told.COMMITTED if isinstance(answer, Swapped) else Told.UNKNOWN
+
+    def _swap_blindly(self, pointer: Pointer, location: str) -> SwapAnswer:
+        link = self.node.link
+        parameters = {**pointer.parameters, METADATA_LOCATION: location}
+        return link.wire.call(
+            link.process,
+            f"blind swap {location}",
+            lambda: link.server.alter(TABLE, parameters, expected=None, process=link.process.name),
+            lost=MetastoreUnavailable,
+            weight=HEAVY,
+        )
+
+
+class StrayWriter(LockWriter):
+    """A lock-mode writer that may lose its lock while it sleeps, and does not notice."""
+
+    kind = Kind.STRAY
+
+    def __init__(self, site: Site, name: str) -> None:
+        super().__init__(site, name)
+        site.wire.punctual.discard(name)
+
+
+class CasWriter(ForeignWriter):
+    """Java's order without locks: read, write, compare-and-swap; anew after a conflict."""
+
+    kind = Kind.SWAPPED
+
+    def _write(self, attempt: Attempt) -> Told:
+        for _ in range(_FOREIGN_RETRIES):
+            pointer, base = self._read()
+            if base.snapshot_by_id(attempt.snapshot_id or 0) is not None:
+                return Told.COMMITTED
+            answer = self.node.pointer.swap(pointer, self._build(pointer, base, attempt), base, base)
+            if isinstance(answer, Swapped):
+                return Told.COMMITTED
+            if not (isinstance(answer, Refused) and answer.conflict):
+                break
+        return Told.UNKNOWN
+
+
+class Auditor:
+    """The last one: when all have ended, the weather is fine and all leases are over, a new writer can commit."""
+
+    def __init__(self, site: Site, *, expects_success: bool) -> None:
+        self._site = site
+        self._expects_success = expects_success
+        self.process = Process("auditor")
+        self.failure: str | None = None
+
+    def run(self) -> None:
+        """One commit in fine weather; `failure` is set if it should have succeeded and did not."""
+        node = Node(self._site, "auditor")
+        attempt = node.new_append("auditor.1")
+        try:
+            node.coordinator().commit(TABLE, node.append(attempt), wait_seconds=10 * self._site.lease_seconds)
+        except IcebergHmsError as error:
+            self._site.history.tell(attempt, Told.UNKNOWN if isinstance(error, CommitStateUnknown) else Told.FAILED)
+            self._site.wire.note(node.process, "audit", error)
+            if self._expects_success:
+                self._site.scheduler.fail(f"comes-back: a new writer could not commit: {error}")
+        else:
+            self._site.history.tell(attempt, Told.COMMITTED)

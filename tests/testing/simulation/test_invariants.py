@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.changes import updates
+from iceberg_hms.testing.simulation.history import Kind, Told
+from iceberg_hms.testing.simulation.invariants import INVARIANTS, TableState
+from iceberg_hms.testing.simulation.metastore import LockEntry
+from iceberg_hms.testing.simulation.writers import TABLE
+from tests.testing.simulation.worlds import World
+
+
+def names(world: World) -> str:
+    return (world.failure or "").partition(":")[0]
+
+
+def test_a_good_life_breaks_nothing() -> None:
+    world = World()
+    first, second = world.attempt(1), world.attempt(2)
+    world.append(1)
+    world.tell(first, Told.COMMITTED)
+    old = world.location
+    world.append(2)
+    world.tell(second, Told.COMMITTED)
+    world.storage.delete("file:/t/data/of-nobody.parquet")
+    world.rest()
+    assert world.failure is None
+    assert old in TableState.read(world.storage, world.location).needed
+
+
+def test_a_pointer_to_a_file_that_is_not_there_is_seen() -> None:
+    world = World()
+    world.move("file:/t/metadata/nowhere.metadata.json")
+    assert names(world) == "pointer-is-whole"
+
+
+@pytest.mark.parametrize("kind", ["lists", "manifests"])
+def test_a_pointer_to_metadata_that_names_a_missing_list_or_manifest_is_seen(kind: str) -> None:
+    world = World()
+    world.append(1)
+    getattr(world.storage.store, kind).clear()
+    world.update(world.mark("x"))
+    assert names(world) == "pointer-is-whole"
+
+
+def test_a_missing_data_file_is_seen() -> None:
+    world = World()
+    world.append(1)
+    world.storage.data.clear()
+    world.update(world.mark("x"))
+    assert names(world) == "pointer-is-whole"
+
+
+def test_an_acknowledged_change_that_a_swap_takes_away_is_seen() -> None:
+    world = World()
+    first = world.location
+    mine = world.attempt(1)
+    world.append(1)
+    world.tell(mine, Told.COMMITTED)
+    assert world.failure is None
+    world.update(world.mark("x"), base=first, process="stranger")
+    assert world.failure == "acknowledged-is-there: wish 1 was acknowledged, and is not in 00002-x.metadata.json"
+
+
+def test_an_acknowledgement_of_what_is_not_there_is_seen() -> None:
+    world = World()
+    world.tell(world.attempt(1), Told.COMMITTED)
+    assert names(world) == "acknowledged-is-there"
+
+
+def test_an_acknowledged_tag_that_names_another_snapshot_is_seen() -> None:
+    world = World()
+    world.append(1)
+    tag = world.attempt(2, snapshot_id=None, data_file=None, mark="m", ref=("release", 1))
+    world.update(world.mark("m"), updates.set_snapshot_ref("release", 1, kind="tag"))
+    world.tell(tag, Told.COMMITTED)
+    assert world.failure is None
+    world.append(3)
+    world.update(updates.set_snapshot_ref("release", 3, kind="tag"))
+    assert names(world) == "acknowledged-is-there"
+
+
+def test_whose_change_is_not_promised_to_be_kept_may_be_lost() -> None:
+    world = World(kept=frozenset((Kind.OURS,)))
+    first = world.location
+    theirs = world.attempt(1, kind=Kind.SWAPPED)
+    world.append(1, process="swapper1")
+    world.tell(theirs, Told.COMMITTED)
+    world.update(world.mark("x"), base=first, process="locker1")
+    assert world.failure is None
+
+
+def test_one_wish_fulfilled_by_two_attempts_is_seen() -> None:
+    world = World()
+    world.attempt(1).wish = world.attempt(2).wish = "one wish"
+    world.append(1)
+    assert world.failure is None
+    world.append(2)
+    assert names(world) == "nothing-twice"
+
+
+def test_a_refused_change_that_is_there_later_is_seen() -> None:
+    world = World()
+    world.tell(world.attempt(1), Told.FAILED)
+    assert world.failure is None
+    world.append(1)
+    assert names(world) == "refused-is-absent"
+
+
+def test_a_refusal_of_what_is_there_already_is_seen() -> None:
+    world = World()
+    mine = world.attempt(1)
+    world.append(1)
+    world.tell(mine, Told.FAILED)
+    assert names(world) == "refused-is-absent"
+
+
+def test_a_failure_after_unknown_proves_nothing_and_is_not_held_against_the_table() -> None:
+    world = World()
+    mine = world.attempt(1)
+    world.tell(mine, Told.UNKNOWN)
+    world.tell(mine, Told.FAILED)
+    world.append(1)
+    assert world.failure is None
+
+
+def test_a_refusal_of_what_was_sent_again_and_is_there_is_seen() -> None:
+    world = World()
+    mine = world.attempt(1, told=Told.UNKNOWN)
+    mine.denied = True
+    world.tell(mine, Told.FAILED)
+    assert world.failure is None
+    world.append(1)
+    assert names(world) == "resent-is-known"
+
+
+def test_our_swap_that_does_not_follow_what_it_replaces_is_seen() -> None:
+    world = World()
+    first = world.location
+    world.append(1)
+    world.append(2, base=first)
+    assert (
+        world.failure
+        == "one-chain: 00002-x.metadata.json follows 00000-first.metadata.json, and replaced 00001-x.metadata.json"
+    )
+
+
+def test_a_snapshot_beside_main_is_seen() -> None:
+    world = World()
+    world.append(1)
+    world.append(2)
+    world.update(updates.set_snapshot_ref("main", 1))
+    assert names(world) == "one-chain"
+
+
+def test_a_branch_with_a_gap_is_seen() -> None:
+    world = World()
+    world.append(1)
+    world.append(2)
+    metadata = world.metadata()
+    world.point(metadata.replace(snapshots=metadata.raw["snapshots"][1:]), world.location)
+    assert names(world) == "one-chain"
+
+
+def test_a_change_that_lands_where_its_assumption_does_not_hold_is_seen() -> None:
+    world = World()
+    world.append(1)
+    world.attempt(9, snapshot_id=None, data_file=None, mark="m", assumes_main=(True, None))
+    world.update(world.mark("m"))
+    assert world.failure == "assumption-held: wish 9 assumed None on main, and landed on 1"
+
+
+def test_the_deletion_of_a_needed_file_is_seen() -> None:
+    world = World()
+    world.append(1)
+    world.storage.delete("file:/t/data/1.parquet")
+    assert names(world) == "nothing-needed-deleted"
+
+
+def test_the_deletion_of_a_file_of_the_metadata_log_is_seen() -> None:
+    world = World()
+    first = world.location
+    world.append(1)
+    world.storage.delete(first)
+    assert names(world) == "nothing-needed-deleted"
+
+
+def test_a_client_that_waits_for_ever_is_seen() -> None:
+    world = World()
+    world.attempt(1)
+    world.rest()
+    assert world.failure == "answered: no answer to wish 1"
+
+
+def test_a_lock_that_nobody_gave_back_is_seen() -> None:
+    world = World()
+    world.schedule.metastore.locks.append(LockEntry(1, TABLE, "r", "w1", 0.0))
+    world.rest()
+    assert names(world) == "lock-given-back"
+
+
+def test_a_failure_where_nothing_went_wrong_is_seen() -> None:
+    world = World(all_commit=True)
+    world.tell(world.attempt(1), Told.FAILED)
+    world.rest()
+    assert names(world) == "all-committed"
+
+
+def test_every_invariant_is_shown_red_here() -> None:
+    shown = {
+        "pointer-is-whole",
+        "acknowledged-is-there",
+        "nothing-twice",
+        "refused-is-absent",
+        "resent-is-known",
+        "one-chain",
+        "assumption-held",
+        "nothing-needed-deleted",
+        "answered",
+        "lock-given-back",
+        "all-committed",
+    }
+    assert {invariant.name for invariant in INVARIANTS} == shown

@@ -1,0 +1,106 @@
+"""A world that stands still, to be moved by hand, so that each invariant can be shown what it is there to see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.append import Append
+from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.format import metadata_file
+from iceberg_hms.format.apply import apply
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.memory_manifests import MemoryManifests
+from iceberg_hms.testing.simulation.history import Attempt, Kind, Told
+from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION
+from iceberg_hms.testing.simulation.runtime import EPOCH_MS
+from iceberg_hms.testing.simulation.scenarios import Scenario
+from iceberg_hms.testing.simulation.schedule import Schedule
+from iceberg_hms.testing.simulation.scheduler import Process, Scheduler, WorkerPool
+from iceberg_hms.testing.simulation.seeded import Seeded
+from iceberg_hms.testing.simulation.writers import TABLE
+
+
+class World:
+    """A schedule that is never run: moves and answers are made by hand, and checked as in a run."""
+
+    def __init__(self, **scenario: Any) -> None:
+        self.schedule = Schedule(Scenario("by-hand", "", **scenario), 1, WorkerPool())
+        self.storage = self.schedule.storage
+        self.history = self.schedule.history
+        self.schedule.prepare()
+
+    @property
+    def failure(self) -> str | None:
+        return self.schedule.scheduler.failure
+
+    @property
+    def location(self) -> str:
+        return self.schedule.metastore.rows[TABLE][METADATA_LOCATION]
+
+    def metadata(self, location: str | None = None) -> TableMetadata:
+        location = location or self.location
+        return metadata_file.decode(self.storage.files[location], location)
+
+    def attempt(self, number: int, told: Told = Told.NOTHING, **fields: Any) -> Attempt:
+        """An append of w1."""
+        given = {"snapshot_id": number, "data_file": f"file:/t/data/{number}.parquet", **fields}
+        return self.history.begin(Attempt(f"wish {number}", "w1", told=told, **given))
+
+    def append(self, number: int, base: str | None = None, process: str = "w1") -> str:
+        """Move the pointer to the base with one more snapshot."""
+        base = base or self.location
+        path = f"file:/t/data/{number}.parquet"
+        self.storage.data.add(path)
+        change = Append(
+            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
+            snapshot_id=number,
+            schema_id=0,
+            spec_id=0,
+            table_uuid=None,
+            now_ms=lambda: EPOCH_MS,
+        )
+        manifests = MemoryManifests(self.storage.store)
+        metadata, _ = stage_one(self.metadata(base), change, manifests, lambda: EPOCH_MS)
+        manifests.flush()
+        return self.point(metadata, base, process)
+
+    def update(self, *changes: Any, base: str | None = None, process: str = "w1") -> str:
+        """Move the pointer to the base with some updates."""
+        base = base or self.location
+        return self.point(apply(self.metadata(base), list(changes), now_ms=EPOCH_MS), base, process)
+
+    def mark(self, name: str) -> Any:
+        return updates.set_properties({name: "1"})
+
+    def point(self, metadata: TableMetadata, base: str, process: str = "w1") -> str:
+        logged = metadata.with_metadata_log_entry(base, metadata.last_updated_ms)
+        location = f"file:/t/metadata/{len(self.storage.files):05}-x.metadata.json"
+        self.storage.files[location] = metadata_file.encode(logged)
+        self.move(location, process)
+        return location
+
+    def move(self, location: str, process: str = "w1") -> None:
+        self.schedule.metastore.alter(TABLE, {METADATA_LOCATION: location}, expected=None, process=process)
+
+    def tell(self, attempt: Attempt, told: Told) -> None:
+        self.history.tell(attempt, told)
+
+    def rest(self) -> None:
+        self.schedule.check_at_rest()
+
+
+def run_tasks(*functions: Callable[[Scheduler], None], seed: int = 1, **bounds: Any) -> Scheduler:
+    """Run each function as a process of its own."""
+    pool = WorkerPool()
+    scheduler = Scheduler(Seeded(seed), pool, **bounds)
+    for index, function in enumerate(functions):
+        scheduler.spawn(Process(f"p{index}"), "task", lambda function=function: function(scheduler))
+    scheduler.run()
+    pool.close()
+    return scheduler
+
+
+OURS = Kind.OURS
