@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from iceberg_hms.catalog.lock_modes import LockMode
+from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime, TableName
 
 #: A lease that never ends: no server can take away what is not there.
@@ -76,8 +77,7 @@ class ChosenHeldLock:
         for part in self.parts:
             if isinstance(part, SessionLock):
                 part.check_connected()
-            if now - part.covered_since() > part.lease_seconds / 2:
-                part.renew()
+            keep_covered(part, now)
 
 
 class Under(threading.local):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.manifest_list import ManifestFile
@@ -23,13 +24,13 @@ def purge_files(world: World, metadata: TableMetadata, metadata_location: str) -
     lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
     manifests = _manifests(world, metadata)
     if metadata.properties.get(GC_ENABLED, "true").lower() != "false":
-        _delete(world, _data_files(world, manifests))
-    _delete(world, (manifest.manifest_path for manifest in manifests))
-    _delete(world, lists)
+        delete_files(world.files, _data_files(world, manifests))
+    delete_files(world.files, (manifest.manifest_path for manifest in manifests))
+    delete_files(world.files, lists)
     for key in ("statistics", "partition-statistics"):
-        _delete(world, (entry["statistics-path"] for entry in metadata.raw.get(key) or ()))
-    _delete(world, (entry["metadata-file"] for entry in metadata.metadata_log))
-    _delete(world, [metadata_location])
+        delete_files(world.files, (entry["statistics-path"] for entry in metadata.raw.get(key) or ()))
+    delete_files(world.files, (entry["metadata-file"] for entry in metadata.metadata_log))
+    delete_files(world.files, [metadata_location])
 
 
 def _manifests(world: World, metadata: TableMetadata) -> list[ManifestFile]:
@@ -52,11 +53,3 @@ def _data_files(world: World, manifests: Iterable[ManifestFile]) -> Iterable[str
         except IcebergHmsError as error:
             logger.warning("files of %s cannot be found for deletion: %s", manifest.manifest_path, error)
     return paths
-
-
-def _delete(world: World, locations: Iterable[str]) -> None:
-    for location in locations:
-        try:
-            world.files.delete(location)
-        except IcebergHmsError as error:
-            logger.warning("%s could not be deleted: %s", location, error)

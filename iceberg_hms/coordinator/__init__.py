@@ -6,6 +6,8 @@
     invariants.py   what must hold between the base and the new metadata, as named predicates
     resolution.py   step 8: what became of a swap that was sent
     outcome.py      landed, absent or untraceable: what the table itself says of a swap
+    coverage.py     whether a held lock covers what is done under it
+    garbage.py      delete files that nothing names any more
     moves.py        create, register, rename, drop
     bases.py        metadata by location, cached
     member.py       one queued change and its caller's wait

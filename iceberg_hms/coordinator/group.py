@@ -24,6 +24,8 @@ from dataclasses import dataclass
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
 from iceberg_hms.coordinator.outcome import Trace
 from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, TableName, Unanswered
@@ -131,7 +133,7 @@ class GroupCommit:
         rounds = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
         for round_ in range(rounds):
             base = self._load()
-            _cover_a_swap(lock, self._world.runtime.now())
+            keep_covered(lock, self._world.runtime.now())
             attempt = self._unsent
             if not round_:
                 known = attempt.base.pointer.metadata_location if attempt else habit.last_location
@@ -142,7 +144,7 @@ class GroupCommit:
                 attempt = self._build(base)
             if attempt is None:
                 return
-            _cover_a_swap(lock, self._world.runtime.now())
+            keep_covered(lock, self._world.runtime.now())
             if not self._take_for_swap(attempt):
                 if not self._waiting:
                     return
@@ -301,20 +303,10 @@ class GroupCommit:
             member.settle(outcome)
             if isinstance(outcome, Failed):
                 self._garbage.extend(self._own_files.get(member, ()))
-        for location in self._garbage:
-            try:
-                self._world.files.delete(location)
-            except IcebergHmsError as error:
-                logger.warning("%s is garbage and could not be deleted: %s", location, error)
+        delete_files(self._world.files, self._garbage)
         for _, outcome in self._outcomes:
             if isinstance(outcome, Committed) and not outcome.report.already_committed:
                 self._world.events.publish({"event": "committed", "report": outcome.report})
-
-
-def _cover_a_swap(lock: HeldLock, now: float) -> None:
-    """A swap must not start under a lock that may be over before it ends. Raises LockLost."""
-    if now - lock.covered_since() > lock.lease_seconds / 2:
-        lock.renew()
 
 
 def _expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:

@@ -21,6 +21,7 @@ from typing import NoReturn
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.outcome import Trace, trace
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.report import CommitReport
@@ -65,7 +66,7 @@ class Moves:
             self._insert(name, location, metadata, owner)
         except IcebergHmsError as error:
             if error.proved_failed:
-                self._delete([location, *lists, *staged])
+                delete_files(self._world.files, [location, *lists, *staged])
             raise
         return self._report(name, location, metadata, None, started, change.identity.snapshot_ids)
 
@@ -95,7 +96,7 @@ class Moves:
             previous = self._repoint(name, copy, metadata, wait_seconds)
         except IcebergHmsError as error:
             if error.proved_failed:
-                self._delete([copy])
+                delete_files(self._world.files, [copy])
             raise
         return self._report(name, copy, metadata, previous, started)
 
@@ -228,13 +229,6 @@ class Moves:
         except IcebergHmsError:
             return False
         return False
-
-    def _delete(self, locations: Sequence[str]) -> None:
-        for location in locations:
-            try:
-                self._world.files.delete(location)
-            except IcebergHmsError as error:
-                logger.warning("%s is garbage and could not be deleted: %s", location, error)
 
     def _report(
         self,

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.outcome import Trace, trace
 from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.coordinator.world import World
@@ -89,8 +90,7 @@ class Resolution:
     def _confirm_coverage(self) -> Trace:
         """Acknowledge only what the lock covered: a writer that took a lost lock swaps blindly over ours."""
         try:
-            if self._world.runtime.now() - self._lock.covered_since() > self._lock.lease_seconds / 2:
-                self._lock.renew()
+            keep_covered(self._lock, self._world.runtime.now())
         except IcebergHmsError as error:
             logger.warning("the lock of %s did not cover its swap: %s", self._name, error)
             return self._look_behind_the_thief()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from iceberg_hms.metastore.scratch import PROBE_KEY
 from iceberg_hms.metastore.tables import HmsTablePointer
 from iceberg_hms.metastore.verdict import CompareAndSwap, Word
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
-from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of, running
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running
 
 ALTER = "alter_table_with_environment_context"
 NAME = TableName("db", "t")
@@ -44,18 +43,6 @@ class Recording(FakeHms):
 @pytest.fixture
 def hms() -> Recording:
     return Recording()
-
-
-@pytest.fixture
-def server(hms: Recording) -> Iterator[Running]:
-    with running(hms) as server:
-        yield server
-
-
-@pytest.fixture
-def pool(server: Running) -> Iterator[ClientPool]:
-    with pool_of(server) as pool:
-        yield pool
 
 
 @pytest.fixture

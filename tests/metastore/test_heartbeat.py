@@ -10,7 +10,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockLost, MetastoreUnavailable
 from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.heartbeat import HmsHeldLock
-from tests.metastore.fake_hms import DropAfter, FakeHms, Running, pool_of, running
+from tests.metastore.fake_hms import DropAfter, FakeHms, Running, pool_of
 
 NAME = TableName("db", "t")
 Hold = Callable[..., HmsHeldLock]
@@ -25,17 +25,6 @@ class ByHand(ThreadRuntime):
 
     def now(self) -> float:
         return self.time
-
-
-@pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def server(hms: FakeHms) -> Iterator[Running]:
-    with running(hms) as server:
-        yield server
 
 
 @pytest.fixture

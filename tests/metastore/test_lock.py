@@ -18,7 +18,7 @@ from iceberg_hms.metastore.lock import HmsTableLock
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.verdict import CompareAndSwap
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
-from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of, running
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of
 from tests.metastore.test_identity import of_a_process_that_ended
 from tests.metastore.test_strays import Counted
 
@@ -37,23 +37,6 @@ SETTINGS = Settings.load(
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strays, "LOOK_INTERVAL_SECONDS", 0.005)
-
-
-@pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def server(hms: FakeHms) -> Iterator[Running]:
-    with running(hms) as server:
-        yield server
-
-
-@pytest.fixture
-def pool(server: Running) -> Iterator[ClientPool]:
-    with pool_of(server) as pool:
-        yield pool
 
 
 @pytest.fixture

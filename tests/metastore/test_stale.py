@@ -34,23 +34,6 @@ class Manual(Counted):
 
 
 @pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def server(hms: FakeHms) -> Iterator[Running]:
-    with running(hms) as server:
-        yield server
-
-
-@pytest.fixture
-def pool(server: Running) -> Iterator[ClientPool]:
-    with pool_of(server) as pool:
-        yield pool
-
-
-@pytest.fixture
 def runtime() -> Iterator[Manual]:
     runtime = Manual()
     yield runtime

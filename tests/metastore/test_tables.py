@@ -13,7 +13,7 @@ from iceberg_hms.errors import AccessDenied, InvalidInput, MetastoreUnavailable,
 from iceberg_hms.metastore.tables import HmsTablePointer
 from iceberg_hms.metastore.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
-from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of, running
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of
 
 NAME = TableName("db", "t")
 BEFORE = table_metadata("file:/w/t", columns=((1, "a", "string"), (2, "b", "long")))
@@ -29,17 +29,6 @@ def hive_row(name: TableName, parameters: dict[str, str] | None = None, kind: st
         parameters=parameters,
         sd=StorageDescriptor(cols=[FieldSchema(name="id", type="int")], serdeInfo=SerDeInfo()),
     )
-
-
-@pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def server(hms: FakeHms) -> Iterator[Running]:
-    with running(hms) as server:
-        yield server
 
 
 @pytest.fixture

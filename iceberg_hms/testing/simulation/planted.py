@@ -130,8 +130,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "skip-the-check-after-the-swap",
         "only what the lock covered is acknowledged",
         _RESOLUTION,
-        "            if self._world.runtime.now() - self._lock.covered_since() > self._lock.lease_seconds / 2:\n",
-        "            if False:\n",
+        "            keep_covered(self._lock, self._world.runtime.now())\n",
+        "            pass\n",
     ),
     Mutant(
         "count-what-is-only-seen",

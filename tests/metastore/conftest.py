@@ -1,0 +1,27 @@
+"""A metastore that the test steers, on a real socket, and connections to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from iceberg_hms.metastore.pool import ClientPool
+from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
+
+
+@pytest.fixture
+def hms() -> FakeHms:
+    return FakeHms()
+
+
+@pytest.fixture
+def server(hms: FakeHms) -> Iterator[Running]:
+    with running(hms) as server:
+        yield server
+
+
+@pytest.fixture
+def pool(server: Running) -> Iterator[ClientPool]:
+    with pool_of(server) as pool:
+        yield pool
