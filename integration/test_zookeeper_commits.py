@@ -235,9 +235,8 @@ def test_a_session_that_expires_before_the_swap_stops_it(marked: Any) -> None:
     swapped: list[str] = []
     expire = once(lambda: expire_session(catalog))
     lock = AfterLock(world.lock, lambda: (acquired.append("lock"), expire())[1])
-    inner = world.lock._pointer
-    world.lock.reads._pointer = AroundSwap(inner, lambda: swapped.append("swap"), lambda: None)
-    commit(catalog, replace(world, lock=lock), table, "a")
+    pointer = AroundSwap(world.pointer, lambda: swapped.append("swap"), lambda: None)
+    commit(catalog, replace(world, lock=lock, pointer=pointer), table, "a")
     assert (len(acquired), len(swapped)) == (2, 1)
     assert catalog.load(table).metadata.properties["a"] == "1"
     assert catalog.locks.list(table).locks == ()
@@ -270,8 +269,8 @@ def test_a_writer_that_wakes_without_its_session_does_not_overwrite(marked: Any)
         expire_session(catalog)
         others.append(commit(catalog, world, table, "other").metadata_location)
 
-    world.lock.reads._pointer = AroundSwap(world.lock._pointer, once(lose_it), lambda: None)
-    report = commit(catalog, world, table, "zombie")
+    zombie = replace(world, pointer=AroundSwap(world.pointer, once(lose_it), lambda: None))
+    report = commit(catalog, zombie, table, "zombie")
     assert report.previous_metadata_location == others[0]
     properties = catalog.load(table).metadata.properties
     assert (properties["zombie"], properties["other"]) == ("1", "1")

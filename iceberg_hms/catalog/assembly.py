@@ -94,7 +94,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
     files = PyArrowFiles(fsync=settings.storage_fsync, clock=clock)
     manifests = ManifestStore(files, settings, runtime)
     world = World(
-        pointer=lock.reads,
+        pointer=pointer,
         lock=lock,
         files=files,
         manifests=manifests.open,

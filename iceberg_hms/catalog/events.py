@@ -28,7 +28,7 @@ class LoggedEvents:
         if isinstance(report, CommitReport):
             logger.info(
                 "%s table=%s location=%s snapshots=%s attempts=%d replays=%d group=%d"
-                " lock_wait_ms=%.1f swap_ms=%.1f total_ms=%.1f",
+                " lock_wait_ms=%.1f swap_ms=%.1f total_ms=%.1f metastore_calls=%d bytes_written=%d",
                 event["event"],
                 report.table,
                 report.metadata_location,
@@ -39,6 +39,8 @@ class LoggedEvents:
                 report.lock_wait_ms,
                 report.swap_ms,
                 report.total_ms,
+                report.metastore_calls,
+                report.bytes_written,
             )
         for listener in self._listeners:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -43,7 +44,7 @@ class ThreadRuntime:
         threading.Thread(target=function, name=name, daemon=background).start()
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Run all but the first on threads of their own, the first on the caller's."""
+        """Run all but the first on threads of their own, the first on the caller's; in the caller's context."""
         if not functions:
             return []
         results: list[Any] = [None] * len(functions)
@@ -55,7 +56,10 @@ class ThreadRuntime:
             except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
                 errors.append(error)
 
-        threads = [threading.Thread(target=run, args=(index,)) for index in range(1, len(functions))]
+        threads = [
+            threading.Thread(target=contextvars.copy_context().run, args=(run, index))
+            for index in range(1, len(functions))
+        ]
         for thread in threads:
             thread.start()
         run(0)

@@ -9,20 +9,19 @@ that one are kept out as well. It cannot be had when the lock API of every serve
 word that there are no such writers; without it nothing is swapped under ZooKeeper alone.
 
 The mark may change while a writer waits, so it is read again under the lock; if it says something else, the lock is
-given back and the writer starts over. That read is handed on to the first `load` under the lock, which so costs no
-call of its own.
+given back and the writer starts over. That read is handed on with the lock (`HeldLock.row`), so that it costs no call
+of its own.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from iceberg_hms.catalog.held_locks import ChosenHeldLock, NoLock, Under
+from iceberg_hms.catalog.held_locks import ChosenHeldLock, NoLock
 from iceberg_hms.catalog.lock_modes import LockMode, LockModes
-from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime, SwapAnswer, TableLock, TableName, TablePointer
-from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, NoSuchTable
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime, TableLock, TableName, TablePointer
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable, NoSuchTable
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +34,10 @@ BROKEN_SECONDS = 30.0
 
 
 class ChosenTableLock:
-    """coordinator.ports.TableLock that takes the lock which the table asks for.
+    """coordinator.ports.TableLock that takes the lock which the table asks for. What it read to learn that is the
+    `row` of the lock.
 
-    pointer: reads the rows; use `reads` in its place for all that happens under these locks.
+    pointer: reads the rows.
     hms, zookeeper: the locks; None without `zookeeper.hosts`.
     lock_api_works: asks every server of the list, on fresh connections, whether any carries out lock calls.
     """
@@ -60,10 +60,6 @@ class ChosenTableLock:
         self._lock_api_works = lock_api_works
         self._works = False
         self._broken_until: float | None = None
-        #: What the current thread holds.
-        self.under = Under()
-        #: The pointer, for everything that is done under these locks.
-        self.reads: TablePointer = LockedReads(self, pointer, modes)
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
         """As the port says. LockUnavailable also when the table's mark and this process's settings do not agree."""
@@ -75,7 +71,7 @@ class ChosenTableLock:
                 row = self._read(name)
                 found = self._modes.of(name, row)
                 if found is mode:
-                    self.under.begin(name, held, self._settled(held, row))
+                    held.row = self._settled(held, row)
                     return held
             except BaseException:
                 held.release()
@@ -102,42 +98,28 @@ class ChosenTableLock:
             if mode is LockMode.HMS or self._hms_can_be_had():
                 parts.append(self._take_hms(name, deadline, request))
         except BaseException:
-            self._hold(parts, mode).release()
+            ChosenHeldLock(parts, mode).release()
             raise
-        held = self._hold(parts, mode)
-        self.under.begin(name, held, None)
-        return held
-
-    def check_before_swap(self, name: TableName) -> LockMode | None:
-        """The mode of the lock that this thread holds on a table, None if it holds none. Raises LockLost when no swap
-        may start under it: nothing was sent then, and the lock may be taken again."""
-        held = self.under.held(name)
-        if held is None:
-            return None
-        try:
-            held.check_before_swap(self._runtime.now())
-        except (LockLost, LockUnavailable) as error:
-            lost = LockLost(f"No swap of {name} was sent: {error.message}", next_step="try again")
-            lost.proved_failed = True
-            raise lost from error
-        return held.mode
+        return ChosenHeldLock(parts, mode)
 
     def _read(self, name: TableName) -> Pointer | None:
         try:
-            return self._pointer.load(name)
+            row = self._pointer.load(name)
         except NoSuchTable:
             return None
+        self._modes.saw(row)
+        return row
 
     def _take(self, name: TableName, mode: LockMode, deadline: float, request: str) -> ChosenHeldLock:
         match mode:
             case LockMode.NONE:
-                return self._hold([NoLock(self._runtime)], mode)
+                return ChosenHeldLock([NoLock(self._runtime)], mode)
             case LockMode.ZOOKEEPER:
                 return self._take_both(name, deadline, request)
             case LockMode.FREE if self._zookeeper is not None and not self._hms_can_be_had():
-                return self._hold([self._take_zookeeper(name, deadline, request)], mode)
+                return ChosenHeldLock([self._take_zookeeper(name, deadline, request)], mode)
             case _:
-                return self._hold([self._take_hms(name, deadline, request)], mode)
+                return ChosenHeldLock([self._take_hms(name, deadline, request)], mode)
 
     def _take_both(self, name: TableName, deadline: float, request: str) -> ChosenHeldLock:
         # Asked first: whoever holds the ZooKeeper lock must not spend its time on an API that is broken.
@@ -154,7 +136,7 @@ class ChosenTableLock:
         except BaseException:
             zookeeper.release()
             raise
-        return self._hold(parts, LockMode.ZOOKEEPER)
+        return ChosenHeldLock(parts, LockMode.ZOOKEEPER)
 
     def _take_zookeeper(self, name: TableName, deadline: float, request: str) -> HeldLock:
         if self._zookeeper is None:
@@ -196,9 +178,6 @@ class ChosenTableLock:
         self._runtime.sleep(seconds)
         return None
 
-    def _hold(self, parts: Sequence[HeldLock], mode: LockMode) -> ChosenHeldLock:
-        return ChosenHeldLock(parts, mode, self.under.end)
-
     def _remaining(self, deadline: float) -> float:
         return max(0.0, deadline - self._runtime.now())
 
@@ -214,50 +193,3 @@ class _MarkingLock:
     def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
         """As the port says."""
         return self._locks.take_to_mark(name, self._mode, self._runtime.now() + wait_seconds, request)
-
-
-class LockedReads:
-    """coordinator.ports.TablePointer under a ChosenTableLock: it looks at the lock before each move."""
-
-    def __init__(self, locks: ChosenTableLock, pointer: TablePointer, modes: LockModes) -> None:
-        self._locks = locks
-        self._pointer = pointer
-        self._modes = modes
-
-    def load(self, name: TableName) -> Pointer:
-        """As the port says; the first one under a lock is the read that was made when it was taken."""
-        row = self._locks.under.take_row(name)
-        if row is None:
-            row = self._pointer.load(name)
-        self._modes.saw(row)
-        return row
-
-    def swap(
-        self,
-        base: Pointer,
-        location: str,
-        metadata: TableMetadata,
-        replaced: TableMetadata,
-        *,
-        only_fenced: bool = False,
-    ) -> SwapAnswer:
-        """As the port says. Raises LockLost when the lock does not allow it to start. Without a lock it goes
-        only to a server that is proven to compare and swap atomically."""
-        mode = self._locks.check_before_swap(base.name)
-        fenced = only_fenced or mode is LockMode.NONE
-        return self._pointer.swap(base, location, metadata, replaced, only_fenced=fenced)
-
-    def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
-        """As the port says."""
-        return self._pointer.create(name, location, metadata, owner)
-
-    def rename(self, base: Pointer, to: TableName) -> SwapAnswer:
-        """As the port says. Raises LockLost when a lock does not allow it to start."""
-        self._locks.check_before_swap(base.name)
-        self._locks.check_before_swap(to)
-        return self._pointer.rename(base, to)
-
-    def drop(self, base: Pointer) -> SwapAnswer:
-        """As the port says. Raises LockLost when the lock does not allow it to start."""
-        self._locks.check_before_swap(base.name)
-        return self._pointer.drop(base)

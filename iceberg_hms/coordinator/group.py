@@ -28,10 +28,11 @@ from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
 from iceberg_hms.coordinator.outcome import Trace
-from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, TableName, Unanswered
+from iceberg_hms.coordinator.ports import HeldLock, Pointer, Refused, SwapAnswer, TableName, Unanswered
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.resolution import Resolution, Swap
 from iceberg_hms.coordinator.staging import stage_group
+from iceberg_hms.coordinator.usage import Usage, measured
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost, LockNotAcquired
 from iceberg_hms.format import metadata_file
@@ -101,12 +102,13 @@ class GroupCommit:
 
     def run(self, habit: Habit) -> Habit:
         """Commit the group, and return what the next group of this table should know."""
-        try:
-            self._commit(habit)
-        except Exception as error:  # noqa: BLE001 - nothing was sent, or _swap would have made an outcome of it
-            self._abandon(self._unsent)
-            self._fail_waiting(error)
-        self._finish()
+        with measured() as usage:
+            try:
+                self._commit(habit)
+            except Exception as error:  # noqa: BLE001 - nothing was sent, or _swap would have made an outcome of it
+                self._abandon(self._unsent)
+                self._fail_unsent(error)
+        self._finish(usage)
         return Habit(lock_first=self._contested, last_location=self._last_location)
 
     def _commit(self, habit: Habit) -> None:
@@ -132,7 +134,7 @@ class GroupCommit:
         # Each round ends in an outcome, in a withdrawn member or in a proved conflict, so the bound is their sum.
         rounds = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
         for round_ in range(rounds):
-            base = self._load()
+            base = self._load(None if round_ else lock.row)
             keep_covered(lock, self._world.runtime.now())
             attempt = self._unsent
             if not round_:
@@ -144,7 +146,7 @@ class GroupCommit:
                 attempt = self._build(base)
             if attempt is None:
                 return
-            keep_covered(lock, self._world.runtime.now())
+            lock.ensure()
             if not self._take_for_swap(attempt):
                 if not self._waiting:
                     return
@@ -168,8 +170,8 @@ class GroupCommit:
         self._abandon(attempt)
         return False
 
-    def _load(self) -> Base:
-        pointer = self._world.pointer.load(self._name)
+    def _load(self, row: Pointer | None = None) -> Base:
+        pointer = row or self._world.pointer.load(self._name)
         return Base(pointer, self._cache.get(pointer.metadata_location))
 
     def _build(self, base: Base, *, locked: bool = True) -> Attempt | None:
@@ -226,7 +228,11 @@ class GroupCommit:
         self._unsent = None
         try:
             answer: SwapAnswer = self._world.pointer.swap(
-                base.pointer, attempt.location, attempt.metadata, attempt.base.metadata
+                base.pointer,
+                attempt.location,
+                attempt.metadata,
+                attempt.base.metadata,
+                only_fenced=lock.only_fenced,
             )
         except IcebergHmsError:
             # The port raises its own errors only for what happened before anything was sent.
@@ -277,6 +283,26 @@ class GroupCommit:
             self._outcomes.append((member, Failed(error)))
         self._waiting = []
 
+    def _fail_unsent(self, error: Exception) -> None:
+        """No swap of this group was sent. But a change may be here for the second time, after an unknown outcome, and
+        "failed" is an order to delete what its first swap put into the table."""
+        try:
+            current = (
+                self._load().metadata if any(each.change.identity.snapshot_ids for each in self._waiting) else None
+            )
+        except IcebergHmsError:
+            current = None
+        for member in self._waiting:
+            present = current is not None and any(map(current.snapshot_by_id, member.change.identity.snapshot_ids))
+            if present:
+                unknown = CommitStateUnknown(
+                    f"its snapshot is in {self._name}, and no lock was had to be sure: {error}"
+                )
+                self._outcomes.append((member, Unknown(unknown)))
+            else:
+                self._outcomes.append((member, Failed(error)))
+        self._waiting = []
+
     def _report(
         self, member: Member, base: Base, *, attempt: Attempt | None = None, already: bool = False
     ) -> CommitReport:
@@ -297,8 +323,9 @@ class GroupCommit:
             already_committed=already,
         )
 
-    def _finish(self) -> None:
+    def _finish(self, usage: Usage) -> None:
         """Step 9: answer the callers first, then tidy up; neither a file nor a listener can change an outcome."""
+        self._outcomes = [(member, _with_usage(outcome, usage)) for member, outcome in self._outcomes]
         for member, outcome in self._outcomes:
             member.settle(outcome)
             if isinstance(outcome, Failed):
@@ -307,6 +334,12 @@ class GroupCommit:
         for _, outcome in self._outcomes:
             if isinstance(outcome, Committed) and not outcome.report.already_committed:
                 self._world.events.publish({"event": "committed", "report": outcome.report})
+
+
+def _with_usage(outcome: Outcome, usage: Usage) -> Outcome:
+    if isinstance(outcome, Committed):
+        return Committed(outcome.report.with_usage(usage))
+    return outcome
 
 
 def _expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:

@@ -2,7 +2,7 @@
 
     create, register   the metastore refuses a taken name: that is the compare-and-swap. No lock is needed.
     register over      a lock, a re-read, and a swap to a *copy* of the given file: a name that was used before would
-                       open an A-B-A hole in everybody's compare-and-swap.
+                       open an A-B-A hole in everybody's compare-and-swap. Its outcome is told as a commit's.
     rename             locks on both names, in the order of the names, a re-read, the expected value.
     drop               a lock and a re-read; the metastore takes no expected value for it.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -22,10 +23,13 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.garbage import delete_files
+from iceberg_hms.coordinator.looks import looks
 from iceberg_hms.coordinator.outcome import Trace, trace
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import HeldLock, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.resolution import Resolution, Swap
 from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.coordinator.usage import measured
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import (
     AlreadyExists,
@@ -54,7 +58,9 @@ class Moves:
 
         Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError, StorageError.
         """
-        started = self._world.runtime.now()
+        return self._told(lambda: self._create(name, change, owner))
+
+    def _create(self, name: TableName, change: Change, owner: str | None) -> CommitReport:
         self._refuse_taken(name)
         manifests = self._world.manifests()
         metadata, staged = stage_one(None, change, manifests, self._world.runtime.now_ms)
@@ -68,14 +74,18 @@ class Moves:
             if error.proved_failed:
                 delete_files(self._world.files, [location, *lists, *staged])
             raise
-        return self._report(name, location, metadata, None, started, change.identity.snapshot_ids)
+        return _report(name, location, metadata, None, change.identity.snapshot_ids)
 
     def register(
         self, name: TableName, location: str, *, overwrite: bool, owner: str | None = None, wait_seconds: float
     ) -> CommitReport:
         """Point a new table at a metadata file that is there. With `overwrite` a table of this name is pointed at a
         copy of the file instead. Raises as `create`, and MissingFile or CorruptFile for the given file."""
-        started = self._world.runtime.now()
+        return self._told(lambda: self._register(name, location, overwrite, owner, wait_seconds))
+
+    def _register(
+        self, name: TableName, location: str, overwrite: bool, owner: str | None, wait_seconds: float
+    ) -> CommitReport:
         metadata = self._cache.get(location)
         try:
             taken: Pointer | None = self._world.pointer.load(name)
@@ -85,7 +95,7 @@ class Moves:
             taken = None
         if taken is None:
             self._insert(name, location, metadata, owner)
-            return self._report(name, location, metadata, None, started)
+            return _report(name, location, metadata, None)
         if not overwrite:
             raise AlreadyExists(f"Table already exists: {name}")
         copy = metadata_file.new_location(metadata, taken.metadata_location, self._world.runtime.uuid())
@@ -98,15 +108,15 @@ class Moves:
             if error.proved_failed:
                 delete_files(self._world.files, [copy])
             raise
-        return self._report(name, copy, metadata, previous, started)
+        return _report(name, copy, metadata, previous)
 
     def rename(self, name: TableName, to: TableName, *, wait_seconds: float) -> None:
         """Give a table another name. Raises NoSuchTable, NoSuchNamespace, AlreadyExists, LockNotAcquired,
         CommitStateUnknown."""
-        with self._locked(sorted({name, to}), wait_seconds):
+        with self._locked(sorted({name, to}), wait_seconds) as locks:
             self._refuse_taken(to)
             base = self._world.pointer.load(name)
-            answer = self._send(lambda: self._world.pointer.rename(base, to))
+            answer = self._send(lambda: self._world.pointer.rename(base, to), locks)
             if self._seen(answer, lambda: self._points_at(to, base.metadata_location)):
                 return
             still = self._points_at(name, base.metadata_location)
@@ -117,9 +127,9 @@ class Moves:
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitStateUnknown.
         """
-        with self._locked([name], wait_seconds):
+        with self._locked([name], wait_seconds) as locks:
             pointer = self._world.pointer.load(name)
-            answer = self._send(lambda: self._world.pointer.drop(pointer))
+            answer = self._send(lambda: self._world.pointer.drop(pointer), locks)
             if not self._seen(answer, lambda: self._is_gone(name)):
                 still = self._points_at(name, pointer.metadata_location)
                 self._raise_unmade(answer, still_there=still, what=f"drop of {name}")
@@ -150,53 +160,55 @@ class Moves:
 
     def _repoint(self, name: TableName, location: str, metadata: TableMetadata, wait_seconds: float) -> str:
         """Swap a table to metadata that does not follow from its own. Returns what was replaced."""
-        with self._locked([name], wait_seconds):
+        with self._locked([name], wait_seconds) as locks:
+            [lock] = locks
             for _ in range(self._settings.commit_retry_num_retries + 1):
-                base = self._world.pointer.load(name)
-                before = base.metadata_location
-                swap = partial(self._world.pointer.swap, base, location, metadata, self._cache.get(before))
-                answer = self._send(swap)
-                if self._seen(answer, lambda: self._points_at(name, location)):
-                    return before
-                if not (isinstance(answer, Refused) and answer.conflict):
-                    self._raise_unmade(
-                        answer, still_there=self._points_at(name, before), what=f"registration of {name}"
-                    )
+                pointer = self._world.pointer.load(name)
+                base = Base(pointer, self._cache.get(pointer.metadata_location))
+                swap = partial(self._world.pointer.swap, pointer, location, metadata, base.metadata)
+                answer = self._send(partial(swap, only_fenced=lock.only_fenced), locks)
+                sent = Swap(base, location, metadata, ())
+                found = Resolution(self._world, self._cache, self._settings, sent, lock).resolve(answer)
+                if found is Trace.LANDED:
+                    return pointer.metadata_location
+                if found is Trace.UNTRACEABLE or not (isinstance(answer, Refused) and answer.conflict):
+                    self._raise_unmade(answer, still_there=found is Trace.ABSENT, what=f"registration of {name}")
         raise CommitConflict(f"{name} moved under every attempt to register it, although its lock was held")
 
     @contextmanager
-    def _locked(self, names: Sequence[TableName], wait_seconds: float) -> Iterator[None]:
+    def _locked(self, names: Sequence[TableName], wait_seconds: float) -> Iterator[Sequence[HeldLock]]:
         """Locks in the order of the names, so that two renames that cross cannot wait for each other."""
         request = self._world.runtime.uuid()
-        held = []
+        held: list[HeldLock] = []
         try:
             for name in names:
                 held.append(self._world.lock.acquire(name, wait_seconds=wait_seconds, request=request))
-            yield
+            yield held
         finally:
             for lock in reversed(held):
                 lock.release()
 
-    def _send(self, move: Callable[[], SwapAnswer]) -> SwapAnswer:
+    def _send(self, move: Callable[[], SwapAnswer], locks: Sequence[HeldLock] = ()) -> SwapAnswer:
         try:
+            for lock in locks:
+                lock.ensure()
             return move()
-        except IcebergHmsError:
-            raise  # the port's own errors: nothing was sent
+        except IcebergHmsError as error:
+            # The ports raise their own errors only for what happened before anything was sent.
+            error.proved_failed = True
+            raise
         except Exception as error:  # noqa: BLE001 - whatever this is, the move may have been sent
             return Unanswered(error)
 
     def _seen(self, answer: SwapAnswer, made: Callable[[], bool]) -> bool:
         """Whether a move was made. Without an answer it may still be under way, so it is looked for more than once."""
-        if isinstance(answer, Swapped) or made():
-            return True
-        retries = self._settings.status_check_num_retries if isinstance(answer, Unanswered) else 0
-        wait = self._settings.status_check_min_wait_ms / 1000
-        for _ in range(retries):
-            self._world.runtime.sleep(wait)
-            if made():
+        match answer:
+            case Swapped():
                 return True
-            wait = min(wait * 2, self._settings.status_check_max_wait_ms / 1000)
-        return False
+            case Refused():
+                return made()
+            case Unanswered():
+                return any(made() for _ in looks(self._world.runtime, self._settings))
 
     def _raise_unmade(self, answer: SwapAnswer, *, still_there: bool, what: str) -> NoReturn:
         if isinstance(answer, Refused) and still_there:
@@ -230,24 +242,25 @@ class Moves:
             return False
         return False
 
-    def _report(
-        self,
-        name: TableName,
-        location: str,
-        metadata: TableMetadata,
-        previous: str | None,
-        started: float,
-        snapshot_ids: tuple[int, ...] = (),
-    ) -> CommitReport:
-        report = CommitReport(
-            table=name,
-            metadata_location=location,
-            metadata=metadata,
-            previous_metadata_location=previous,
-            snapshot_ids=snapshot_ids,
-            attempts=1,
-            group_size=1,
-            total_ms=(self._world.runtime.now() - started) * 1000,
-        )
+    def _told(self, move: Callable[[], CommitReport]) -> CommitReport:
+        """Make a move, and publish its report with what it took."""
+        started = self._world.runtime.now()
+        with measured() as usage:
+            report = move().with_usage(usage)
+        report = replace(report, total_ms=(self._world.runtime.now() - started) * 1000)
         self._world.events.publish({"event": "committed", "report": report})
         return report
+
+
+def _report(
+    name: TableName, location: str, metadata: TableMetadata, previous: str | None, snapshot_ids: tuple[int, ...] = ()
+) -> CommitReport:
+    return CommitReport(
+        table=name,
+        metadata_location=location,
+        metadata=metadata,
+        previous_metadata_location=previous,
+        snapshot_ids=snapshot_ids,
+        attempts=1,
+        group_size=1,
+    )

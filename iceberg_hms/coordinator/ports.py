@@ -134,8 +134,25 @@ class HeldLock(Protocol):
         """How long the server keeps the lock after the last heartbeat that it saw."""
         ...
 
+    @property
+    def row(self) -> Pointer | None:
+        """The table's row, if the driver read it once it had the lock, to learn which lock the table takes; nothing
+        that obeys the lock has moved it since. None: not read, or no such table."""
+        ...
+
+    @property
+    def only_fenced(self) -> bool:
+        """Nothing is locked (`lock=none`): a swap may go only to a server that is proven to be atomic."""
+        ...
+
     def covered_since(self) -> float:
         """`Runtime.now()` at which the last successful lock or heartbeat call was *sent*. Raises LockLost."""
+        ...
+
+    def ensure(self) -> None:
+        """Called before each move. Raises LockLost when none may start: the lock is gone, or nobody can be asked
+        whether it is. A lock that was not renewed for half of its lease is renewed first, and that may raise
+        MetastoreUnavailable."""
         ...
 
     def renew(self) -> None:
@@ -220,8 +237,8 @@ class Runtime(Protocol):
         ...
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Run functions side by side and return their results in order; the first exception is raised after all
-        ended."""
+        """Run functions side by side, in the caller's context, and return their results in order; the first exception
+        is raised after all ended."""
         ...
 
 

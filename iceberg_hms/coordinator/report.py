@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.usage import Usage
 from iceberg_hms.format.metadata import TableMetadata
 
 
@@ -18,6 +19,8 @@ class CommitReport:
     attempts: how often the group was built; replays: how often because the table had moved.
     group_size: how many changes the swap carried.
     lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
+    metastore_calls: calls that the whole group sent, lock and unlock included, heartbeats not.
+    bytes_written: of the files of the whole group's metadata, also of attempts that were thrown away; no data files.
     already_committed: the change had landed before (a retry, or its idempotency key): nothing was added now.
     """
 
@@ -32,4 +35,11 @@ class CommitReport:
     lock_wait_ms: float = 0.0
     swap_ms: float = 0.0
     total_ms: float = 0.0
+    metastore_calls: int = 0
+    bytes_written: int = 0
+
+    def with_usage(self, usage: Usage) -> CommitReport:
+        """The report with what the commit used."""
+        return replace(self, metastore_calls=len(usage.calls), bytes_written=sum(usage.writes))
+
     already_committed: bool = False

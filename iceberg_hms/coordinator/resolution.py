@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.coordinator.looks import looks
 from iceberg_hms.coordinator.outcome import Trace, trace
 from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.coordinator.world import World
@@ -79,6 +80,7 @@ class Resolution:
         """The same swap once more. True if it was made now; any other answer leaves the first swap's question open."""
         base, swap = self._swap.base, self._swap
         try:
+            self._lock.ensure()
             answer = self._world.pointer.swap(
                 base.pointer, swap.location, swap.metadata, base.metadata, only_fenced=True
             )
@@ -111,17 +113,10 @@ class Resolution:
             again.release()
 
     def _look_until_seen(self, *, fenced: bool) -> Trace:
-        settings, runtime = self._settings, self._world.runtime
-        deadline = runtime.now() + settings.status_check_total_timeout_ms / 1000
-        wait = settings.status_check_min_wait_ms / 1000
-        for retry in range(settings.status_check_num_retries + 1):
+        for _ in looks(self._world.runtime, self._settings):
             found = self._look(could_still_land=True, fenced=fenced)
             if found is not Trace.UNTRACEABLE:
                 return found
-            if retry == settings.status_check_num_retries or runtime.now() + wait > deadline:
-                break
-            runtime.sleep(wait)
-            wait = min(wait * 2, settings.status_check_max_wait_ms / 1000)
         return Trace.UNTRACEABLE
 
     def _look(self, *, could_still_land: bool, fenced: bool = False) -> Trace:

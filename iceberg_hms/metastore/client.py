@@ -25,6 +25,7 @@ from thrift.Thrift import TApplicationException, TException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.thrift_types import messages
@@ -110,6 +111,7 @@ class MetastoreClient:
 
         Returns the call's result, None for a call without one. Raises ServerFault, NotSent, NoAnswer.
         """
+        usage.called(method)
         arguments_type, result_type = messages(method)
         message = arguments_type(**arguments)
         self._sequence = self._sequence % _SEQUENCE_MAX + 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from iceberg_hms.coordinator.ports import Runtime
+from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.coordinator.ports import Pointer, Runtime
 from iceberg_hms.errors import LockLost, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.entries import Entry, LockEntries
 from iceberg_hms.metastore.faults import Fault, ServerFault
@@ -22,6 +23,9 @@ class HmsHeldLock:
     sent_at: `Runtime.now()` when the call that got the lock was sent.
     on_release: called once, after the entry was given back; told whether that worked.
     """
+
+    row: Pointer | None = None
+    only_fenced = False
 
     def __init__(
         self,
@@ -68,6 +72,10 @@ class HmsHeldLock:
         if self._runtime.now() - since > self._lease_seconds:
             raise LockLost(f"{self._entry} was not renewed for its lease of {self._lease_seconds:.0f} s")
         return since
+
+    def ensure(self) -> None:
+        """As the port says."""
+        keep_covered(self, self._runtime.now())
 
     def renew(self) -> None:
         """As the port says."""

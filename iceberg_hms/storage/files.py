@@ -16,6 +16,7 @@ import pyarrow
 from pyarrow import fs
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
 from iceberg_hms.storage import local_files
 from iceberg_hms.storage.locations import Location, parse
@@ -90,6 +91,7 @@ class PyArrowFiles:
         length = self.length(location)
         if length != len(data):
             raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
+        usage.wrote(length)
 
     def length(self, location: str) -> int:
         """Bytes. Raises MissingFile, StorageError."""

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
-from iceberg_hms.coordinator.ports import HeldLock, Runtime, TableName
+from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime, TableName
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
 
 _REQUEST = re.compile(r"[0-9a-z-]{1,36}")
@@ -88,6 +89,9 @@ class MemoryTableLock:
 class MemoryHeldLock:
     """coordinator.ports.HeldLock. Set `heartbeats` to False to let its lease run out, as a paused process does."""
 
+    row: Pointer | None = None
+    only_fenced = False
+
     def __init__(self, table: LockTable, name: TableName, entry: str, lease_seconds: float) -> None:
         self.heartbeats = True
         self._table = table
@@ -109,6 +113,10 @@ class MemoryHeldLock:
         if now - self._since > self._lease_seconds or not self._table.has(self._name, self._entry):
             raise LockLost(f"{self._entry} is no longer there")
         return self._since
+
+    def ensure(self) -> None:
+        """As the port says."""
+        keep_covered(self, self._table.runtime.now())
 
     def renew(self) -> None:
         """As the port says."""

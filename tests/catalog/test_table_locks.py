@@ -14,9 +14,9 @@ from iceberg_hms.catalog.table_locks import BROKEN_AFTER, BROKEN_SECONDS, Chosen
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.coordinator.ports import HeldLock, TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
-from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard
-from iceberg_hms.testing.contracts.table_pointer import Place, table_metadata
+from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.memory_lock import LockTable, MemoryTableLock
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
@@ -73,9 +73,10 @@ class InSession:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._held, name)
 
-    def check_connected(self) -> None:
+    def ensure(self) -> None:
         if self._lock.suspended:
             raise LockLost("the session is SUSPENDED")
+        self._held.ensure()
 
 
 class World:
@@ -133,13 +134,6 @@ def test_whatever_lock_is_taken_it_keeps_the_contract(check: table_lock.Check, m
     name = NAME if mark is not None else FREE
     check(Guard(first.locks, second.locks, ThreadRuntime(), name))
     assert first.held == (False, False)
-
-
-@pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
-def test_the_pointer_under_the_locks_keeps_the_contract(check: table_pointer.Check) -> None:
-    world = World()
-    world.pointer.rows.clear()
-    check(world.locks.reads, Place("db", "other", "memory:/t", world.pointer.add_hive_table))
 
 
 def test_an_unmarked_table_takes_the_metastore_s_lock_alone_and_asks_nothing_more() -> None:
@@ -243,7 +237,7 @@ def test_a_mark_that_never_rests_is_given_up() -> None:
 
 def test_a_read_that_fails_under_the_lock_gives_it_back() -> None:
     world = World()
-    world.locks.reads.load(NAME)
+    world.acquire().release()
     world.pointer.load_errors.append(MetastoreUnavailable("down"))
     with pytest.raises(MetastoreUnavailable):
         world.acquire()
@@ -252,13 +246,20 @@ def test_a_read_that_fails_under_the_lock_gives_it_back() -> None:
 
 def test_the_read_under_the_lock_is_handed_on_so_that_a_commit_costs_no_call_more() -> None:
     world = World()
-    world.locks.reads.load(NAME)
+    world.acquire().release()
+    world.pointer.calls.clear()
     held = world.acquire()
-    row = world.locks.reads.load(NAME)
-    assert [call for call, _ in world.pointer.calls if call == "load"] == ["load"] * 2
-    assert row.metadata_location == "memory:/t/0"
-    world.locks.reads.load(NAME)
-    assert [call for call, _ in world.pointer.calls if call == "load"] == ["load"] * 3
+    assert held.row.metadata_location == "memory:/t/0"
+    assert [call for call, _ in world.pointer.calls] == ["load"]
+    held.release()
+
+
+def test_a_read_that_is_older_than_a_wait_is_not_handed_on() -> None:
+    world = World()
+    world.database = {LOCK_MARK: "zookeeper"}
+    world.hms.broken = True
+    held = world.acquire()
+    assert held.row is None
     held.release()
 
 
@@ -274,23 +275,14 @@ def test_a_database_s_mark_permits_zookeeper_alone_only_after_it_has_settled() -
     assert world.clock.late == settled
 
 
-def test_no_swap_starts_while_the_session_is_suspended() -> None:
+def test_no_move_starts_while_the_session_is_suspended() -> None:
     world = marked()
     held = world.acquire()
-    base = world.locks.reads.load(NAME)
     world.zookeeper.suspended = True
-    moves: list[Callable[[], Any]] = [
-        lambda: world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA),
-        lambda: world.locks.reads.rename(base, FREE),
-        lambda: world.locks.reads.drop(base),
-    ]
-    for move in moves:
-        with pytest.raises(LockLost, match=r"No swap of db\.t was sent") as caught:
-            move()
-        assert caught.value.proved_failed
-    assert {call for call, _ in world.pointer.calls} == {"create", "load"}
+    with pytest.raises(LockLost, match="SUSPENDED"):
+        held.ensure()
     world.zookeeper.suspended = False
-    world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA)
+    held.ensure()
     held.release()
 
 
@@ -308,20 +300,14 @@ def test_a_name_that_no_table_has_takes_what_lock_there_is() -> None:
         without.acquire(FREE)
 
 
-def test_without_a_lock_a_swap_goes_only_where_compare_and_swap_is_proven() -> None:
+def test_without_a_lock_swaps_ask_for_a_proven_server() -> None:
     world = World("none")
     with pytest.raises(LockUnavailable, match="not declared"):
         world.acquire()
     world.mark(EXCLUSIVE, "true")
     held = world.acquire()
     assert world.log == []
-    base = world.locks.reads.load(NAME)
-    world.pointer.fenced = False
-    with pytest.raises(MetastoreUnavailable, match="not proven"):
-        world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA)
-    world.pointer.fenced = True
-    world.locks.reads.swap(base, "memory:/t/1", METADATA, METADATA)
-    assert world.pointer.rows[NAME].parameters["metadata_location"] == "memory:/t/1"
+    assert held.only_fenced
     held.release()
 
 
@@ -342,7 +328,7 @@ def test_a_mark_is_changed_under_the_locks_of_both_modes(
     world.hms.broken = broken
     held = world.locks.for_marking(mode).acquire(NAME, wait_seconds=10, request="r-1")
     assert sorted(world.log) == sorted(taken)
-    world.locks.reads.swap(world.locks.reads.load(NAME), "memory:/t/1", METADATA, METADATA)
+    held.ensure()
     held.release()
     assert world.held == (False, False)
 
@@ -359,7 +345,7 @@ def test_two_writers_of_which_one_expects_the_old_mode_never_hold_it_together() 
     first = World()
     second = World(other=first)
     # The second has seen it unmarked.
-    second.locks.reads.load(NAME)
+    second.acquire().release()
     first.mark(LOCK_MARK, "zookeeper")
     held = first.acquire()
     with pytest.raises(LockNotAcquired):

@@ -2,11 +2,13 @@
 
 import pytest
 
+from iceberg_hms.coordinator import usage
 from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.errors import (
     AssumptionBroken,
     CommitConflict,
     CommitStateUnknown,
+    LockLost,
     LockNotAcquired,
     LockUnavailable,
     MetastoreRefused,
@@ -351,3 +353,102 @@ def test_after_a_contested_group_the_next_one_locks_before_it_builds(harness):
     harness.commit(append("file:/d"))
     assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"], "quiet again: build first"
     assert harness.data_files() == ["file:/a", "file:/b", "file:/c", "file:/d"]
+
+
+def test_the_row_that_was_read_under_the_lock_is_not_read_again(harness):
+    acquire = harness.lock.acquire
+
+    def with_row(name, *, wait_seconds, request):
+        held = acquire(name, wait_seconds=wait_seconds, request=request)
+        held.row = harness.pointer.load(name)
+        harness.pointer.calls.clear()
+        return held
+
+    harness.lock.acquire = with_row
+    harness.commit(append("file:/a"))
+    assert [call for call, _ in harness.pointer.calls] == ["swap"]
+
+
+def test_a_row_is_good_for_one_look_only(harness):
+    """lock, with the row | another swaps without the lock | swap: refused | reload, not the old row again"""
+    acquire = harness.lock.acquire
+
+    def with_row(name, *, wait_seconds, request):
+        held = acquire(name, wait_seconds=wait_seconds, request=request)
+        held.row = harness.pointer.load(name)
+        harness.foreign_commit(theirs="yes")
+        return held
+
+    harness.lock.acquire = with_row
+    assert harness.commit(append("file:/a")).replays == 1
+    assert harness.metadata().properties["theirs"] == "yes"
+
+
+def test_a_swap_starts_only_if_the_lock_lets_it_and_else_the_lock_is_taken_again(harness):
+    acquire = harness.lock.acquire
+    suspended = [True]
+
+    def acquire_suspended(name, *, wait_seconds, request):
+        held = acquire(name, wait_seconds=wait_seconds, request=request)
+
+        def ensure():
+            assert "swap" not in [call for call, _ in harness.pointer.calls]
+            if suspended:
+                suspended.pop()
+                raise LockLost("the session is SUSPENDED")
+
+        held.ensure = ensure
+        return held
+
+    harness.pointer.calls.clear()
+    harness.lock.acquire = acquire_suspended
+    assert harness.commit(append("file:/a")).attempts == 1
+    assert harness.lock.acquired == 2
+
+
+def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):
+    acquire = harness.lock.acquire
+
+    def nothing_locked(name, *, wait_seconds, request):
+        held = acquire(name, wait_seconds=wait_seconds, request=request)
+        held.only_fenced = True
+        return held
+
+    harness.lock.acquire = nothing_locked
+    harness.pointer.fenced = False
+    with pytest.raises(MetastoreUnavailable, match="not proven"):
+        harness.commit(append("file:/a"))
+    assert harness.data_files() == []
+    harness.pointer.fenced = True
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_change_that_comes_again_and_gets_no_lock_is_unknown_if_its_first_swap_landed(harness):
+    """swap under way, unknown | it lands | sent again: no lock to be had. "Failed" would have its files deleted"""
+    harness.pointer.fenced = False
+    harness.pointer.answers.append(Answer.DELAYED)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a", snapshot_id=42))
+    harness.pointer.deliver_delayed()
+    harness.lock.errors.append(LockNotAcquired("late"))
+    with pytest.raises(CommitStateUnknown, match="its snapshot is in"):
+        harness.commit(append("file:/a", snapshot_id=42))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_report_tells_what_the_group_used(harness):
+    swap, write = harness.pointer.swap, harness.files.write
+
+    def swapped(*arguments, **options):
+        usage.called("alter_table_with_environment_context")
+        return swap(*arguments, **options)
+
+    def written(location, data):
+        usage.wrote(len(data))
+        write(location, data)
+
+    harness.pointer.swap, harness.files.write = swapped, written
+    report = harness.commit(append("file:/a"))
+    assert report.metastore_calls == 1
+    assert report.bytes_written == len(harness.files.read(report.metadata_location))

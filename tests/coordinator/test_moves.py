@@ -7,6 +7,7 @@ from iceberg_hms.errors import (
     AlreadyExists,
     CommitStateUnknown,
     CorruptFile,
+    LockLost,
     LockNotAcquired,
     MetastoreRefused,
     MetastoreUnavailable,
@@ -210,3 +211,66 @@ def test_a_dropped_table_takes_no_commit(harness):
     harness.coordinator.moves.drop(NAME, wait_seconds=1)
     with pytest.raises(NoSuchTable):
         harness.commit(set_properties(a="b"))
+
+
+@pytest.fixture
+def suspended(harness):
+    """A harness whose locks are had and let nothing start."""
+    acquire = harness.lock.acquire
+
+    def acquire_and_lose(name, *, wait_seconds, request):
+        held = acquire(name, wait_seconds=wait_seconds, request=request)
+
+        def ensure():
+            raise LockLost("the session is SUSPENDED")
+
+        held.ensure = ensure
+        return held
+
+    harness.lock.acquire = acquire_and_lose
+    harness.pointer.calls.clear()
+    return harness
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda moves, location: moves.rename(NAME, OTHER, wait_seconds=1),
+        lambda moves, location: moves.drop(NAME, wait_seconds=1),
+        lambda moves, location: moves.register(NAME, location, overwrite=True, wait_seconds=1),
+    ],
+    ids=["rename", "drop", "register over"],
+)
+def test_no_move_is_sent_under_a_lock_that_lets_none_start(suspended, move):
+    files = set(suspended.files.locations())
+    with pytest.raises(LockLost) as caught:
+        move(suspended.coordinator.moves, suspended.location())
+    assert caught.value.proved_failed
+    assert {call for call, _ in suspended.pointer.calls} == {"load"}
+    assert set(suspended.files.locations()) == files
+
+
+@pytest.mark.parametrize("answer", [Answer.TRUE, Answer.REPLY_LOST, Answer.REFUSED_AFTER_APPLY])
+def test_a_registration_that_was_made_is_success_whatever_the_metastore_answered(harness, answer):
+    harness.pointer.answers.append(answer)
+    before = harness.location()
+    report = harness.coordinator.moves.register(NAME, before, overwrite=True, wait_seconds=1)
+    assert harness.location() == report.metadata_location != before
+
+
+def test_a_registration_that_was_overtaken_after_it_landed_is_success(harness):
+    """swap: made, refused | another commits on it | looked up: in the chain behind the pointer"""
+    harness.pointer.answers.append(Answer.REFUSED_AFTER_APPLY)
+    load = harness.pointer.load
+    swaps = []
+
+    def overtaken(name):
+        if len([call for call, _ in harness.pointer.calls if call == "swap"]) > 1 and not swaps:
+            swaps.append(name)
+            harness.foreign_commit(other="1")
+        return load(name)
+
+    harness.pointer.load = overtaken
+    report = harness.coordinator.moves.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
+    assert swaps
+    assert harness.metadata().metadata_log[-1]["metadata-file"] == report.metadata_location

@@ -3,6 +3,7 @@
 import pytest
 
 from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.outcome import Trace
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.resolution import Resolution, Swap
@@ -24,6 +25,7 @@ class ScriptedPointer:
         self.locations = list(locations)
         self.again = again
         self.sent_again = 0
+        self.on_swap = lambda: None
         self.looks = 0
 
     def load(self, name):
@@ -36,6 +38,7 @@ class ScriptedPointer:
     def swap(self, base, location, metadata, replaced, *, only_fenced=False):
         assert only_fenced, "a second swap goes out only where compare-and-swap is proven atomic"
         self.sent_again += 1
+        self.on_swap()
         if isinstance(self.again, Exception):
             raise self.again
         return self.again
@@ -43,6 +46,8 @@ class ScriptedPointer:
 
 class ScriptedLock:
     lease_seconds = 300.0
+    row = None
+    only_fenced = False
 
     def __init__(self, runtime, age=0.0, lost=False, renews=True):
         self.since, self.lost, self.renews, self.renewed = runtime.now() - age, lost, renews, 0
@@ -51,6 +56,9 @@ class ScriptedLock:
         if self.lost:
             raise LockLost("reaped")
         return self.since
+
+    def ensure(self):
+        keep_covered(self, QuickRuntime().now())
 
     def renew(self):
         self.renewed += 1
@@ -184,7 +192,8 @@ def test_silence_from_an_atomic_server_is_sent_again():
 
 def test_a_second_swap_counts_only_if_the_lock_covered_it():
     pointer = ScriptedPointer("file:/theirs", again=Swapped())
-    lock = ScriptedLock(QuickRuntime(), lost=True)
+    lock = ScriptedLock(QuickRuntime())
+    pointer.on_swap = lambda: setattr(lock, "lost", True)
     assert resolve(Unanswered(GONE, fenced=True), pointer, lock=lock) is Trace.UNTRACEABLE
 
 
@@ -215,3 +224,10 @@ def test_a_defect_while_looking_is_unknown_and_not_raised():
     assert resolve(Refused(True, GONE), ScriptedPointer(ZeroDivisionError())) is Trace.UNTRACEABLE
     pointer = ScriptedPointer("file:/base", again=ZeroDivisionError())
     assert resolve(Unanswered(GONE, fenced=True), pointer) is Trace.UNTRACEABLE
+
+
+def test_under_a_lost_lock_nothing_is_sent_again_and_the_table_is_asked():
+    pointer = ScriptedPointer("file:/theirs", again=Swapped())
+    lock = ScriptedLock(QuickRuntime(), lost=True)
+    assert resolve(Unanswered(GONE, fenced=True), pointer, lock=lock) is Trace.ABSENT
+    assert pointer.sent_again == 0

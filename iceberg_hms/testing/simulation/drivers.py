@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.ports import HeldLock, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.errors import LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.format.metadata import TableMetadata
@@ -236,6 +237,9 @@ class SimulatedTableLock:
 class SimulatedHeldLock:
     """coordinator.ports.HeldLock, with heartbeats on a task of its own."""
 
+    row: Pointer | None = None
+    only_fenced = False
+
     def __init__(self, link: Link, entry: int, sent: float) -> None:
         self._link = link
         self._entry = entry
@@ -257,6 +261,10 @@ class SimulatedHeldLock:
         if self._lost or self._link.runtime.now() - self._since > self.lease_seconds:
             raise LockLost(f"lock {self._entry} was not renewed within its lease")
         return self._since
+
+    def ensure(self) -> None:
+        """As the port says."""
+        keep_covered(self, self._link.runtime.now())
 
     def renew(self) -> None:
         """As the port says."""

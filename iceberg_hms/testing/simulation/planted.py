@@ -30,14 +30,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "expect-whatever-is-there",
         "a swap expects the base that it was built on",
         _GROUP,
-        "base.pointer, attempt.location, attempt.metadata, attempt.base.metadata\n",
-        "self._world.pointer.load(self._name), attempt.location, attempt.metadata, attempt.base.metadata\n",
+        "                base.pointer,\n                attempt.location,\n",
+        "                self._world.pointer.load(self._name),\n                attempt.location,\n",
     ),
     Mutant(
         "forget-the-re-read",
         "the pointer is loaded again under the lock",
         _GROUP,
-        "            base = self._load()\n",
+        "            base = self._load(None if round_ else lock.row)\n",
         "            base = self._unsent.base if self._unsent else self._load()\n",
     ),
     Mutant(
@@ -93,8 +93,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "unknown-is-failed",
         "a change that may be in the table is not answered as failed",
         _GROUP,
-        "self._outcomes.append((member, Unknown(unknown)))",
-        "self._outcomes.append((member, Failed(unknown)))",
+        "attempt.members:\n                self._outcomes.append((member, Unknown(unknown)))",
+        "attempt.members:\n                self._outcomes.append((member, Failed(unknown)))",
     ),
     Mutant(
         "delete-what-a-replay-names",
