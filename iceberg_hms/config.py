@@ -157,12 +157,18 @@ class Settings:
     commit_retry_num_retries: int = _number(
         "commit.retry.num-retries", 4, 0, _MANY, "How often a commit is replayed on a table that moved."
     )
-    commit_retry_min_wait_ms: int = _number("commit.retry.min-wait-ms", 100, 1, _DAY_MS, "First wait between replays.")
+    commit_retry_min_wait_ms: int = _number(
+        "commit.retry.min-wait-ms", 100, 1, _DAY_MS, "First wait between replays where nothing is locked."
+    )
     commit_retry_max_wait_ms: int = _number(
-        "commit.retry.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between replays."
+        "commit.retry.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between replays where nothing is locked."
     )
     commit_retry_total_timeout_ms: int = _number(
-        "commit.retry.total-timeout-ms", 1_800_000, 1, _DAY_MS, "After this time no further replay begins."
+        "commit.retry.total-timeout-ms",
+        1_800_000,
+        1,
+        _DAY_MS,
+        "After this time no further replay begins where nothing is locked.",
     )
     status_check_num_retries: int = _number(
         "commit.status-check.num-retries",

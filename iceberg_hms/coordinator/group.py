@@ -134,6 +134,8 @@ class GroupCommit:
         # Each round ends in an outcome, in a withdrawn member or in a proved conflict, so the bound is their sum.
         rounds = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
         for round_ in range(rounds):
+            if round_ and lock.only_fenced and not self._step_back(round_):
+                break
             base = self._load(None if round_ else lock.row)
             keep_covered(lock, self._world.runtime.now())
             attempt = self._unsent
@@ -154,10 +156,24 @@ class GroupCommit:
                 return
         self._fail_waiting(
             CommitConflict(
-                f"{self._name} moved under every one of {rounds} attempts, although its lock was held",
+                f"{self._name} moved under every one of {self._moved} attempts"
+                + ("" if lock.only_fenced else ", although it was locked"),
                 next_step="another writer swaps without the lock: see `iceberg-hms doctor`; then try again",
             )
         )
+
+    def _step_back(self, round_: int) -> bool:
+        """Where nothing is locked, let the others pass before the table is tried again. False: the time is over.
+
+        Under a lock there is no such wait: it would only keep the lock from those that wait for it."""
+        settings, runtime = self._settings, self._world.runtime
+        wait = min(settings.commit_retry_min_wait_ms * 2 ** (round_ - 1), settings.commit_retry_max_wait_ms) / 1000
+        wait *= 1 - runtime.jitter() / 2
+        started = min(member.started for member in self._waiting)
+        if runtime.now() + wait - started > settings.commit_retry_total_timeout_ms / 1000:
+            return False
+        runtime.sleep(wait)
+        return True
 
     def _take_for_swap(self, attempt: Attempt) -> bool:
         """Mark every member as sent. False: somebody left meanwhile, so build again without them."""

@@ -1,5 +1,7 @@
 """What a commit does on the good day and when the metastore's answers mislead, one test a story."""
 
+from dataclasses import replace
+
 import pytest
 
 from iceberg_hms.coordinator import usage
@@ -241,7 +243,7 @@ def test_a_refusal_that_does_not_come_again_is_only_a_delay(harness):
 
 def test_a_table_that_moves_under_every_attempt_is_given_up_with_proof(harness):
     harness.pointer.before_moves.extend([lambda: harness.foreign_commit(a="b")] * 50)
-    with pytest.raises(CommitConflict, match="although its lock was held") as caught:
+    with pytest.raises(CommitConflict, match="although it was locked") as caught:
         harness.commit(append("file:/a"))
     assert caught.value.proved_failed
     assert harness.data_files() == []
@@ -422,6 +424,39 @@ def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):
     harness.pointer.fenced = True
     harness.commit(append("file:/a"))
     assert harness.data_files() == ["file:/a"]
+
+
+@pytest.fixture
+def unlocked(harness):
+    """A harness whose locks lock nothing, and whose table moves under every swap."""
+    acquire = harness.lock.acquire
+
+    def nothing_locked(name, *, wait_seconds, request):
+        held = acquire(name, wait_seconds=wait_seconds, request=request)
+        held.only_fenced = True
+        return held
+
+    harness.lock.acquire = nothing_locked
+    harness.pointer.before_moves.extend([lambda: harness.foreign_commit(theirs="yes")] * 100)
+    return harness
+
+
+def test_where_nothing_is_locked_a_replay_waits_and_lets_the_others_pass(unlocked):
+    with pytest.raises(CommitConflict, match="moved under every one of 6 attempts"):
+        unlocked.commit(append("file:/a"))
+    waits = unlocked.runtime.slept
+    assert len(waits) == 5
+    for wait, longest in zip(waits, (0.1, 0.2, 0.4, 0.8, 1.6), strict=True):
+        assert longest / 2 <= wait <= longest
+
+
+def test_no_replay_begins_after_the_total_time(unlocked):
+    unlocked.settings = replace(unlocked.settings, commit_retry_total_timeout_ms=250)
+    del unlocked.coordinator
+    unlocked.coordinator = unlocked.another()
+    with pytest.raises(CommitConflict, match="attempts"):
+        unlocked.commit(append("file:/a"))
+    assert 2 <= len(unlocked.runtime.slept) <= 3
 
 
 def test_a_change_that_comes_again_and_gets_no_lock_is_unknown_if_its_first_swap_landed(harness):
