@@ -158,10 +158,12 @@ class AssumptionBroken(CommitFailed):
     """The table is no longer what the change assumed.
 
     name: the assumption, as Iceberg's REST protocol names it (`assert-ref-snapshot-id`) or as the operation does.
+    what: what is not as it was assumed.
     """
 
     def __init__(self, name: str, message: str, *, expected: object = None, found: object = None) -> None:
         self.name = name
+        self.what = message
         self.expected = expected
         self.found = found
         super().__init__(

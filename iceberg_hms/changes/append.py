@@ -13,9 +13,10 @@ from typing import Any
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Identity, Manifests, Staged, Update
+from iceberg_hms.changes.numbers import added_rows
 from iceberg_hms.errors import AssumptionBroken, InvalidInput
 from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import ManifestFile, assign
+from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.partition import PartitionSpec
 from iceberg_hms.format.schema import Schema
@@ -159,26 +160,13 @@ class Append:
         raw["schema-id"] = base.current_schema_id
         if base.format_version > 2:
             raw["first-row-id"] = base.next_row_id
-            raw["added-rows"] = _added_rows(base, self._snapshot_id, (*own, *kept))
+            raw["added-rows"] = added_rows(base, self._snapshot_id, (*own, *kept))
         return raw
 
     def _name_mapping_update(self, base: TableMetadata) -> list[Update]:
         if self._name_mapping is None or NAME_MAPPING in base.properties:
             return []
         return [updates.set_properties({NAME_MAPPING: self._name_mapping})]
-
-
-def _added_rows(base: TableMetadata, snapshot_id: int, manifests: Sequence[ManifestFile]) -> int:
-    """How far the list moves the table's next-row-id (spec: row lineage). Manifests of a table that was upgraded to v3
-    have no first_row_id yet and get theirs with the first list that names them."""
-    _, next_row_id = assign(
-        [manifest for manifest in manifests if manifest.first_row_id is None],
-        format_version=base.format_version,
-        snapshot_id=snapshot_id,
-        sequence_number=base.next_sequence_number,
-        first_row_id=base.next_row_id,
-    )
-    return (next_row_id or 0) - base.next_row_id
 
 
 def _check_files(data_files: Sequence[DataFile], spec_id: int) -> None:

@@ -2,7 +2,7 @@
 
     change = from_request(requirements, updates, Client(user_agent="PyIceberg/0.12.0"))
 
-A plain request replays whenever its requirements hold on the table as it is now.
+What it does on a table that moved is in `sent.py`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
-from iceberg_hms.changes.change import Change, Identity, Manifests, Requirement, Staged, Update
+from iceberg_hms.changes.change import Change, Identity, Requirement, Update
+from iceberg_hms.changes.sent import AddedSnapshot, PlainRequest
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.errors import AssumptionBroken, InvalidInput
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import MAIN_BRANCH
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +29,6 @@ class Client:
     user_agent: str = ""
     client_version: str = ""
     caller: str = ""
-
-
-@dataclass(frozen=True)
-class PlainRequest:
-    """A commit that is applied as it was sent, on any base that meets its requirements."""
-
-    identity: Identity
-    requirements: tuple[Requirement, ...]
-    updates: tuple[Update, ...]
-
-    def check(self, base: TableMetadata | None) -> None:
-        """Raises AssumptionBroken for the first requirement that does not hold; see `requirements.check`."""
-        requirements_.check(self.requirements, base)
-        if base is None and not requirements_.is_create(self.requirements):
-            raise AssumptionBroken(requirements_.ASSERT_TABLE_UUID, "table does not exist")
-
-    def stage(self, _base: TableMetadata | None, _manifests: Manifests) -> Staged:
-        """The updates as sent. The client wrote its files itself, so none are listed for clean-up."""
-        return Staged(self.updates)
 
 
 def from_request(
@@ -82,7 +63,32 @@ def from_request(
         idempotency_key=key,
         caller="" if client is None else client.caller,
     )
-    return PlainRequest(identity, parsed_requirements, parsed_updates)
+    request = PlainRequest(identity, parsed_requirements, parsed_updates)
+    moved = _rebasable(request)
+    if moved is None:
+        return request
+    [snapshot] = [Snapshot.parse(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
+    said = "" if client is None else f"{client.user_agent} {client.client_version}"
+    return AddedSnapshot(request, snapshot, moved, said)
+
+
+def _rebasable(request: PlainRequest) -> Requirement | None:
+    """The requirement of the branch's place, if all that a request does is to add one snapshot to that branch. It may
+    set properties too: those replay on any base."""
+    actions = sorted(update["action"] for update in request.updates if update["action"] != "set-properties")
+    if actions != ["add-snapshot", "set-snapshot-ref"] or request.identity.ref is None:
+        return None
+    wanted = (requirements_.ASSERT_REF_SNAPSHOT_ID, request.identity.ref)
+    found = [each for each in request.requirements if (each["type"], each.get("ref")) == wanted]
+    for update in request.updates:
+        if update["action"] == "set-snapshot-ref" and update["type"] != updates_.BRANCH:
+            return None
+        if update["action"] == "add-snapshot" and len(found) == 1:
+            # A branch that is made with its first snapshot begins where another one is.
+            parent = found[0]["snapshot-id"]
+            if parent is not None and parent != update["snapshot"].get("parent-snapshot-id"):
+                return None
+    return found[0] if len(found) == 1 else None
 
 
 def _job_key(snapshots: Sequence[Update], given: str | None) -> str | None:

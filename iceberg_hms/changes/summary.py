@@ -17,6 +17,8 @@ IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"
 
 OPERATION = "operation"
 APPEND = "append"
+#: A rewrite: other files, the same rows.
+REPLACE = "replace"
 
 #: total -> (what adds to it, what takes from it)
 _TOTALS: Mapping[str, tuple[str, str]] = {
@@ -29,9 +31,11 @@ _TOTALS: Mapping[str, tuple[str, str]] = {
 }
 _EMPTY_TABLE: Mapping[str, str] = dict.fromkeys(_TOTALS, "0")
 
-_COMPUTED: frozenset[str] = frozenset(
+#: The names of the running totals.
+TOTALS: frozenset[str] = frozenset(_TOTALS)
+#: The names of all metrics of the specification, besides `partitions.*` (spec: Appendix F).
+METRICS: frozenset[str] = frozenset(
     {
-        OPERATION,
         "changed-partition-count",
         "partition-summaries-included",
         "manifests-created",
@@ -111,7 +115,7 @@ def check_custom(properties: Mapping[str, str], idempotency_key: str | None = No
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(f"Snapshot summary properties map strings to strings, found {name!r}: {value!r}")
-        if name in _COMPUTED or name.startswith("partitions."):
+        if name in (OPERATION, *METRICS) or name.startswith("partitions."):
             raise InvalidInput(f"Cannot set snapshot summary property {name}: its value is computed")
     if idempotency_key is None:
         return dict(properties)

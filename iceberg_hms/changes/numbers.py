@@ -1,0 +1,114 @@
+"""New numbers for snapshots whose client counted on from an older table.
+
+Every snapshot takes the table's next sequence number (v2) and its next row ids (v3), whatever ref it goes to. So a
+commit to one branch makes the numbers of a commit to another branch stale, though nothing that it assumed has changed.
+Then the snapshot keeps its parent and its content and gets new numbers, and the manifest list that says them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iceberg_hms.changes.change import Manifests, Staged, Update
+from iceberg_hms.changes.shipped import unnumbered
+from iceberg_hms.format.manifest_list import ManifestFile, assign
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import Snapshot
+
+
+def renumbered(base: TableMetadata, sent: Sequence[Update], manifests: Manifests) -> Staged:
+    """The updates with the snapshots that they add numbered after `base`; as they were sent if no number is stale.
+
+    Raises StorageError, CorruptFile or MissingFile where a list cannot be read; InvalidInput for a list that cannot be
+    numbered."""
+    if base.format_version == 1 or any(update["action"] == "upgrade-format-version" for update in sent):
+        return Staged(tuple(sent))
+    renumbering = _Renumbering(base, manifests)
+    try:
+        updates = [renumbering.of(update) if update["action"] == "add-snapshot" else update for update in sent]
+    except Exception:
+        manifests.discard(renumbering.locations)
+        raise
+    return Staged(updates, renumbering.locations)
+
+
+def numbered_snapshot(
+    base: TableMetadata, snapshot: Mapping[str, Any], files: Sequence[ManifestFile], manifests: Manifests
+) -> dict[str, Any]:
+    """A snapshot with the next numbers of `base`, and with a new manifest list of `files`, staged, that says them."""
+    raw = {**snapshot}
+    if base.format_version > 1:
+        raw["sequence-number"] = base.next_sequence_number
+    if base.format_version > 2:
+        raw["first-row-id"] = base.next_row_id
+        raw["added-rows"] = added_rows(base, snapshot["snapshot-id"], files)
+    raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), files)
+    return raw
+
+
+def added_rows(base: TableMetadata, snapshot_id: int, files: Sequence[ManifestFile]) -> int:
+    """How far a list moves the next-row-id of `base` (spec: row lineage). Manifests of a table that was upgraded to v3
+    have no first_row_id yet and get theirs with the first list that names them."""
+    _, next_row_id = assign(
+        [each for each in files if each.first_row_id is None],
+        format_version=base.format_version,
+        snapshot_id=snapshot_id,
+        sequence_number=base.next_sequence_number,
+        first_row_id=base.next_row_id,
+    )
+    return (next_row_id or 0) - base.next_row_id
+
+
+class _Renumbering:
+    """Snapshots of one commit, in order: a later one carries manifests of an earlier one."""
+
+    def __init__(self, base: TableMetadata, manifests: Manifests) -> None:
+        self._base = base
+        self._manifests = manifests
+        self._known: dict[str, ManifestFile] = {}
+        self.locations: list[str] = []
+
+    def of(self, update: Update) -> Update:
+        snapshot = Snapshot.parse(update["snapshot"])
+        if not self._is_stale(snapshot):
+            self._advance(snapshot)
+            return update
+        self._know_parent(snapshot)
+        files = [self._file(each, snapshot) for each in self._manifests.list(snapshot)]
+        raw = numbered_snapshot(self._base, snapshot.raw, files, self._manifests)
+        self.locations.append(raw["manifest-list"])
+        new = Snapshot(raw)
+        self._known.update((each.manifest_path, each) for each in self._manifests.list(new))
+        self._advance(new)
+        return {**update, "snapshot": raw}
+
+    def _is_stale(self, snapshot: Snapshot) -> bool:
+        base = self._base
+        if snapshot.raw.get("sequence-number") is None or (base.format_version > 2 and snapshot.first_row_id is None):
+            # Malformed, or made for an older format: that is told where the update is applied.
+            return False
+        late = snapshot.sequence_number <= base.last_sequence_number
+        # A snapshot without a parent starts a history of its own, and may have any number.
+        late = late and snapshot.parent_id is not None
+        return late or (base.format_version > 2 and (snapshot.first_row_id or 0) < base.next_row_id)
+
+    def _know_parent(self, snapshot: Snapshot) -> None:
+        # A client that is the first to write to a table that was upgraded to v3 numbers its parent's manifests too, and
+        # those numbers are as stale as its own.
+        parent = None if snapshot.parent_id is None else self._base.snapshot_by_id(snapshot.parent_id)
+        if self._base.format_version > 2 and parent is not None:
+            for each in self._manifests.list(parent):
+                self._known.setdefault(each.manifest_path, each)
+
+    def _file(self, file: ManifestFile, snapshot: Snapshot) -> ManifestFile:
+        if file.added_snapshot_id == snapshot.snapshot_id:
+            return unnumbered(file, snapshot)
+        return self._known.get(file.manifest_path, file)
+
+    def _advance(self, snapshot: Snapshot) -> None:
+        base = self._base
+        counters: dict[str, Any] = {"last_sequence_number": max(base.last_sequence_number, snapshot.sequence_number)}
+        if base.format_version > 2:
+            counters["next_row_id"] = (snapshot.first_row_id or 0) + (snapshot.added_rows or 0)
+        self._base = base.replace(**counters)

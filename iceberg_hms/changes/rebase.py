@@ -1,0 +1,133 @@
+"""A client's snapshot, put on a parent that its client has not seen.
+
+What stays: the snapshot's id, its own manifests, what it added and removed, its schema's and its files' names. What is
+made anew: parent, numbers, totals, time, and the manifest list.
+
+    append    `head - what it replaced + its own`. Whatever was committed in between, deletes too, comes before it in
+              the serial order, as if the client had retried by itself
+    replace   the same, if in between data was added and nothing deleted: then what it rewrote is still what it read
+    others    never: what they assume of the rows is known to their client alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_hms.changes import plain, summary
+from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.numbers import numbered_snapshot
+from iceberg_hms.changes.shipped import Shipped, Unfit, take_apart
+from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Rebased:
+    """snapshot: the JSON to be added instead of the client's; its list is staged."""
+
+    snapshot: Mapping[str, Any]
+
+
+def why_not(base: TableMetadata, snapshot: Snapshot, client: str) -> str | None:
+    """Why a snapshot may not be rebased on any parent, by what it says of itself; None if it may.
+
+    client: what its request's headers say of the sender."""
+    word = plain.mode(base)
+    if word == plain.NONE:
+        return f"the table says {plain.REBASE_APPENDS}={base.properties[plain.REBASE_APPENDS]}"
+    if snapshot.operation not in (summary.APPEND, summary.REPLACE):
+        return f"its operation is {snapshot.operation}"
+    made_for = 1 + bool(snapshot.sequence_number) + (snapshot.first_row_id is not None)
+    if made_for != base.format_version:
+        return f"it was written for format version {made_for}, the table has {base.format_version}"
+    if snapshot.operation == summary.APPEND and word == plain.PLAIN:
+        return plain.why_not_plain(base, snapshot.summary, client)
+    return None
+
+
+def rebase(base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manifests: Manifests) -> Rebased | Unfit:
+    """Put a snapshot on `head`, the ref's snapshot in `base`; None = the ref has none yet.
+
+    Raises StorageError, CorruptFile or MissingFile where a list cannot be read."""
+    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
+    if parent is None and snapshot.parent_id is not None:
+        return Unfit("the snapshot that it was made on was removed")
+    before = () if parent is None else manifests.list(parent)
+    shipped = take_apart(snapshot, manifests.list(snapshot), before)
+    if isinstance(shipped, Unfit):
+        return shipped
+    after = () if head is None else manifests.list(head)
+    unfit = _misfit(base, snapshot, shipped, head, before, after)
+    if unfit is not None:
+        return Unfit(unfit)
+    files = shipped.on(after)
+    if isinstance(files, Unfit):
+        return files
+    raw = {**snapshot.raw, "timestamp-ms": max(snapshot.timestamp_ms, base.last_updated_ms)}
+    raw.pop("parent-snapshot-id", None)
+    if head is not None:
+        raw["parent-snapshot-id"] = head.snapshot_id
+    raw["summary"] = _summary(snapshot, head, shipped, len(files) - len(shipped.own))
+    raw["schema-id"] = base.current_schema_id
+    return Rebased(numbered_snapshot(base, raw, files, manifests))
+
+
+def _misfit(
+    base: TableMetadata,
+    snapshot: Snapshot,
+    shipped: Shipped,
+    head: Snapshot | None,
+    before: Sequence[ManifestFile],
+    after: Sequence[ManifestFile],
+) -> str | None:
+    specs = {spec.spec_id for spec in base.specs}
+    if any(each.partition_spec_id not in specs for each in shipped.own):
+        return "the partition spec that it was written with was removed"
+    if snapshot.operation == summary.APPEND:
+        return _no_append(shipped.own)
+    if any(each.content != ManifestContent.DATA for each in shipped.own):
+        return "it rewrites delete files"
+    return _changed_otherwise(base, snapshot, head, before, after)
+
+
+def _no_append(own: Sequence[ManifestFile]) -> str | None:
+    if any(each.content != ManifestContent.DATA or each.deleted_files_count != 0 for each in own):
+        return "it calls itself an append and deletes"
+    return None
+
+
+def _changed_otherwise(
+    base: TableMetadata,
+    snapshot: Snapshot,
+    head: Snapshot | None,
+    before: Sequence[ManifestFile],
+    after: Sequence[ManifestFile],
+) -> str | None:
+    """What keeps a rewrite from being rebased: something else than data that was added since it read the table."""
+    if head is None or snapshot.parent_id is None:
+        return "it rewrites files of a history that is not the branch's"
+    between = set()
+    for each in base.ancestors(head.snapshot_id):
+        if each.snapshot_id == snapshot.parent_id:
+            break
+        between.add(each.snapshot_id)
+    else:
+        return "the branch no longer goes back to the snapshot that it was made on"
+    known = {each.manifest_path for each in before}
+    new = [manifest for manifest in after if manifest.manifest_path not in known]
+    if any(each.content != ManifestContent.DATA or each.deleted_files_count != 0 for each in new):
+        return "files were deleted since the snapshot that it was made on"
+    if any(each.added_snapshot_id not in between for each in new):
+        return "the branch has manifests of another history"
+    return None
+
+
+def _summary(snapshot: Snapshot, head: Snapshot | None, shipped: Shipped, kept: int) -> dict[str, str]:
+    """The client's summary, with the totals and the counts of manifests as they are on the new parent."""
+    rest = {key: value for key, value in snapshot.summary.items() if key not in summary.TOTALS}
+    counts = summary.manifest_counts(created=len(shipped.own), kept=kept, replaced=len(shipped.dropped))
+    rest.update((key, value) for key, value in counts.items() if key in rest)
+    return {**rest, **summary.totals(None if head is None else head.summary, snapshot.summary)}

@@ -1,0 +1,104 @@
+"""Commits as their clients sent them, and what they come to on a table that moved.
+
+A commit replays whenever its requirements hold on the table as it is now, with new numbers where its own are stale
+(`numbers.py`). If all that does not hold is the place of the branch that it adds a snapshot to, the snapshot may be put
+on another parent (`rebase.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_hms.changes import rebase as rebasing
+from iceberg_hms.changes import requirements as requirements_
+from iceberg_hms.changes import updates as updates_
+from iceberg_hms.changes.change import Identity, Manifests, Requirement, Staged, Update
+from iceberg_hms.changes.numbers import renumbered
+from iceberg_hms.changes.shipped import Unfit
+from iceberg_hms.errors import AssumptionBroken
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class PlainRequest:
+    """A commit that is applied as it was sent, but for its numbers, on any base that meets its requirements."""
+
+    identity: Identity
+    requirements: tuple[Requirement, ...]
+    updates: tuple[Update, ...]
+
+    def check(self, base: TableMetadata | None) -> None:
+        """Raises AssumptionBroken for the first requirement that does not hold; see `requirements.check`."""
+        requirements_.check(self.requirements, base)
+        if base is None and not requirements_.is_create(self.requirements):
+            raise AssumptionBroken(requirements_.ASSERT_TABLE_UUID, "table does not exist")
+
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
+        """The updates as sent, but for stale numbers. The files are the client's, but for lists that were made anew."""
+        return Staged(self.updates) if base is None else renumbered(base, self.updates, manifests)
+
+
+@dataclass(frozen=True)
+class AddedSnapshot:
+    """A commit that adds one snapshot to a branch, and may be put on another parent.
+
+    moved: its requirement of the branch's place; the others stand in `request` with it. client: of the headers.
+    """
+
+    request: PlainRequest
+    snapshot: Snapshot
+    moved: Requirement
+    client: str
+
+    @property
+    def identity(self) -> Identity:
+        return self.request.identity
+
+    def check(self, base: TableMetadata | None) -> None:
+        """Raises AssumptionBroken for a requirement that does not hold, unless it is `moved` and the snapshot may be
+        rebased; the message then says why it may not."""
+        others = tuple(each for each in self.request.requirements if each is not self.moved)
+        requirements_.check(others, base)
+        broken = self._moved(base)
+        if broken is None:
+            return
+        if base is None or not self._finds_branch(base):
+            raise broken
+        reason = rebasing.why_not(base, self.snapshot, self.client)
+        if reason is not None:
+            raise _not_rebased(broken, reason)
+
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
+        """The updates as sent where `moved` holds, else the snapshot rebased. Raises AssumptionBroken if what lies
+        between does not allow it; StorageError, CorruptFile or MissingFile where a list cannot be read."""
+        broken = self._moved(base)
+        if broken is None or base is None:
+            return self.request.stage(base, manifests)
+        name = self.moved["ref"]
+        ref = base.refs[name]
+        rebased = rebasing.rebase(base, self.snapshot, base.snapshot_by_id(ref.snapshot_id), manifests)
+        if isinstance(rebased, Unfit):
+            raise _not_rebased(broken, rebased.reason)
+        made = {
+            "add-snapshot": updates_.add_snapshot(rebased.snapshot),
+            "set-snapshot-ref": updates_.set_snapshot_ref(name, self.snapshot.snapshot_id, retention=ref),
+        }
+        updates = [made.get(update["action"], update) for update in self.request.updates]
+        return Staged(updates, (rebased.snapshot["manifest-list"],))
+
+    def _moved(self, base: TableMetadata | None) -> AssumptionBroken | None:
+        try:
+            requirements_.check((self.moved,), base)
+        except AssumptionBroken as broken:
+            return broken
+        return None
+
+    def _finds_branch(self, base: TableMetadata) -> bool:
+        ref = base.ref(self.moved["ref"])
+        return ref is not None and ref.is_branch
+
+
+def _not_rebased(broken: AssumptionBroken, reason: str) -> AssumptionBroken:
+    message = f"{broken.what}; not rebased, because {reason}"
+    return AssumptionBroken(broken.name, message, expected=broken.expected, found=broken.found)

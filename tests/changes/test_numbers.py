@@ -1,0 +1,121 @@
+"""Stale numbers: another ref took the ones that a client counted on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.numbers import renumbered
+from iceberg_hms.coordinator.invariants import check_transition
+from iceberg_hms.errors import MissingFile
+from iceberg_hms.format.apply import apply
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes.clients import NOW, Writer, committed, request
+from tests.changes.tables import branch, snapshot, table
+
+VERSIONS = pytest.mark.parametrize("version", [2, 3])
+NO_MANIFESTS: Any = object()
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer(MemoryManifestStore())
+
+
+def grown(writer: Writer, version: int) -> TableMetadata:
+    """main has a; audit begins there."""
+    base = table(version)
+    base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)
+    return base.replace(refs={**base.raw["refs"], "audit": branch(1)})
+
+
+@VERSIONS
+def test_a_commit_to_another_branch_makes_numbers_stale_and_no_commit_fails(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"), None)
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    found = new.snapshot_by_id(10)
+    assert found is not None
+    assert (found.parent_id, found.sequence_number) == (1, now.last_sequence_number + 1)
+    assert writer.live(found) == ["a", "mine"]
+    assert found.summary == sent.request.updates[0]["snapshot"]["summary"]  # type: ignore[attr-defined]
+    if version > 2:
+        assert (found.first_row_id, new.next_row_id) == (20, 30)
+        assert sorted(each.first_row_id or 0 for each in writer.manifests.list(found)) == [0, 20]
+
+
+@VERSIONS
+def test_a_staged_snapshot_of_no_ref_gets_its_numbers_too(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    [added] = [each for each in writer.fast_append(seen, 10, "wap") if each["action"] == "add-snapshot"]
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    new = committed(now, request(seen, [added], None), writer.store)
+    check_transition(now, new)
+    assert new.snapshot_by_id(10) is not None
+
+
+@VERSIONS
+def test_two_snapshots_of_one_commit_are_numbered_one_after_the_other(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    first = writer.fast_append(seen, 10, "one")
+    between = apply(seen, first, now_ms=NOW)
+    second = writer.fast_append(between, 12, "two")
+    sent = request(seen, [first[0], second[0], *second[1:]], None)
+    now = seen
+    other = writer.fast_append(seen, 11, "other", branch="audit")
+    now = committed(now, request(now, other), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    snapshots = [new.snapshot_by_id(id_) for id_ in (11, 10, 12)]
+    assert [each.sequence_number for each in snapshots if each] == [2, 3, 4]
+    assert writer.live(new.snapshot_by_id(12)) == ["a", "one", "two"]
+    numbers = {each.added_snapshot_id: each.sequence_number for each in writer.manifests.list(snapshots[2])}  # type: ignore[arg-type]
+    assert numbers == {1: 1, 10: 3, 12: 4}
+    if version > 2:
+        firsts = sorted(each.first_row_id or 0 for each in writer.manifests.list(snapshots[2]))  # type: ignore[arg-type]
+        assert firsts == [0, 20, 30]
+        assert new.next_row_id == 40
+
+
+def test_row_ids_that_a_client_gave_to_older_manifests_are_given_anew(writer: Writer) -> None:
+    base = table(2)
+    base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)
+    seen = apply(
+        base.replace(refs={**base.raw["refs"], "audit": branch(1)}), [updates.upgrade_format_version(3)], now_ms=NOW
+    )
+    sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"), None)
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    assert now.next_row_id == 20
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    found = new.snapshot_by_id(10)
+    assert found is not None
+    assert (found.first_row_id, found.added_rows, new.next_row_id) == (20, 20, 40)
+    assert sorted(each.first_row_id or 0 for each in writer.manifests.list(found)) == [20, 30]
+
+
+def test_fresh_numbers_cost_nothing() -> None:
+    sent = [updates.add_snapshot(snapshot(7)), updates.set_snapshot_ref("main", 7)]
+    for version in (1, 2):
+        assert list(renumbered(table(version), sent, NO_MANIFESTS).updates) == sent
+
+
+def test_a_snapshot_without_a_parent_may_have_any_number() -> None:
+    sent = [updates.add_snapshot(snapshot(7, sequence_number=1))]
+    assert list(renumbered(table(last_sequence_number=9), sent, NO_MANIFESTS).updates) == sent
+
+
+def test_a_list_that_is_gone_leaves_nothing_staged(writer: Writer) -> None:
+    seen = grown(writer, 2)
+    good = writer.fast_append(seen, 10, "mine")[0]
+    lost = updates.add_snapshot(snapshot(11, parent_snapshot_id=1, sequence_number=1))
+    now = seen.replace(last_sequence_number=9)
+    manifests = writer.store.open()
+    with pytest.raises(MissingFile):
+        renumbered(now, [good, lost], manifests)
+    assert manifests.flush() == ()

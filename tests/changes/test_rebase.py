@@ -1,0 +1,246 @@
+"""Snapshots of stock clients on parents that they have not seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.plain import REBASE_APPENDS
+from iceberg_hms.coordinator.invariants import check_transition
+from iceberg_hms.errors import AssumptionBroken
+from iceberg_hms.format.apply import apply
+from iceberg_hms.format.manifest import Content, Status
+from iceberg_hms.format.manifest_list import ManifestContent
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes.clients import Writer, committed, data_file, request
+from tests.changes.tables import branch, table
+
+VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
+
+
+@pytest.fixture
+def store() -> MemoryManifestStore:
+    return MemoryManifestStore()
+
+
+@pytest.fixture
+def writer(store: MemoryManifestStore) -> Writer:
+    return Writer(store)
+
+
+def grown(writer: Writer, version: int = 2, **properties: str) -> TableMetadata:
+    """A table whose main has the files a and b, in two manifests."""
+    base = table(version, properties=properties)
+    for snapshot_id, name in ((1, "a"), (2, "b")):
+        base = committed(base, request(base, writer.fast_append(base, snapshot_id, name)), writer.store)
+    return base
+
+
+@VERSIONS
+def test_an_append_that_was_overtaken_lands_behind_the_other(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    head = new.current_snapshot
+    assert head is not None
+    assert (head.snapshot_id, head.parent_id) == (10, 11)
+    assert writer.live(head) == ["a", "b", "mine", "other"]
+    assert head.summary["total-data-files"] == "4"
+    assert head.summary["total-records"] == "40"
+    assert head.summary["added-records"] == "10"
+    assert (head.summary["manifests-created"], head.summary["manifests-kept"]) == ("1", "3")
+    if version > 1:
+        assert head.sequence_number == now.last_sequence_number + 1
+        [own] = [each for each in writer.manifests.list(head) if each.added_snapshot_id == 10]
+        assert (own.sequence_number, own.min_sequence_number) == (head.sequence_number, head.sequence_number)
+    if version > 2:
+        assert (head.first_row_id, head.added_rows, new.next_row_id) == (30, 10, 40)
+        firsts = sorted(each.first_row_id or 0 for each in writer.manifests.list(head))
+        assert firsts == [0, 10, 20, 30], "row ids are never given out twice"
+
+
+@VERSIONS
+def test_two_first_appends_to_an_empty_table_both_land(writer: Writer, version: int) -> None:
+    empty = table(version)
+    first, second = (request(empty, writer.fast_append(empty, id_, str(id_))) for id_ in (10, 11))
+    new = committed(committed(empty, first, writer.store), second, writer.store)
+    assert writer.live(new.current_snapshot) == ["10", "11"]
+    assert new.current_snapshot is not None
+    assert new.current_snapshot.parent_id == 10
+
+
+def test_an_append_to_a_branch_is_rebased_on_that_branch_and_keeps_its_retention(writer: Writer) -> None:
+    seen = grown(writer)
+    refs = {**seen.raw["refs"], "audit": branch(1, **{"max-ref-age-ms": 5_000})}
+    seen = seen.replace(refs=refs)
+    sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    now = committed(now, request(now, writer.fast_append(now, 12, "main")), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    ref = new.refs["audit"]
+    assert (ref.snapshot_id, ref.max_ref_age_ms) == (10, 5_000)
+    assert writer.live(new.snapshot_by_id(10)) == ["a", "mine", "other"]
+    assert new.refs["main"].snapshot_id == 12
+
+
+def test_what_was_deleted_in_between_stays_deleted(writer: Writer) -> None:
+    seen = grown(writer)
+    sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    manifests = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    delete = writer.rewrite_list(
+        seen, 11, "delete", [(Status.DELETED, data_file("b"))], manifests[:1], {"deleted-data-files": "1"}
+    )
+    now = committed(seen, request(seen, delete), writer.store)
+    new = committed(now, sent, writer.store)
+    assert writer.live(new.current_snapshot) == ["a", "mine"]
+
+
+@VERSIONS
+def test_a_merge_of_manifests_takes_effect(writer: Writer, version: int) -> None:
+    """MergeAppend: its own manifest stands for the head's two."""
+    seen = grown(writer, version)
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+    sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"}))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    assert writer.live(new.current_snapshot) == ["a", "b", "mine", "other"]
+    assert len(writer.manifests.list(new.current_snapshot)) == 2  # type: ignore[arg-type]
+    if version > 1:
+        [own] = [each for each in writer.manifests.list(new.current_snapshot) if each.existing_files_count]  # type: ignore[arg-type]
+        assert (own.sequence_number, own.min_sequence_number) == (4, 1), "it holds older files"
+
+
+def test_of_two_merges_of_the_same_manifests_the_second_is_refused(writer: Writer) -> None:
+    seen = grown(writer)
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    changes = []
+    for snapshot_id in (10, 11):
+        entries = [
+            (Status.ADDED, data_file(str(snapshot_id))),
+            *((Status.EXISTING, data_file(name)) for name in ("a", "b")),
+        ]
+        changes.append(request(seen, writer.rewrite_list(seen, snapshot_id, "append", entries, old)))
+    now = committed(seen, changes[0], writer.store)
+    with pytest.raises(AssumptionBroken, match=r"has changed: .*; not rebased, because manifests that it replaced"):
+        committed(now, changes[1], writer.store)
+
+
+def compaction(writer: Writer, base: TableMetadata, snapshot_id: int = 10) -> list[dict[str, Any]]:
+    """a and b become ab."""
+    old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]
+    entries = [(Status.ADDED, data_file("ab", 20)), *((Status.DELETED, data_file(name)) for name in ("a", "b"))]
+    counts = {"added-data-files": "1", "deleted-data-files": "2", "added-records": "20", "deleted-records": "20"}
+    return writer.rewrite_list(base, snapshot_id, "replace", entries, old, counts)
+
+
+@VERSIONS
+def test_a_rewrite_beside_appends_lands(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    sent = request(seen, compaction(writer, seen), None)
+    now = seen
+    for snapshot_id in (11, 12):
+        now = committed(now, request(now, writer.fast_append(now, snapshot_id, str(snapshot_id))), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    assert writer.live(new.current_snapshot) == ["11", "12", "ab"]
+    assert new.current_snapshot is not None
+    assert new.current_snapshot.summary["total-data-files"] == "3"
+    assert new.current_snapshot.summary["total-records"] == "40"
+
+
+def test_a_rewrite_is_refused_where_rows_were_deleted_meanwhile(writer: Writer) -> None:
+    seen = grown(writer)
+    sent = request(seen, compaction(writer, seen), None)
+    deletes = replace(data_file("deletes"), content=Content.POSITION_DELETES)
+    now = committed(
+        seen, request(seen, writer.rewrite_list(seen, 11, "overwrite", [(Status.ADDED, deletes)], [])), writer.store
+    )
+    kinds = [each.content for each in writer.manifests.list(now.current_snapshot)]  # type: ignore[arg-type]
+    assert ManifestContent.DELETES in kinds
+    with pytest.raises(AssumptionBroken, match="files were deleted since"):
+        committed(now, sent, writer.store)
+
+
+def test_a_rewrite_is_refused_where_another_rewrote_the_same_files(writer: Writer) -> None:
+    seen = grown(writer)
+    first, second = (request(seen, compaction(writer, seen, id_), None) for id_ in (10, 11))
+    now = committed(seen, first, writer.store)
+    with pytest.raises(AssumptionBroken, match="not rebased, because files were deleted since"):
+        committed(now, second, writer.store)
+
+
+def test_a_rewrite_is_refused_after_a_rollback(writer: Writer) -> None:
+    seen = grown(writer)
+    sent = request(seen, compaction(writer, seen), None)
+    now = apply(seen, [updates.set_snapshot_ref("main", 1)], now_ms=6_000)
+    with pytest.raises(AssumptionBroken, match="no longer goes back"):
+        committed(now, sent, writer.store)
+
+
+@pytest.mark.parametrize("operation", ["overwrite", "delete"])
+def test_what_reads_the_rows_is_never_rebased(writer: Writer, operation: str) -> None:
+    seen = grown(writer, **{REBASE_APPENDS: "all"})
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    sent = request(seen, writer.rewrite_list(seen, 10, operation, [(Status.DELETED, data_file("b"))], old[:1]))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    with pytest.raises(AssumptionBroken, match=f"not rebased, because its operation is {operation}"):
+        committed(now, sent, writer.store)
+
+
+def test_an_append_that_deletes_is_not_believed(writer: Writer) -> None:
+    seen = grown(writer, **{REBASE_APPENDS: "all"})
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    sent = request(seen, writer.rewrite_list(seen, 10, "append", [(Status.DELETED, data_file("b"))], old[:1]))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    with pytest.raises(AssumptionBroken, match="calls itself an append and deletes"):
+        committed(now, sent, writer.store)
+
+
+def test_a_snapshot_that_was_made_on_a_removed_one_is_refused(writer: Writer) -> None:
+    seen = grown(writer)
+    sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    now = apply(now, [updates.remove_snapshots([2])], now_ms=6_000)
+    with pytest.raises(AssumptionBroken, match="the snapshot that it was made on was removed"):
+        committed(now, sent, writer.store)
+
+
+def test_a_table_that_was_upgraded_meanwhile_takes_no_older_snapshot(writer: Writer) -> None:
+    seen = grown(writer)
+    sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    now = apply(seen, [updates.upgrade_format_version(3)], now_ms=6_000)
+    now = committed(now, request(now, writer.fast_append(now, 11, "other")), writer.store)
+    with pytest.raises(AssumptionBroken, match="written for format version 2, the table has 3"):
+        committed(now, sent, writer.store)
+
+
+def test_row_ids_of_a_table_that_was_upgraded_are_given_out_once(writer: Writer) -> None:
+    """a and b have no row ids yet | two clients number them, each on its own | the second is rebased"""
+    seen = apply(grown(writer), [updates.upgrade_format_version(3)], now_ms=6_000)
+    sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    assert now.next_row_id == 30
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    firsts = sorted(each.first_row_id or 0 for each in writer.manifests.list(new.current_snapshot))  # type: ignore[arg-type]
+    assert firsts == [0, 10, 20, 30]
+    assert new.next_row_id == 40
+
+
+@pytest.mark.parametrize("word", ["none", "nonsense"])
+def test_a_table_may_forbid_it(writer: Writer, word: str) -> None:
+    seen = grown(writer, **{REBASE_APPENDS: word})
+    for updates_, client in ((writer.fast_append(seen, 10, "mine"), None), (compaction(writer, seen), None)):
+        sent = request(seen, updates_, client)
+        now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+        with pytest.raises(AssumptionBroken, match=f"the table says {REBASE_APPENDS}={word}"):
+            sent.check(now)

@@ -1,0 +1,56 @@
+"""A client's list, taken apart."""
+
+from __future__ import annotations
+
+from iceberg_hms.changes.shipped import Shipped, Unfit, take_apart, unnumbered
+from iceberg_hms.format.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
+from iceberg_hms.format.snapshot import Snapshot
+from tests.changes.tables import snapshot
+
+MINE = Snapshot.parse(snapshot(10, sequence_number=5))
+
+
+def manifest(
+    name: str, added_by: int = 1, *, number: int = 1, lowest: int | None = None, **changes: object
+) -> ManifestFile:
+    counts = {"added_files_count": 1, "existing_files_count": 0, "deleted_files_count": 0, **changes}
+    lowest = number if lowest is None else lowest
+    return ManifestFile(name, 100, 0, added_by, sequence_number=number, min_sequence_number=lowest, **counts)  # type: ignore[arg-type]
+
+
+def test_own_manifests_lose_their_numbers_and_the_rest_is_carried() -> None:
+    old = [manifest("a"), manifest("b", 2, number=2)]
+    found = take_apart(MINE, [manifest("m", 10, number=5, first_row_id=7), *old], old)
+    assert isinstance(found, Shipped)
+    [own] = found.own
+    assert (own.manifest_path, own.sequence_number, own.min_sequence_number) == ("m", UNASSIGNED, UNASSIGNED)
+    assert own.first_row_id is None
+    assert not found.dropped
+    assert not found.dead
+
+
+def test_a_manifest_with_older_files_keeps_its_lowest_number() -> None:
+    assert unnumbered(manifest("m", 10, number=5, lowest=2), MINE).min_sequence_number == 2
+    deletes = manifest("d", 10, number=5, first_row_id=7, content=ManifestContent.DELETES)
+    assert unnumbered(deletes, MINE).first_row_id == 7
+
+
+def test_what_was_replaced_must_still_be_there_and_what_was_dead_need_not() -> None:
+    live, dead, kept = manifest("live"), manifest("dead", added_files_count=0), manifest("kept")
+    found = take_apart(MINE, [manifest("m", 10, number=5), kept], [live, dead, kept])
+    assert isinstance(found, Shipped)
+    assert (found.dropped, found.dead) == ({"live"}, {"dead"})
+    new = manifest("new", 11, number=5)
+
+    def names(files: object) -> list[str]:
+        assert isinstance(files, tuple)
+        return [each.manifest_path for each in files]
+
+    assert names(found.on([new, live, dead, kept])) == ["m", "new", "kept"]
+    assert names(found.on([new, live, kept])) == ["m", "new", "kept"]
+    assert isinstance(found.on([new, dead, kept]), Unfit)
+
+
+def test_a_manifest_of_nowhere_is_not_carried_along() -> None:
+    found = take_apart(MINE, [manifest("m", 10, number=5), manifest("stray", 3)], [manifest("a")])
+    assert isinstance(found, Unfit)
