@@ -1,0 +1,196 @@
+"""Stock clients whose snapshots are put on parents that they have not seen: nothing fails, nothing is lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import iceberg_hms
+from iceberg_hms.rest.server import Server
+from integration import interop
+
+WRITERS = 4
+APPENDS = 10
+TOKEN = "a-token-for-tests-alone"
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+ALL = {"iceberg-hms.rebase-appends": "all"}
+#: What Spark 4.1 says of itself in the summary of an INSERT.
+SPARK_KEYS = {"engine-name": "spark", "engine-version": "4.1.4", "app-id": "local-1", "app-name": "test"}
+
+
+@pytest.fixture
+def catalog(metastore: Any) -> Iterator[Any]:
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def server(catalog: Any) -> Iterator[Server]:
+    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture
+def java(spark: Any, server: Server) -> Iterator[Callable[[int], list[Any]]]:
+    """Makes stock Java REST catalogs."""
+    made: list[Any] = []
+
+    def make(count: int) -> list[Any]:
+        new = [
+            interop.java_catalog(spark, interop.REST_CATALOG, f"rest-{len(made) + number}", uri=server.uri, token=TOKEN)
+            for number in range(count)
+        ]
+        made.extend(new)
+        return new
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def side_by_side(writers: Sequence[Callable[[], list[Any]]]) -> list[Any]:
+    """Run each on a thread of its own, all from one moment; their results in one list."""
+    start = Barrier(len(writers))
+
+    def run(writer: Callable[[], list[Any]]) -> list[Any]:
+        start.wait(60)
+        return writer()
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        return [outcome for outcomes in pool.map(run, writers) for outcome in outcomes]
+
+
+def java_appender(
+    spark: Any,
+    catalog: Any,
+    table: str,
+    folder: Path,
+    name: str,
+    *,
+    merge: bool = False,
+    keys: dict[str, str] | None = None,
+) -> Callable[[], list[tuple[str, str | None]]]:
+    """Appends files one after the other. Gives (path, error or None) of each."""
+
+    def write() -> list[tuple[str, str | None]]:
+        loaded = catalog.loadTable(interop.java_identifier(spark, table))
+        outcomes: list[tuple[str, str | None]] = []
+        for number in range(APPENDS):
+            path = interop.small_parquet(folder / f"{name}-{number}.parquet", [number])
+            append = loaded.newAppend() if merge else loaded.newFastAppend()
+            append.appendFile(interop.java_data_file(spark, loaded, path))
+            for key, value in (keys or {}).items():
+                append.set(key, value)
+            outcomes.append((f"file:{path}", interop.java_error(append.commit)))
+        return outcomes
+
+    return write
+
+
+def python_appender(server: Server, table: str, name: str) -> Callable[[], list[tuple[str, str | None]]]:
+    """The same by PyIceberg, which names no file: gives (id of the row, error or None)."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import CommitFailedException
+
+    def write() -> list[tuple[str, str | None]]:
+        loaded = load_catalog(name, type="rest", uri=server.uri, token=TOKEN).load_table(table)
+        outcomes: list[tuple[str, str | None]] = []
+        for number in range(APPENDS):
+            try:
+                loaded.append(pa.table({"id": [number], "name": [f"{name}-{number}"]}, schema=SCHEMA))
+                outcomes.append((f"{name}-{number}", None))
+            except CommitFailedException as error:
+                outcomes.append((f"{name}-{number}", str(error)))
+        return outcomes
+
+    return write
+
+
+def check_history(metastore: Any, table: str, acknowledged: Sequence[str]) -> list[Any]:
+    """Every acknowledged file is live exactly once, every list is whole, and history is one chain. Returns it."""
+    live = Counter(interop.live_paths(metastore, table))
+    assert set(live.values()) <= {1}
+    assert set(acknowledged) <= set(live)
+    snapshots = interop.chain(metastore, table)
+    numbers = [snapshot.sequence_number for snapshot in snapshots]
+    assert numbers == sorted(set(numbers)) or set(numbers) == {0}, "version 1 has no numbers"
+    assert int(snapshots[-1].summary["total-data-files"]) == len(live)
+    return snapshots
+
+
+@pytest.mark.parametrize(
+    ("how", "version"),
+    [
+        ("all", 3),
+        ("spark keys", 2),
+        pytest.param("all", 1, marks=pytest.mark.slow),
+        pytest.param("all", 2, marks=pytest.mark.slow),
+        pytest.param("spark keys", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_java_appends_that_were_overtaken_all_land(
+    spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path, how: str, version: int
+) -> None:
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA, properties={**(ALL if how == "all" else {}), "format-version": str(version)})
+    keys = SPARK_KEYS if how == "spark keys" else None
+    writers = [
+        java_appender(spark, each, table, tmp_path, str(number), keys=keys) for number, each in enumerate(java(WRITERS))
+    ]
+    outcomes = side_by_side(writers)
+    assert [error for _, error in outcomes if error] == []
+    acknowledged = [path for path, _ in outcomes]
+    assert len(acknowledged) == WRITERS * APPENDS
+    assert len(check_history(metastore, table, acknowledged)) == len(acknowledged)
+    if version > 2:
+        check_row_ids(catalog, table)
+
+
+def check_row_ids(catalog: Any, table: str) -> None:
+    """No row id is given out twice, and next-row-id is behind them all."""
+    metadata = catalog.load(table).metadata
+    manifests = catalog._services.world.manifests()
+    ranges = sorted(
+        (each.first_row_id, each.first_row_id + each.added_rows_count + each.existing_rows_count)
+        for each in manifests.list(metadata.current_snapshot)
+    )
+    for (_, end), (start, _) in itertools.pairwise(ranges):
+        assert end <= start
+    assert ranges[-1][1] <= metadata.next_row_id
+
+
+def test_merges_of_manifests_take_effect_beside_each_other(
+    spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
+) -> None:
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA, properties={**ALL, "commit.manifest.min-count-to-merge": "5"})
+    writers = [
+        java_appender(spark, each, table, tmp_path, str(number), merge=True)
+        for number, each in enumerate(java(WRITERS))
+    ]
+    outcomes = side_by_side(writers)
+    acknowledged = [path for path, error in outcomes if error is None]
+    assert len(acknowledged) == WRITERS * APPENDS
+    check_history(metastore, table, acknowledged)
+    manifests = catalog._services.world.manifests().list(catalog.load(table).metadata.current_snapshot)
+    assert len(manifests) < WRITERS * APPENDS / 2
+
+
+def test_pyiceberg_appends_that_were_overtaken_all_land(
+    metastore: Any, catalog: Any, namespace: str, server: Server
+) -> None:
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA)
+    outcomes = side_by_side([python_appender(server, table, f"writer-{number}") for number in range(WRITERS)])
+    assert [error for _, error in outcomes if error] == []
+    assert len(check_history(metastore, table, [])) == WRITERS * APPENDS
+    rows = interop.pyiceberg_rows(metastore, table)
+    assert sorted(row["name"] for row in rows) == sorted(name for name, _ in outcomes)
