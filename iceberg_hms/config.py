@@ -199,6 +199,9 @@ class Settings:
     group_max_changes: int = _number(
         "commit.group.max-changes", 64, 1, _MANY, "Changes that share one lock, one metadata file and one swap."
     )
+    group_gather_ms: int = _number(
+        "commit.group.gather-ms", 2, 0, 1_000, "After a group of several changes, how long the next one is waited for."
+    )
 
     table_property_max_size: int = _number(
         "iceberg.hive.table-property-max-size",
@@ -233,7 +236,14 @@ class Settings:
 
     rest_host: str = _text("rest.host", "Address that `serve` listens on.", "127.0.0.1")
     rest_port: int = _number("rest.port", 8_181, 0, 65_535, "Port that `serve` listens on; 0 takes any free one.")
-    rest_threads: int = _number("rest.threads", 16, 1, 4_096, "REST requests that are worked on at the same time.")
+    rest_threads: int = _number("rest.threads", 16, 1, 4_096, "REST reads that are worked on at the same time.")
+    rest_commit_threads: int = _number(
+        "rest.commit-threads",
+        128,
+        1,
+        4_096,
+        "REST commits and other moves that are worked on, or wait, at the same time.",
+    )
     rest_commit_wait_ms: int = _number(
         "rest.commit-wait-ms", 30_000, 1, _DAY_MS, "How long a REST commit waits for its turn and its lock."
     )

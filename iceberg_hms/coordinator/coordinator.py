@@ -91,6 +91,7 @@ class Coordinator:
 
     def _drain(self, name: TableName) -> None:
         while members := self._take(name):
+            several = len(members) > 1
             group = GroupCommit(self._world, self._cache, self._settings, name, members)
             habit = group.run(self._habits.get(name, Habit()))
             with self._mutex:
@@ -98,6 +99,10 @@ class Coordinator:
                 self._habits.move_to_end(name)
                 while len(self._habits) > HABITS_MAX:
                     self._habits.popitem(last=False)
+            if several and self._settings.group_gather_ms:
+                # The callers that were just answered come back at once; without this they find a group of the few that
+                # came meanwhile under way, and the table's writers fall into two parts that wait for each other.
+                self._world.runtime.sleep(self._settings.group_gather_ms / 1000)
 
     def _take(self, name: TableName) -> list[Member]:
         """The next group, in arrival order; an empty one ends the worker and its queue in the same instant."""

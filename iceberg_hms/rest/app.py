@@ -50,7 +50,7 @@ def create_app(
         settings=settings,
         counters=Counters(),
         readers=Workers("iceberg-hms-rest-read", settings.rest_threads),
-        movers=Workers("iceberg-hms-rest-move", settings.rest_threads),
+        movers=Workers("iceberg-hms-rest-move", settings.rest_commit_threads),
         clock=clock,
     )
     check_token(token)

@@ -241,3 +241,31 @@ def test_workers_end_when_their_queue_is_empty(harness):
     harness.runtime.join()
     assert harness.coordinator._queues == {}
     assert not [thread for thread in harness.runtime.threads if thread.is_alive()]
+
+
+@pytest.mark.parametrize(("gather_ms", "waits"), [(0, 0), (2, 1)])
+def test_after_a_group_of_several_and_only_then_the_next_one_is_waited_for(gather_ms, waits):
+    harness = Harness(group_gather_ms=gather_ms)
+    harness.create()
+    harness.commit(append("file:/alone"))
+    assert harness.runtime.slept.count(0.002) == 0
+    came_back = []
+
+    def sleep(seconds):
+        if seconds == 0.002 and not came_back:
+            # As an HTTP client does that was just answered: it is in the next group, and not one too late.
+            change = append("file:/again")
+            came_back.append(threading.Thread(target=lambda: harness.coordinator.commit(NAME, change, wait_seconds=30)))
+            came_back[0].start()
+            while not harness.coordinator._queues[NAME].members:
+                came_back[0].join(0.001)
+        type(harness.runtime).sleep(harness.runtime, seconds)
+
+    harness.runtime.sleep = sleep
+    queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{number}") for number in range(1, 4)])
+    for thread in came_back:
+        thread.join(30)
+    harness.runtime.join()
+    assert len(came_back) == waits
+    assert harness.runtime.slept.count(0.002) == waits
+    assert len(harness.data_files()) == 5 + waits

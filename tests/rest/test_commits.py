@@ -198,7 +198,7 @@ def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_was_not_begun(tab
 
 
 def test_commits_at_the_same_time_all_land() -> None:
-    catalog = FakeCatalog(Settings(rest_threads=4))
+    catalog = FakeCatalog(Settings(rest_commit_threads=4))
     catalog.create_table(("default", "t"), SCHEMA)
     app = create_app(catalog, token=None, settings=catalog.settings)
     catalog.gate = threading.Event()

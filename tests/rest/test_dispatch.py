@@ -106,7 +106,7 @@ def test_big_answers_to_other_machines_are_compressed(catalog: FakeCatalog) -> N
 
 
 def test_loads_are_answered_while_every_mover_is_stuck() -> None:
-    catalog = FakeCatalog(Settings(rest_threads=2))
+    catalog = FakeCatalog(Settings(rest_threads=2, rest_commit_threads=2))
     app = create_app(catalog, token=None, settings=catalog.settings)
     gate = threading.Event()
 
