@@ -235,6 +235,16 @@ class Settings:
     )
 
     rest_host: str = _text("rest.host", "Address that `serve` listens on.", "127.0.0.1")
+    turn_max_wait_ms: int = _number(
+        "commit.turn.max-wait-ms",
+        1_000,
+        0,
+        _DAY_MS,
+        "How long others wait for a commit that lost its branch's place to them; 0: not at all.",
+    )
+    turn_max_share_percent: int = _number(
+        "commit.turn.max-share-percent", 50, 1, 90, "Share of all time that others may be kept waiting so."
+    )
     rest_port: int = _number("rest.port", 8_181, 0, 65_535, "Port that `serve` listens on; 0 takes any free one.")
     rest_threads: int = _number("rest.threads", 16, 1, 4_096, "REST reads that are worked on at the same time.")
     rest_commit_threads: int = _number(

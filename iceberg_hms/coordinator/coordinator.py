@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
@@ -16,21 +17,27 @@ from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.group import GroupCommit, Habit
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.moves import Moves
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import Event, TableName
 from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.turns import Turns
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import QueueFull
 
-#: How many tables' habits are remembered.
-HABITS_MAX = 10_000
+#: How many tables' habits and turns are remembered.
+TABLES_MAX = 10_000
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Queue:
-    """A table's waiting members. It exists while its worker runs."""
+    """A table's waiting members. It exists while its worker runs.
+
+    arrived: set when a member comes while the worker holds the queue back."""
 
     members: list[tuple[Member, int]] = field(default_factory=list)
     bytes: int = 0
+    arrived: Event | None = None
 
 
 class Coordinator:
@@ -42,6 +49,7 @@ class Coordinator:
         self._mutex = world.runtime.mutex()
         self._queues: dict[TableName, _Queue] = {}
         self._habits: OrderedDict[TableName, Habit] = OrderedDict()
+        self._turns: OrderedDict[TableName, Turns] = OrderedDict()
         self._cache = MetadataCache(
             world.files,
             world.runtime,
@@ -87,30 +95,57 @@ class Coordinator:
                 raise QueueFull(f"{queue.bytes} bytes of commits are waiting for {name}")
             queue.members.append((member, size))
             queue.bytes += size
+            if queue.arrived is not None:
+                queue.arrived.set()
             return starts
 
     def _drain(self, name: TableName) -> None:
-        while members := self._take(name):
-            several = len(members) > 1
+        turns = self._turns.get(name) or Turns(self._settings)
+        while members := self._take(name, turns):
             group = GroupCommit(self._world, self._cache, self._settings, name, members)
             habit = group.run(self._habits.get(name, Habit()))
+            turns.settled(members)
             with self._mutex:
-                self._habits[name] = habit
-                self._habits.move_to_end(name)
-                while len(self._habits) > HABITS_MAX:
-                    self._habits.popitem(last=False)
-            if several and self._settings.group_gather_ms:
+                _remember(self._habits, name, habit)
+                if turns.is_idle:
+                    self._turns.pop(name, None)
+                else:
+                    _remember(self._turns, name, turns)
+            if len(members) > 1 and self._settings.group_gather_ms:
                 # The callers that were just answered come back at once; without this they find a group of the few that
                 # came meanwhile under way, and the table's writers fall into two parts that wait for each other.
                 self._world.runtime.sleep(self._settings.group_gather_ms / 1000)
 
-    def _take(self, name: TableName) -> list[Member]:
-        """The next group, in arrival order; an empty one ends the worker and its queue in the same instant."""
+    def _hold_back(self, name: TableName, turns: Turns) -> None:
+        """Let those that wait go on waiting while it is the turn of somebody who is not there yet."""
+        runtime = self._world.runtime
+        while True:
+            with self._mutex:
+                queue = self._queues[name]
+                queue.arrived = None
+                wait = turns.seconds_to_wait([member for member, _ in queue.members], runtime.now())
+                if not queue.members or wait <= 0:
+                    return
+                arrived = queue.arrived = runtime.event()
+            arrived.wait(wait)
+
+    def _take(self, name: TableName, turns: Turns) -> list[Member]:
+        """The next group, in arrival order, but for those that lost before; an empty one ends the worker and its queue
+        in the same instant."""
+        self._hold_back(name, turns)
         with self._mutex:
             queue = self._queues[name]
+            queue.members.sort(key=lambda entry: not turns.goes_first(entry[0]))
             taken = queue.members[: self._settings.group_max_changes]
             queue.members = queue.members[self._settings.group_max_changes :]
             queue.bytes -= sum(size for _, size in taken)
             if not taken:
                 del self._queues[name]
             return [member for member, _ in taken]
+
+
+def _remember(memory: OrderedDict[TableName, T], name: TableName, value: T) -> None:
+    memory[name] = value
+    memory.move_to_end(name)
+    while len(memory) > TABLES_MAX:
+        memory.popitem(last=False)

@@ -71,6 +71,11 @@ class Member:
     def withdrawn(self) -> bool:
         return self._state is State.WITHDRAWN
 
+    @property
+    def outcome(self) -> Outcome | None:
+        """None until it is settled, and for one that was withdrawn."""
+        return self._outcome
+
     def take_for_swap(self) -> bool:
         """Called before a swap that carries this member is sent. False: it was withdrawn, build without it."""
         with self._mutex:

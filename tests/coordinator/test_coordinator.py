@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+from iceberg_hms.changes import requirements, updates
+from iceberg_hms.changes.request import from_request
 from iceberg_hms.errors import AssumptionBroken, LockNotAcquired, QueueFull
 from iceberg_hms.testing.memory_pointer import Answer
 from tests.coordinator.harness import NAME, Harness, append, set_properties
@@ -269,3 +271,57 @@ def test_after_a_group_of_several_and_only_then_the_next_one_is_waited_for(gathe
     assert len(came_back) == waits
     assert harness.runtime.slept.count(0.002) == waits
     assert len(harness.data_files()) == 5 + waits
+
+
+def rest_delete(snapshot_id, parent):
+    """A commit that cannot be rebased, made on what main was when `parent` was its head."""
+    snapshot = {
+        "snapshot-id": snapshot_id,
+        "parent-snapshot-id": parent.snapshot_id,
+        "sequence-number": parent.sequence_number + 1,
+        "timestamp-ms": parent.timestamp_ms,
+        "manifest-list": parent.manifest_list,
+        "summary": {"operation": "delete"},
+        "schema-id": 0,
+    }
+    requirement = requirements.assert_ref_snapshot_id("main", parent.snapshot_id)
+    return from_request([requirement], [updates.add_snapshot(snapshot), updates.set_snapshot_ref("main", snapshot_id)])
+
+
+@pytest.mark.parametrize("turns", [True, False])
+def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
+    """appends all the time | a delete is refused, looks at the table, and comes back: five times at most"""
+    harness = Harness(group_gather_ms=0, turn_max_wait_ms=5_000 if turns else 0)
+    harness.create()
+    harness.commit(append("file:/0"))
+    ended, refused = threading.Event(), []
+
+    def keep_appending(writer):
+        number = 0
+        while not ended.is_set():
+            number += 1
+            harness.coordinator.commit(NAME, append(f"file:/{writer}-{number}"), wait_seconds=30)
+
+    threads = [threading.Thread(target=keep_appending, args=(writer,)) for writer in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        while len(refused) < 5:
+            head = harness.metadata().current_snapshot
+            number = len(harness.metadata().snapshots)
+            while not (turns and refused) and len(harness.metadata().snapshots) == number:
+                # As long as a real client takes to make its files.
+                threads[0].join(0.001)
+            try:
+                harness.coordinator.commit(NAME, rest_delete(7, head), wait_seconds=30)
+                break
+            except AssumptionBroken as error:
+                refused.append(error)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(30)
+        harness.runtime.join()
+    landed = harness.metadata().snapshot_by_id(7) is not None
+    assert landed is turns
+    assert len(refused) == (1 if turns else 5)
