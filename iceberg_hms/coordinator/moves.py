@@ -4,7 +4,8 @@
     register over      a lock, a re-read, and a swap to a *copy* of the given file: a name that was used before would
                        open an A-B-A hole in everybody's compare-and-swap. Its outcome is told as a commit's.
     rename             locks on both names, in the order of the names, a re-read, the expected value.
-    drop               a lock and a re-read; the metastore takes no expected value for it.
+    drop               a lock and a re-read; the metastore takes no expected value for it. So only an answer that the
+                       lock covered proves which table it was: a name that is gone may have been renamed by another.
 
 For all of them a refusal or a lost reply is looked up in the metastore before anything is believed, and nothing is
 deleted without proof.
@@ -22,6 +23,7 @@ from typing import NoReturn
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.looks import looks
 from iceberg_hms.coordinator.outcome import Trace, trace
@@ -87,6 +89,8 @@ class Moves:
         self, name: TableName, location: str, overwrite: bool, owner: str | None, wait_seconds: float
     ) -> CommitReport:
         metadata = self._cache.get(location)
+        # The cache knows files that were deleted since.
+        self._world.files.length(location)
         try:
             taken: Pointer | None = self._world.pointer.load(name)
         except NotAnIcebergTable as error:
@@ -123,7 +127,9 @@ class Moves:
             self._raise_unmade(answer, still_there=still, what=f"rename of {name}")
 
     def drop(self, name: TableName, *, wait_seconds: float) -> Base | None:
-        """Remove a table's row; its files stay. Returns what the table was, None if its metadata cannot be read.
+        """Remove a table's row; its files stay. Returns what the table was, for whoever purges it. None: the name is
+        gone, but the metadata cannot be read, or it is not proved that this very table was removed and by this call
+        (another may have renamed it meanwhile). Then no file of it may be deleted.
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitStateUnknown.
         """
@@ -133,6 +139,9 @@ class Moves:
             if not self._seen(answer, lambda: self._is_gone(name)):
                 still = self._points_at(name, pointer.metadata_location)
                 self._raise_unmade(answer, still_there=still, what=f"drop of {name}")
+            if not (isinstance(answer, Swapped) and self._covered(locks)):
+                logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)
+                return None
         try:
             return Base(pointer, self._cache.get(pointer.metadata_location))
         except IcebergHmsError as error:
@@ -209,6 +218,15 @@ class Moves:
                 return made()
             case Unanswered():
                 return any(made() for _ in looks(self._world.runtime, self._settings))
+
+    def _covered(self, locks: Sequence[HeldLock]) -> bool:
+        """Whether the locks were held until now: what was moved is then what was loaded under them."""
+        try:
+            for lock in locks:
+                keep_covered(lock, self._world.runtime.now())
+        except IcebergHmsError:
+            return False
+        return True
 
     def _raise_unmade(self, answer: SwapAnswer, *, still_there: bool, what: str) -> NoReturn:
         if isinstance(answer, Refused) and still_there:

@@ -1,5 +1,7 @@
 """Create, register, rename and drop, on the good day and when the metastore's answers mislead."""
 
+from dataclasses import replace
+
 import pytest
 
 from iceberg_hms.coordinator.ports import TableName
@@ -177,14 +179,46 @@ def test_a_lock_that_cannot_be_had_gives_the_first_one_back(harness):
     held.release()
 
 
-@pytest.mark.parametrize("answer", [Answer.TRUE, Answer.REPLY_LOST, Answer.REFUSED_AFTER_APPLY])
-def test_a_drop_that_was_made_returns_what_the_table_was(harness, answer):
+def test_a_drop_returns_what_the_table_was(harness):
     metadata = harness.metadata()
-    harness.pointer.answers.append(answer)
     dropped = harness.coordinator.moves.drop(NAME, wait_seconds=1)
     assert dropped.metadata == metadata
     with pytest.raises(NoSuchTable):
         harness.pointer.load(NAME)
+
+
+@pytest.mark.parametrize("answer", [Answer.REPLY_LOST, Answer.REFUSED_AFTER_APPLY])
+def test_a_drop_that_may_have_been_another_s_gives_nothing_to_purge(harness, answer):
+    harness.pointer.answers.append(answer)
+    assert harness.coordinator.moves.drop(NAME, wait_seconds=1) is None
+    with pytest.raises(NoSuchTable):
+        harness.pointer.load(NAME)
+
+
+def test_a_table_that_was_renamed_in_the_last_moment_is_not_given_to_be_purged(harness):
+    """drop: lock, load | pause; the lock is reaped, another renames the table | drop: refused, and the name is gone"""
+
+    def renamed():
+        harness.lock.table.reap(NAME)
+        harness.pointer.rows[OTHER] = replace(harness.pointer.rows.pop(NAME))
+
+    harness.pointer.before_moves.append(renamed)
+    assert harness.coordinator.moves.drop(NAME, wait_seconds=1) is None
+
+
+def test_a_drop_under_a_lock_that_was_lost_gives_nothing_to_purge(harness):
+    """drop: lock, load | the lock is reaped: another may put another table there | drop: made"""
+    harness.pointer.before_moves.append(lambda: harness.lock.table.reap(NAME))
+    assert harness.coordinator.moves.drop(NAME, wait_seconds=1) is None
+
+
+def test_a_file_that_was_deleted_since_it_was_read_is_not_registered(harness):
+    location = harness.location()
+    harness.coordinator.load(NAME)
+    harness.coordinator.moves.drop(NAME, wait_seconds=1)
+    harness.files.delete(location)
+    with pytest.raises(MissingFile):
+        harness.coordinator.moves.register(NAME, location, overwrite=False, wait_seconds=1)
 
 
 def test_a_drop_that_is_not_proven_is_unknown(harness):
