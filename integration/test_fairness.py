@@ -1,0 +1,126 @@
+"""What cannot be rebased, beside appends that are: a stock client's rewrites and deletes land."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import iceberg_hms
+from iceberg_hms.rest.server import Server
+from integration import interop
+from integration.test_rebase import ALL, SCHEMA, TOKEN, check_history
+from integration.test_rebase import catalog as catalog
+from integration.test_rebase import java as java
+from integration.test_rebase import server as server
+
+APPENDERS = 4
+TIMES = 8
+
+
+@contextmanager
+def busy(spark: Any, catalogs: list[Any], table: str, folder: Path) -> Iterator[list[str]]:
+    """Stock REST clients that append as fast as they can. Gives the paths that were acknowledged so far."""
+    ended, acknowledged, errors = threading.Event(), list[str](), list[str]()
+
+    def write(writer: int) -> None:
+        loaded = catalogs[writer].loadTable(interop.java_identifier(spark, table))
+        number = 0
+        while not ended.is_set():
+            number += 1
+            path = interop.small_parquet(folder / f"busy-{writer}-{number}.parquet", [number])
+            append = loaded.newFastAppend().appendFile(interop.java_data_file(spark, loaded, path))
+            error = interop.java_error(append.commit)
+            (errors if error else acknowledged).append(error or f"file:{path}")
+
+    with ThreadPoolExecutor(APPENDERS) as pool:
+        futures = [pool.submit(write, writer) for writer in range(APPENDERS)]
+        try:
+            wait_for(lambda: len(acknowledged) >= 2 * APPENDERS)
+            yield acknowledged
+        finally:
+            ended.set()
+        for future in futures:
+            future.result(120)
+    assert errors == []
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(6_000):
+        if reached():
+            return
+        pause.wait(0.01)
+    pytest.fail("it was not reached within a minute")
+
+
+def one_by_one(
+    spark: Any, catalog: Any, catalogs: list[Any], table: str, folder: Path, operation: str
+) -> tuple[list[str], list[str]]:
+    """Rewrite or delete the table's first files, each in a commit of its own, beside busy appenders. Returns the errors
+    and the files that must be in the table then."""
+    catalog.create_table(table, SCHEMA, properties=ALL)
+    own, *others = catalogs
+    loaded = own.loadTable(interop.java_identifier(spark, table))
+    old = []
+    for number in range(TIMES):
+        path = interop.small_parquet(folder / f"old-{number}.parquet", [number])
+        old.append(interop.java_data_file(spark, loaded, path))
+        loaded.newFastAppend().appendFile(old[-1]).commit()
+    made: list[str] = []
+    failed: list[str] = []
+    with busy(spark, others, table, folder) as acknowledged:
+        for number, data_file in enumerate(old):
+            before = len(acknowledged)
+            if operation == "delete":
+                change = loaded.newDelete().deleteFile(data_file)
+            else:
+                path = interop.small_parquet(folder / f"new-{number}.parquet", [number])
+                new = interop.java_data_file(spark, loaded, path)
+                sets = spark._jvm.java.util.Collections
+                change = loaded.newRewrite().rewriteFiles(sets.singleton(data_file), sets.singleton(new))
+                made.append(f"file:{path}")
+            error = interop.java_error(change.commit)
+            if error:
+                failed.append(error)
+            wait_for(lambda before=before: len(acknowledged) > before)
+    return failed, [*acknowledged, *made]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["rewrite", "delete"])
+def test_rewrites_and_deletes_land_beside_busy_appenders(
+    spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path, operation: str
+) -> None:
+    table = f"{namespace}.t"
+    failed, present = one_by_one(spark, catalog, java(1 + APPENDERS), table, tmp_path, operation)
+    assert failed == []
+    check_history(metastore, table, present)
+    live = Counter(interop.live_paths(metastore, table))
+    assert not {f"file:{tmp_path}/old-{number}.parquet" for number in range(TIMES)} & set(live)
+
+
+@pytest.mark.slow
+def test_without_turns_deletes_starve(spark: Any, metastore: Any, namespace: str, tmp_path: Path) -> None:
+    """The control: the same deletes, and nobody waits for them."""
+    off = {"commit.turn.max-wait-ms": 0}
+    with (
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **off) as catalog,
+        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+    ):
+        catalogs = [
+            interop.java_catalog(spark, interop.REST_CATALOG, f"off-{number}", uri=server.uri, token=TOKEN)
+            for number in range(1 + APPENDERS)
+        ]
+        table = f"{namespace}.t"
+        failed, present = one_by_one(spark, catalog, catalogs, table, tmp_path, "delete")
+        for each in catalogs:
+            each.close()
+    assert len(failed) >= TIMES / 2
+    check_history(metastore, table, present)
