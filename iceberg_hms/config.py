@@ -245,6 +245,19 @@ class Settings:
     turn_max_share_percent: int = _number(
         "commit.turn.max-share-percent", 50, 1, 90, "Share of all time that others may be kept waiting so."
     )
+    pause_every_groups: int = _number(
+        "commit.pause.every-groups",
+        5,
+        0,
+        _MANY,
+        "After so many groups it is looked whether a writer that is not ours waits for the lock; 0: never.",
+    )
+    pause_max_wait_ms: int = _number(
+        "commit.pause.max-wait-ms", 1_000, 0, _DAY_MS, "How long a table rests at most for such a writer."
+    )
+    pause_max_share_percent: int = _number(
+        "commit.pause.max-share-percent", 20, 1, 90, "Share of all time that a table may rest so."
+    )
     rest_port: int = _number("rest.port", 8_181, 0, 65_535, "Port that `serve` listens on; 0 takes any free one.")
     rest_threads: int = _number("rest.threads", 16, 1, 4_096, "REST reads that are worked on at the same time.")
     rest_commit_threads: int = _number(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
@@ -17,16 +16,15 @@ from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.group import GroupCommit, Habit
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.moves import Moves
+from iceberg_hms.coordinator.pauses import Pauses
 from iceberg_hms.coordinator.ports import Event, TableName
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.turns import Turns
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import QueueFull
 
-#: How many tables' habits and turns are remembered.
+#: Of how many tables it is remembered how their groups fared.
 TABLES_MAX = 10_000
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -40,6 +38,15 @@ class _Queue:
     arrived: Event | None = None
 
 
+@dataclass(slots=True)
+class _Known:
+    """What the groups of a table leave to the next ones."""
+
+    habit: Habit
+    turns: Turns
+    pauses: Pauses
+
+
 class Coordinator:
     """Commits changes to tables. Safe for threads; several coordinators on one table are safe too."""
 
@@ -48,8 +55,7 @@ class Coordinator:
         self._settings = settings
         self._mutex = world.runtime.mutex()
         self._queues: dict[TableName, _Queue] = {}
-        self._habits: OrderedDict[TableName, Habit] = OrderedDict()
-        self._turns: OrderedDict[TableName, Turns] = OrderedDict()
+        self._known: OrderedDict[TableName, _Known] = OrderedDict()
         self._cache = MetadataCache(
             world.files,
             world.runtime,
@@ -100,21 +106,28 @@ class Coordinator:
             return starts
 
     def _drain(self, name: TableName) -> None:
-        turns = self._turns.get(name) or Turns(self._settings)
-        while members := self._take(name, turns):
+        known = self._what_is_known(name)
+        while members := self._take(name, known.turns):
             group = GroupCommit(self._world, self._cache, self._settings, name, members)
-            habit = group.run(self._habits.get(name, Habit()))
-            turns.settled(members)
-            with self._mutex:
-                _remember(self._habits, name, habit)
-                if turns.is_idle:
-                    self._turns.pop(name, None)
-                else:
-                    _remember(self._turns, name, turns)
+            known.habit = group.run(known.habit)
+            known.turns.settled(members)
+            if known.pauses.after_group(known.habit.last_location):
+                continue
             if len(members) > 1 and self._settings.group_gather_ms:
                 # The callers that were just answered come back at once; without this they find a group of the few that
                 # came meanwhile under way, and the table's writers fall into two parts that wait for each other.
                 self._world.runtime.sleep(self._settings.group_gather_ms / 1000)
+
+    def _what_is_known(self, name: TableName) -> _Known:
+        with self._mutex:
+            known = self._known.get(name)
+            if known is None:
+                pauses = Pauses(self._world, self._settings, name)
+                known = self._known[name] = _Known(Habit(), Turns(self._settings), pauses)
+            self._known.move_to_end(name)
+            while len(self._known) > TABLES_MAX:
+                self._known.popitem(last=False)
+            return known
 
     def _hold_back(self, name: TableName, turns: Turns) -> None:
         """Let those that wait go on waiting while it is the turn of somebody who is not there yet."""
@@ -124,7 +137,7 @@ class Coordinator:
                 queue = self._queues[name]
                 queue.arrived = None
                 wait = turns.seconds_to_wait([member for member, _ in queue.members], runtime.now())
-                if not queue.members or wait <= 0:
+                if wait <= 0:
                     return
                 arrived = queue.arrived = runtime.event()
             arrived.wait(wait)
@@ -142,10 +155,3 @@ class Coordinator:
             if not taken:
                 del self._queues[name]
             return [member for member, _ in taken]
-
-
-def _remember(memory: OrderedDict[TableName, T], name: TableName, value: T) -> None:
-    memory[name] = value
-    memory.move_to_end(name)
-    while len(memory) > TABLES_MAX:
-        memory.popitem(last=False)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.member import Failed, Member
+from iceberg_hms.coordinator.share import TimeShare
 from iceberg_hms.errors import AssumptionBroken
 
 #: How many that lost are remembered for a table; the oldest go first.
@@ -28,21 +29,15 @@ class Turns:
 
     def __init__(self, settings: Settings) -> None:
         self._max_wait = settings.turn_max_wait_ms / 1000
-        self._share = settings.turn_max_share_percent / 100
+        self._share = TimeShare(settings.turn_max_share_percent)
         #: Snapshot ids of those that lost, in that order.
         self._waiting: OrderedDict[int, None] = OrderedDict()
         self._held_since: float | None = None
-        self._not_before = 0.0
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody waits for a turn."""
-        return not self._waiting
 
     def seconds_to_wait(self, members: Sequence[Member], now: float) -> float:
-        """For how long the queue should be held back for whoever's turn it is; 0 if it is there, or if it is nobody's
-        turn. Called again after each wait. now: `Runtime.now()`, in seconds."""
-        if not self._waiting or now < self._not_before:
+        """For how long the queue should be held back for whoever's turn it is; 0 if it is there, if it is nobody's
+        turn, or if nobody would wait. Called again after each wait. now: `Runtime.now()`, in seconds."""
+        if not members or not self._waiting or not self._share.is_left(now):
             return 0.0
         if any(self._holds(member) for member in members):
             self._end(now)
@@ -78,8 +73,7 @@ class Turns:
 
     def _end(self, now: float) -> None:
         if self._held_since is not None:
-            held = now - self._held_since
-            self._not_before = now + held * (1 / self._share - 1)
+            self._share.used(self._held_since, now)
             self._held_since = None
 
 

@@ -32,7 +32,6 @@ def turns_of(*lost, **settings):
 def test_nobody_waits_where_nobody_lost():
     turns = Turns(DEFAULTS)
     turns.settled([Queued(1, outcome=None), Queued(2, outcome=Failed(LockNotAcquired("late")))])
-    assert turns.is_idle
     assert turns.seconds_to_wait([Queued(3)], 10.0) == 0
 
 
@@ -46,7 +45,7 @@ def test_nobody_waits_where_nobody_lost():
 def test_only_who_lost_its_branch_s_place_and_can_be_known_again_gets_a_turn(member):
     turns = Turns(DEFAULTS)
     turns.settled([member])
-    assert turns.is_idle
+    assert turns.seconds_to_wait([Queued(3)], 10.0) == 0
 
 
 def test_others_wait_until_it_comes_back_and_it_goes_first():
@@ -58,14 +57,14 @@ def test_others_wait_until_it_comes_back_and_it_goes_first():
     assert turns.seconds_to_wait([*others, back], 10.5) == 0
     assert [turns.goes_first(member) for member in (*others, back)] == [False, False, True]
     turns.settled([Queued(1, outcome=None)])
-    assert turns.is_idle
+    assert turns.seconds_to_wait(others, 20.0) == 0
 
 
 def test_it_is_waited_for_no_longer_than_the_bound():
     turns = turns_of(1)
     assert turns.seconds_to_wait([Queued(2)], 10.0) == 1.0
     assert turns.seconds_to_wait([Queued(2)], 11.0) == 0
-    assert turns.is_idle
+    assert turns.seconds_to_wait([Queued(2)], 99.0) == 0
 
 
 @pytest.mark.parametrize(("share", "free"), [(50, 1.0), (25, 3.0), (80, 0.25)])
@@ -95,8 +94,8 @@ def test_who_loses_again_keeps_its_place():
 
 def test_turns_can_be_switched_off():
     turns = turns_of(1, turn_max_wait_ms=0)
-    assert turns.is_idle
     assert turns.seconds_to_wait([Queued(2)], 10.0) == 0
+    assert not turns.goes_first(Queued(1))
 
 
 def test_those_that_wait_are_bounded_and_the_oldest_go():
@@ -104,3 +103,9 @@ def test_those_that_wait_are_bounded_and_the_oldest_go():
     assert not turns.goes_first(Queued(2))
     assert turns.goes_first(Queued(3))
     assert turns.goes_first(Queued(WAITING_MAX + 2))
+
+
+def test_where_nobody_waits_no_time_is_counted():
+    turns = turns_of(1)
+    assert turns.seconds_to_wait([], 10.0) == 0
+    assert turns.seconds_to_wait([Queued(2)], 20.0) == 1.0

@@ -1,0 +1,99 @@
+"""When a table rests for a writer that is not ours."""
+
+from dataclasses import replace
+
+import pytest
+
+from iceberg_hms.coordinator.pauses import Pauses
+from iceberg_hms.errors import MetastoreUnavailable
+from tests.coordinator.harness import NAME, Harness, append
+
+
+class Clock(Harness):
+    """A harness whose runtime's sleeps take their time at once. foreign: whether a foreign writer waits."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.create()
+        self.foreign, self.asked, self.late = True, 0, 0.0
+        self.runtime.now = lambda: self.late
+        self.runtime.sleep = self.pass_by
+        world = replace(self.coordinator._world, foreign_waits=self.waits)
+        self.pauses = Pauses(world, self.settings, NAME)
+
+    def waits(self, name):
+        assert name == NAME
+        self.asked += 1
+        return self.foreign
+
+    def pass_by(self, seconds):
+        self.late += seconds
+
+    def groups(self, count):
+        return [self.pauses.after_group(self.location()) for _ in range(count)]
+
+
+def test_every_few_groups_it_is_looked_whether_somebody_waits():
+    harness = Clock()
+    harness.foreign = False
+    assert harness.groups(11) == [False] * 11
+    assert harness.asked == 2
+    assert harness.late == 0
+
+
+def test_the_table_rests_for_a_bounded_time():
+    harness = Clock()
+    assert harness.groups(5) == [False] * 4 + [True]
+    assert harness.late == pytest.approx(1.0, abs=0.11)
+
+
+def test_the_rest_ends_as_soon_as_the_table_has_moved():
+    harness = Clock()
+    location = harness.location()
+
+    def land(seconds):
+        harness.late += seconds
+        if harness.late > 0.25:
+            harness.pointer.point(NAME, "file:/theirs")
+
+    harness.runtime.sleep = land
+    assert [harness.pauses.after_group(location) for _ in range(5)][-1]
+    assert harness.late == pytest.approx(0.3)
+
+
+def test_a_table_that_cannot_be_looked_at_rests_no_longer():
+    harness = Clock()
+    harness.pointer.load_errors.append(MetastoreUnavailable("gone"))
+    assert harness.groups(5)[-1]
+    assert harness.late == 0
+
+
+def test_it_rests_for_a_share_of_the_time_only():
+    harness = Clock()
+    harness.groups(5)
+    ended = harness.late
+    harness.late = ended + 3.5
+    assert harness.groups(6) == [False] * 6
+    harness.late = ended + 4.5
+    assert harness.groups(1) == [True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "location"), [({"pause_every_groups": 0}, "file:/x"), ({}, None)], ids=["switched off", "nowhere"]
+)
+def test_it_does_not_rest_without_a_reason(settings, location):
+    harness = Clock(**settings)
+    assert [harness.pauses.after_group(location) for _ in range(20)] == [False] * 20
+    assert harness.asked == 0
+
+
+def test_groups_of_a_coordinator_look_for_foreign_writers():
+    harness = Harness(pause_every_groups=2)
+    harness.create()
+    asked = []
+    harness.coordinator._world = replace(
+        harness.coordinator._world, foreign_waits=lambda name: bool(asked.append(name))
+    )
+    for number in range(5):
+        harness.commit(append(f"file:/{number}"))
+    assert asked == [NAME, NAME]
