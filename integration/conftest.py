@@ -1,9 +1,14 @@
-"""Real servers for the integration tests: local processes on loopback, started once a session, when first asked for."""
+"""Real servers for the integration tests, on loopback, started once a session, when first asked for.
+
+They are local processes, or containers with `--servers=containers`. Servers that a test stops, restarts or breaks are
+local processes in any case.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +17,7 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.namespaces import LOCATION, HmsNamespaces
 from iceberg_hms.metastore.pool import ClientPool
+from integration import containers
 from integration.faults import quick_lease as quick_lease
 from integration.faults import timing as timing
 from integration.spark_fixtures import spark as spark
@@ -19,24 +25,43 @@ from integration.spark_fixtures import spark as spark
 STOCK = {"hive.metastore.disallow.incompatible.col.type.changes": "true"}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--servers", choices=("local", "containers"), default="local", help="where servers come from")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if in_containers(config):
+        containers.require_engine()
+
+
+def in_containers(config: pytest.Config) -> bool:
+    """Whether the shared servers are containers."""
+    return bool(config.getoption("--servers", "local") == "containers")
+
+
 @pytest.fixture(scope="session")
-def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
+def metastore(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Any]:
     """Hive Metastore 2.3.10, as the embedded one is set. Its folder has a space in its name."""
-    with LocalMetastore(tmp_path_factory.mktemp("hive metastore")) as server:
+    with _metastore(tmp_path_factory.mktemp("hive metastore"), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def stock_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
+def stock_metastore(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Any]:
     """The same with Hive's own setting for changed columns."""
-    with LocalMetastore(tmp_path_factory.mktemp("stock metastore"), conf=STOCK) as server:
+    with _metastore(tmp_path_factory.mktemp("stock metastore"), pytestconfig, STOCK) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
-    with LocalZooKeeper(tmp_path_factory.mktemp("zoo keeper")) as server:
+def zookeeper(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("zoo keeper")
+    with containers.zookeeper() if in_containers(pytestconfig) else LocalZooKeeper(folder) as server:
         yield server
+
+
+def _metastore(folder: Path, config: pytest.Config, conf: Mapping[str, str] | None = None) -> Any:
+    return containers.metastore(folder, conf=conf) if in_containers(config) else LocalMetastore(folder, conf=conf)
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import iceberg_hms
-from iceberg_hms.catalog.lock_modes import DATABASE_MARK_SECONDS, EXCLUSIVE, LOCK_MARK
+from iceberg_hms.catalog import lock_modes
+from iceberg_hms.catalog.lock_modes import EXCLUSIVE, LOCK_MARK
 from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.cli.main import app
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import SwapAnswer, TableName
 from iceberg_hms.coordinator.world import World
@@ -29,8 +32,11 @@ from integration import interop
 from integration.conftest import make_namespace
 
 ROOT = Path(__file__).parent.parent
-PROGRAM = Path(sys.executable).with_name("iceberg-hms")
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+#: How long a server that is gone is looked for.
+OUT_OF_REACH_MS = 500
+#: As `DATABASE_MARK_SECONDS`, but shorter.
+MARK_SECONDS = 2.0
 WRITERS = 4
 APPENDS = 10
 
@@ -55,6 +61,11 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
 
 def add_rows(catalog: Any, table: str, path: Path, ids: list[int]) -> Any:
     return catalog.load_table(table).append([f"file:{interop.small_parquet(path, ids)}"])
+
+
+def locks(*arguments: str) -> Any:
+    """`iceberg-hms locks`, as it is typed."""
+    return CliRunner().invoke(app, ["locks", *arguments])
 
 
 def location(catalog: Any, table: str) -> str:
@@ -111,15 +122,21 @@ def test_new_tables_are_marked_by_who_is_set_to_zookeeper(
 
 
 def test_a_marked_database_opens_its_tables_once_everybody_must_have_seen_the_mark(
-    lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
+    lockless: Any,
+    zookeeper: Any,
+    connect: Any,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(lock_modes, "DATABASE_MARK_SECONDS", MARK_SECONDS)
     namespace = make_namespace(lockless, request)
     catalog = connect(lockless, zookeeper=zookeeper.hosts)
     catalog.create_table(f"{namespace}.t", SCHEMA)
     catalog.locks.use_for_namespace(namespace, "zookeeper")
     report = add_rows(catalog, f"{namespace}.t", tmp_path / "a.parquet", [1])
-    assert report.lock_wait_ms >= DATABASE_MARK_SECONDS * 500
-    assert add_rows(catalog, f"{namespace}.t", tmp_path / "b.parquet", [2]).lock_wait_ms < 2_000
+    assert report.lock_wait_ms >= MARK_SECONDS * 500
+    assert add_rows(catalog, f"{namespace}.t", tmp_path / "b.parquet", [2]).lock_wait_ms < MARK_SECONDS * 500
     # The table's own word counts more.
     with pytest.raises(LockUnavailable):
         catalog.locks.use(f"{namespace}.t", "hms", wait_seconds=10)
@@ -199,6 +216,22 @@ def commit(catalog: Any, world: World, table: str, key: str) -> Any:
     change = from_request([], [{"action": "set-properties", "updates": {key: "1"}}], Client())
     name = TableName(*table.split("."))
     return Coordinator(world, catalog.settings).commit(name, change, wait_seconds=60)
+
+
+def stop_for(catalog: Any, server: LocalZooKeeper) -> None:
+    """Stop a ZooKeeper, and wait until a catalog has noticed."""
+    server.stop()
+    wait_for_connection(catalog, there=False)
+
+
+def wait_for_connection(catalog: Any, *, there: bool) -> None:
+    """Until a catalog has a connection to ZooKeeper, or has none."""
+    session = catalog._services.world.lock._zookeeper._session
+    runtime = catalog._services.world.runtime
+    deadline = runtime.now() + 60
+    while (session.state == "CONNECTED") is not there:
+        assert runtime.now() < deadline
+        runtime.event().wait(0.02)
 
 
 def expire_session(catalog: Any) -> None:
@@ -282,24 +315,18 @@ def test_no_swap_starts_while_zookeeper_is_out_of_reach_and_commits_go_on_after_
     table = f"{make_namespace(lockless, request)}.t"
     server = LocalZooKeeper(tmp_path / "keeper").start()
     try:
-        catalog = connect(lockless, zookeeper=server.hosts, lock="zookeeper", connect_timeout_ms=2_000)
+        catalog = connect(lockless, zookeeper=server.hosts, lock="zookeeper", connect_timeout_ms=OUT_OF_REACH_MS)
         catalog.create_table(table, SCHEMA)
         world = catalog._services.world
 
-        def stop() -> None:
-            server.stop()
-            session = world.lock._zookeeper._session
-            deadline = world.runtime.now() + 60
-            while session.state == "CONNECTED":
-                assert world.runtime.now() < deadline
-                world.runtime.event().wait(0.02)
-
+        stop = once(lambda: stop_for(catalog, server))
         with pytest.raises(LockUnavailable, match="out of reach"):
-            commit(catalog, replace(world, lock=AfterLock(world.lock, once(stop))), table, "a")
+            commit(catalog, replace(world, lock=AfterLock(world.lock, stop)), table, "a")
         with pytest.raises(LockUnavailable, match="out of reach"):
             commit(catalog, world, table, "b")
         assert {"a", "b"}.isdisjoint(catalog.load(table).metadata.properties)
         server = LocalZooKeeper(tmp_path / "keeper", port=server.port).start()
+        wait_for_connection(catalog, there=True)
         commit(catalog, world, table, "c")
         assert catalog.locks.list(table).locks == ()
     finally:
@@ -313,22 +340,50 @@ def test_an_operator_moves_a_table_to_zookeeper_and_breaks_a_lock_there(
     catalog = connect(lockless, zookeeper=zookeeper.hosts)
     catalog.create_table(table, SCHEMA)
 
-    def locks(*arguments: str) -> subprocess.CompletedProcess[str]:
-        where = ["--metastore-uri", lockless.uri, "--zookeeper", zookeeper.hosts, "--json"]
-        return subprocess.run([PROGRAM, "locks", *arguments, *where], capture_output=True, text=True, timeout=120)
-
-    assert json.loads(locks("use", "zookeeper", table).stdout) == {"name": table, "lock": "zookeeper"}
+    where = ["--metastore-uri", lockless.uri, "--zookeeper", zookeeper.hosts, "--json"]
+    assert json.loads(locks("use", "zookeeper", table, *where).stdout) == {"name": table, "lock": "zookeeper"}
     held = catalog._services.world.lock.acquire(TableName(*table.split(".")), wait_seconds=60, request="r-1")
-    listed = locks("list", table)
+    listed = locks("list", table, *where)
     assert "not asked: hms: " in listed.stderr
     [lock] = json.loads(listed.stdout)
     assert (lock["keeper"], lock["table"], lock["state"]) == ("zookeeper", table, "ACQUIRED")
-    assert locks("break", lock["lock_id"]).returncode == 2
-    assert json.loads(locks("break", lock["lock_id"], "--yes").stdout) == lock
+    assert locks("break", lock["lock_id"], *where).exit_code == 2
+    assert json.loads(locks("break", lock["lock_id"], "--yes", *where).stdout) == lock
     with pytest.raises(LockLost):
         held.renew()
     held.release()
     commit(catalog, catalog._services.world, table, "a")
+
+
+def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
+    metastore: Any, connect: Any, namespace: str, tmp_path: Path
+) -> None:
+    """marked, and committed to under both locks -> ZooKeeper stops for ever -> commits are refused, the way back too ->
+    it is forced -> commits go on under the metastore's lock, also of the writer that still asks for ZooKeeper."""
+    table = f"{namespace}.t"
+    with LocalZooKeeper(tmp_path / "keeper") as server:
+        catalog = connect(metastore, zookeeper=server.hosts, connect_timeout_ms=OUT_OF_REACH_MS)
+        catalog.create_table(table, SCHEMA)
+        where = [table, "--metastore-uri", metastore.uri, "--zookeeper", server.hosts]
+        where += ["--set", f"metastore.connect-timeout-ms={OUT_OF_REACH_MS}"]
+        assert locks("use", "zookeeper", *where).exit_code == 0
+        commit(catalog, catalog._services.world, table, "a")
+        stop_for(catalog, server)
+    with pytest.raises(LockUnavailable, match="out of reach"):
+        commit(catalog, catalog._services.world, table, "b")
+    refused = locks("use", "hms", *where)
+    assert refused.exit_code == 1
+    assert f"iceberg-hms locks use hms {table} --force" in refused.stderr
+    assert catalog.pointer(table).parameters[LOCK_MARK] == "zookeeper"
+
+    assert locks("use", "hms", *where, "--force").exit_code == 0
+    assert catalog.pointer(table).parameters[LOCK_MARK] == "hms"
+    commit(catalog, catalog._services.world, table, "c")
+    without = connect(metastore)
+    commit(without, without._services.world, table, "d")
+    properties = catalog.load(table).metadata.properties
+    assert {"a", "b", "c", "d"} & set(properties) == {"a", "c", "d"}
+    assert without.locks.list(table).locks == ()
 
 
 def test_both_locks_are_taken_where_both_can_be_had(

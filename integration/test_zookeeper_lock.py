@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard
-from iceberg_hms.zookeeper.lock import ROOT, ZooKeeperTableLock
+from iceberg_hms.zookeeper.held import BEATS_PER_LEASE
+from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
+from iceberg_hms.zookeeper.nodes import ROOT
 from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession
 
 RUNTIME = ThreadRuntime()
@@ -86,11 +89,11 @@ def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(write
     name = TableName("expiry", "t")
     holder, other = writers(), writers()
     held = holder.acquire(name)
-    held.check_connected()
+    held.ensure()
     expire(holder.session)
     next_held = other.acquire(name)
     wait_until(lambda: holder.session.epoch == 1)
-    for question in (held.covered_since, held.check_connected, held.renew):
+    for question in (held.covered_since, held.ensure, held.renew):
         with pytest.raises(LockLost):
             question()
     held.release()
@@ -172,11 +175,11 @@ def test_a_restart_suspends_the_session_and_the_lock_survives_it(tmp_path: Path,
     # It may still be ours, and what was done under it was covered; but nothing new may begin.
     held.covered_since()
     with pytest.raises(LockLost, match="SUSPENDED"):
-        held.check_connected()
+        held.ensure()
     with LocalZooKeeper(tmp_path / "first", port=port):
         wait_until(lambda: writer.session.state is SessionState.CONNECTED)
         held.renew()
-        held.check_connected()
+        held.ensure()
         assert len(writer.lock.entries(TableName("restart", "t"))) == 1
         held.release()
         assert writer.lock.entries(TableName("restart", "t")) == []
@@ -199,3 +202,27 @@ def test_a_lock_released_while_no_server_is_there_is_removed_when_one_is(tmp_pat
         assert other.lock.entries(name) == []
         other.lock.close()
         writer.lock.close()
+
+
+def test_a_lock_whose_session_is_closed_while_no_server_is_there_ends_at_once_and_says_nothing(
+    tmp_path: Path, writers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """lock taken -> the server stops, heartbeats fail -> the session is closed -> the heartbeats' thread ends, and
+    neither it nor kazoo writes to a log that may be closed by then."""
+    name = TableName("closed", "t")
+    with LocalZooKeeper(tmp_path / "third") as server:
+        writer = writers(hosts=server.hosts, timeout_ms=40_000)
+        held = writer.acquire(name)
+    wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
+    beats = [thread for thread in threading.enumerate() if thread.name == f"heartbeat {held._node.name}"]
+    started = RUNTIME.now()
+    writer.session.close()
+    caplog.clear()
+    for thread in beats:
+        thread.join(WAIT)
+    assert len(beats) == 1
+    assert RUNTIME.now() - started < held.lease_seconds / BEATS_PER_LEASE
+    with pytest.raises(LockLost, match="closed"):
+        held.covered_since()
+    held.release()
+    assert caplog.records == []

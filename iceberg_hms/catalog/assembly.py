@@ -164,6 +164,7 @@ class HmsLocks:
                 agent_info=row.agent_info,
                 since_ms=row.acquired_ms,
                 heartbeat_ms=row.heartbeat_ms,
+                seems_dead=row.seems_dead,
             )
             for row in self._table.rows(name)
         ]

@@ -27,7 +27,8 @@ class LockRecord:
     table: db.table, or a database. state: ACQUIRED, WAITING... kind: EXCLUSIVE, SHARED_READ...
     agent_info: who holds it, in the holder's own words. since_ms: since when it is held, or is there.
     heartbeat_ms: when it was last renewed, by the metastore database's clock; None in ZooKeeper, where the end of the
-    holder's session ends the lock.
+    holder's session ends the lock. seems_dead: why the holder does, in words; "" if nothing says so. Such a lock is
+    left to `break_lock` when nothing is known to protect the table from what its holder may still send.
     """
 
     lock_id: str
@@ -40,6 +41,7 @@ class LockRecord:
     agent_info: str
     since_ms: int | None
     heartbeat_ms: int | None
+    seems_dead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +110,22 @@ class LockAdmin:
         self._keepers[lock.keeper].remove(lock)
         return lock
 
-    def use(self, identifier: Identifier, mode: str, *, wait_seconds: float) -> CommitReport:
+    def use(self, identifier: Identifier, mode: str, *, wait_seconds: float, force: bool = False) -> CommitReport:
         """Say which lock a table takes from now on, `hms` or `zookeeper`, by a commit that sets its property
         `iceberg-hms.lock`. `zookeeper` is the caller's word that all of the table's writers are ours: the others do not
         know of it. That commit keeps out the writers of both modes, and needs the metastore's lock only if there is
         one to be had; `hms` needs it.
 
-        Raises as Catalog.commit; InvalidInput for another mode; ConfigError without `zookeeper.hosts`.
+        force: for `hms`, when ZooKeeper is gone for good: the caller's word that no writer that uses it is alive. Its
+        lock is still taken if it can be had, and waited for if another has it.
+
+        Raises as Catalog.commit; InvalidInput for another mode, or force with `zookeeper`; ConfigError without
+        `zookeeper.hosts`.
         """
         wanted = self._wanted(mode)
-        world = replace(self._world, lock=self._chosen.for_marking(wanted))
+        if force and wanted is not LockMode.HMS:
+            raise InvalidInput("Only the way back to the lock hms can be forced", next_step="leave `force` out")
+        world = replace(self._world, lock=self._chosen.for_marking(wanted, force=force))
         change = from_request([], [{"action": "set-properties", "updates": {LOCK_MARK: wanted.value}}], Client())
         return Coordinator(world, self._settings).commit(table_name(identifier), change, wait_seconds=wait_seconds)
 

@@ -66,7 +66,15 @@ class ChosenTableLock:
         deadline = self._runtime.now() + wait_seconds
         mode = self._modes.remembered(name) or self._modes.of(name, self._read(name))
         for _ in range(MODE_CHANGES_MAX):
-            held = self._take(name, mode, deadline, request)
+            try:
+                held = self._take(name, mode, deadline, request)
+            except LockUnavailable:
+                # The table may have been moved away from this lock since we looked, for this very reason.
+                found = self._modes.of(name, self._read(name))
+                if found is mode:
+                    raise
+                mode = found
+                continue
             try:
                 row = self._read(name)
                 found = self._modes.of(name, row)
@@ -81,26 +89,42 @@ class ChosenTableLock:
             mode = found
         raise LockNotAcquired(f"The lock mode of {name} changed {MODE_CHANGES_MAX} times while its lock was taken")
 
-    def for_marking(self, mode: LockMode) -> TableLock:
+    def for_marking(self, mode: LockMode, *, force: bool = False) -> TableLock:
         """The lock under which a table's mark is changed to `mode`: it keeps out writers of both modes, whatever the
-        table says now."""
-        return _MarkingLock(self, mode, self._runtime)
+        table says now. force: as `take_to_mark`."""
+        return _MarkingLock(self, mode, self._runtime, force)
 
-    def take_to_mark(self, name: TableName, mode: LockMode, deadline: float, request: str) -> HeldLock:
+    def take_to_mark(self, name: TableName, mode: LockMode, deadline: float, request: str, *, force: bool) -> HeldLock:
         """ZooKeeper's lock and the metastore's. To ZOOKEEPER the second may be missing, if it is because the lock API
         is broken: this is how a table is moved away from it. To HMS it may not; ZooKeeper's may, if the table is not
-        marked for it."""
+        marked for it, or if it cannot be had and `force` is the operator's word that no writer is alive that has it."""
         row = self._read(name)
         parts: list[HeldLock] = []
         try:
-            if mode is LockMode.ZOOKEEPER or self._modes.is_marked(name, {} if row is None else row.parameters):
+            if mode is LockMode.ZOOKEEPER:
                 parts.append(self._take_zookeeper(name, deadline, request))
+            else:
+                parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
             if mode is LockMode.HMS or self._hms_can_be_had():
                 parts.append(self._take_hms(name, deadline, request))
         except BaseException:
             ChosenHeldLock(parts, mode).release()
             raise
         return ChosenHeldLock(parts, mode)
+
+    def _take_to_leave_zookeeper(
+        self, name: TableName, row: Pointer | None, deadline: float, request: str, force: bool
+    ) -> list[HeldLock]:
+        try:
+            marked = self._modes.is_marked(name, {} if row is None else row.parameters)
+            return [self._take_zookeeper(name, deadline, request)] if marked else []
+        except LockUnavailable as error:
+            if not force:
+                step = "set `zookeeper.hosts` to where it runs; or, if it is gone for good, and no writer that uses it "
+                step += f"is alive: `iceberg-hms locks use hms {name} --force`"
+                raise LockUnavailable(error.message, next_step=step) from error
+            logger.warning("%s goes back to the metastore's lock without ZooKeeper's: %s", name, error.message)
+            return []
 
     def _read(self, name: TableName) -> Pointer | None:
         try:
@@ -185,11 +209,13 @@ class ChosenTableLock:
 class _MarkingLock:
     """coordinator.ports.TableLock for the commit that changes a mark."""
 
-    def __init__(self, locks: ChosenTableLock, mode: LockMode, runtime: Runtime) -> None:
+    def __init__(self, locks: ChosenTableLock, mode: LockMode, runtime: Runtime, force: bool) -> None:
         self._locks = locks
         self._mode = mode
         self._runtime = runtime
+        self._force = force
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
         """As the port says."""
-        return self._locks.take_to_mark(name, self._mode, self._runtime.now() + wait_seconds, request)
+        deadline = self._runtime.now() + wait_seconds
+        return self._locks.take_to_mark(name, self._mode, deadline, request, force=self._force)

@@ -57,6 +57,7 @@ def list_locks(
         return
     columns = ("lock id", "in", "table", "state", "kind", "user", "host", "since", "last heartbeat", "held by")
     output.console().print(output.table("", columns, [_row(lock) for lock in listing.locks]))
+    _tell_dead(listing)
 
 
 def show(
@@ -100,6 +101,9 @@ def use(
     context: typer.Context,
     keeper: Annotated[Keeper, typer.Argument(help="The lock that it takes from now on.")],
     name: Annotated[str, typer.Argument(metavar="TABLE", help="database.table; or a database, for all its tables.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="ZooKeeper is gone for good, and no writer that uses it is alive.")
+    ] = False,
     metastore_uri: MetastoreUri = None,
     zookeeper: ZooKeeper = None,
     config: ConfigFile = None,
@@ -107,9 +111,11 @@ def use(
     as_json: AsJson = False,
 ) -> None:
     """Say which lock a table takes. `zookeeper` is your word that all of its writers are iceberg-hms with ZooKeeper."""
+    if force and "." not in name:
+        raise ConfigError("--force is for a table", next_step="leave it out: a database's mark needs no lock")
     with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
         if "." in name:
-            catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds)
+            catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds, force=force)
         else:
             catalog.locks.use_for_namespace(name, keeper)
     if as_json:
@@ -177,6 +183,7 @@ def _print_one(lock: LockRecord, as_json: bool) -> None:
         "since": output.instant(lock.since_ms),
         "last heartbeat": output.instant(lock.heartbeat_ms),
         "held by": lock.agent_info,
+        "seems dead": lock.seems_dead or "no",
     }
     output.console().print(output.facts("", values))
 
@@ -184,3 +191,10 @@ def _print_one(lock: LockRecord, as_json: bool) -> None:
 def _tell_problems(listing: Listing) -> None:
     for problem in listing.problems:
         output.note(f"not asked: {one_line(problem)}")
+
+
+def _tell_dead(listing: Listing) -> None:
+    for lock in listing.locks:
+        if lock.seems_dead:
+            output.note(f"the holder of {lock.lock_id} on {lock.table} seems to be dead: {lock.seems_dead}")
+            output.note(f"next: if it is, `iceberg-hms locks break {lock.lock_id} --yes` removes its lock")

@@ -1,8 +1,14 @@
-"""The metastore's lock table for operators: everything that is in it, and whether lock calls work at all."""
+"""The metastore's lock table for operators: everything that is in it, whose holders seem to be dead, and whether lock
+calls work at all.
+
+What stale.py may not remove, because nothing is known to protect the table from the dead holder's swap, is for an
+operator to judge; here it is named.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -10,7 +16,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.entries import Entry, LockEntries
-from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.metastore.identity import agent_info, has_ended, parse
+from iceberg_hms.metastore.lease import lease_seconds
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.scratch import scratch_name
 from iceberg_hms.metastore.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
@@ -22,6 +29,7 @@ class Row:
 
     kind: EXCLUSIVE, SHARED_READ... state: ACQUIRED, WAITING... transaction_id: None outside of transactions.
     acquired_ms, heartbeat_ms: by the metastore database's clock; None where the server does not tell.
+    seems_dead: why its holder does, in words; "" if nothing says so. It may also be paused, or cut off.
     """
 
     lock_id: int
@@ -35,13 +43,15 @@ class Row:
     agent_info: str
     acquired_ms: int | None
     heartbeat_ms: int | None
+    seems_dead: str = ""
 
 
 class LockTable:
     """The locks of one metastore. All raise ServerFault, MetastoreUnavailable."""
 
-    def __init__(self, pool: ClientPool) -> None:
+    def __init__(self, pool: ClientPool, clock: Clock = SYSTEM_CLOCK) -> None:
         self._pool = pool
+        self._clock = clock
 
     def rows(self, name: TableName | None = None) -> list[Row]:
         """The locks of a table, or all, in the order of their ids."""
@@ -49,13 +59,34 @@ class LockTable:
         if name is not None:
             request.dbname, request.tablename = name.namespace, name.name
         answer = self._pool.run(lambda client: client.call("show_locks", rqst=request), idempotent=True)
-        return sorted(
-            (_row(element) for element in answer.locks), key=lambda row: (row.lock_id, row.namespace, row.table)
-        )
+        rows = sorted(map(_row, answer.locks), key=lambda row: (row.lock_id, row.namespace, row.table))
+        return self._judged(rows)
 
     def remove(self, lock_id: int) -> None:
         """Unlock; harmless when the lock is gone. A transaction's lock is refused: it ends with its transaction."""
         self._pool.run(lambda client: client.call("unlock", rqst=UnlockRequest(lockid=lock_id)), idempotent=True)
+
+    def _judged(self, rows: Sequence[Row]) -> list[Row]:
+        lease_ms = 1000 * (lease_seconds(self._pool) or float("inf")) if rows else 0.0
+        now_ms: int | None = self._clock.now_ms()
+        if any(_age(row, now_ms) > lease_ms for row in rows):
+            # Our clock may be another than the database's, by which heartbeats are told.
+            now_ms = self._database_ms()
+        return [replace(row, seems_dead=_why_dead(row, _age(row, now_ms), lease_ms)) for row in rows]
+
+    def _database_ms(self) -> int | None:
+        """What time it is in the metastore's database, from a lock of our own on a name that no table has; None if it
+        cannot be found out."""
+        entries = LockEntries(self._pool, "")
+        name = scratch_name("default", self._clock)
+        try:
+            entry = entries.enqueue(name, agent_info("clock"))
+            try:
+                return next((found.heartbeat_ms for found in entries.of(name)), None)
+            finally:
+                entries.remove(entry)
+        except MetastoreError:
+            return None
 
 
 def api_works(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
@@ -96,3 +127,19 @@ def _row(element: Any) -> Row:
         acquired_ms=element.acquiredat or None,
         heartbeat_ms=element.lastheartbeat or None,
     )
+
+
+def _age(row: Row, now_ms: int | None) -> float:
+    """Milliseconds since the last heartbeat. Locks of transactions have none of their own."""
+    if row.transaction_id is not None or row.heartbeat_ms is None or now_ms is None:
+        return 0.0
+    return float(now_ms - row.heartbeat_ms)
+
+
+def _why_dead(row: Row, age_ms: float, lease_ms: float) -> str:
+    holder = parse(row.agent_info)
+    if holder is not None and has_ended(holder):
+        return f"process {holder.pid} of this machine has ended"
+    if age_ms > lease_ms:
+        return f"it was not renewed for {age_ms / 1000:.0f} s, with a lease of {lease_ms / 1000:.0f} s"
+    return ""

@@ -152,10 +152,12 @@ class StaleEntries:
             told, sight.told = sight.told, True
         if not told:
             logger.warning(
-                "%s on %s is dead (%s), and is left: nothing is known to protect the table from its swap",
+                "%s on %s is dead (%s), and is left: nothing is known to protect the table from its swap; once that "
+                "cannot come any more: `iceberg-hms locks break %d --yes`",
                 entry,
                 name,
                 why,
+                entry.lock_id,
             )
 
 

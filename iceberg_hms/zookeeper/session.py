@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import ConfigError, LockUnavailable
@@ -43,6 +43,42 @@ class Node:
     name: str
     data: bytes
     created_ms: int
+
+
+class Session(Protocol):
+    """What locks ask of ZooKeeper; `ZooKeeperSession` says what each is. The requests, from `connected` to `delete`,
+    may raise NoReply and ZooKeeperUnavailable."""
+
+    @property
+    def state(self) -> SessionState: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def lease_seconds(self) -> float: ...
+
+    def connected(self) -> int: ...
+
+    def create(self, folder: str, prefix: str, data: bytes) -> str: ...
+
+    def children(self, folder: str) -> Sequence[str]: ...
+
+    def watch(self, path: str, changed: Callable[[], None]) -> bool: ...
+
+    def read(self, path: str) -> Node | None: ...
+
+    def write(self, path: str, data: bytes) -> None: ...
+
+    def delete(self, path: str) -> None: ...
+
+    def discard(self, folder: str, prefix: str) -> None: ...
+
+    def on_close(self, call: Callable[[], None]) -> None: ...
+
+    def forget_on_close(self, call: Callable[[], None]) -> None: ...
+
+    def close(self) -> None: ...
 
 
 NewClient = Callable[[str, float], Any]
@@ -103,7 +139,9 @@ class ZooKeeperSession:
         self._state = SessionState.LOST
         self._epoch = 0
         self._negotiated_ms: int | None = None
-        self._forgotten: dict[tuple[str, str], int] = {}
+        #: (folder, prefix) of nodes to be removed, in order.
+        self._forgotten: dict[tuple[str, str], None] = {}
+        self._on_close: set[Callable[[], None]] = set()
 
     @property
     def state(self) -> SessionState:
@@ -185,17 +223,33 @@ class ZooKeeperSession:
     def discard(self, folder: str, prefix: str) -> None:
         """Remove our nodes with this prefix: now, or as soon as there is a connection again. Never raises."""
         with self._mutex:
-            self._forgotten[folder, prefix] = self._epoch
+            self._forgotten[folder, prefix] = None
             while len(self._forgotten) > _FORGOTTEN_MAX:
                 del self._forgotten[next(iter(self._forgotten))]
         if self._client is not None and self._client.connected:
             self._sweep()
 
+    def on_close(self, call: Callable[[], None]) -> None:
+        """Have something called, which must not block, before the session is closed; now, if it is closed already."""
+        with self._mutex:
+            if not self._closed:
+                self._on_close.add(call)
+                return
+        call()
+
+    def forget_on_close(self, call: Callable[[], None]) -> None:
+        """Take `on_close` back."""
+        with self._mutex:
+            self._on_close.discard(call)
+
     def close(self) -> None:
         """End the session; its nodes go with it. Never raises; twice is harmless."""
         with self._mutex:
             self._closed = True
+            calls, self._on_close = self._on_close, set()
             client, self._client = self._client, None
+        for call in calls:
+            call()
         if client is None or self._process != os.getpid():
             return
         try:
@@ -262,6 +316,8 @@ class ZooKeeperSession:
                 logger.debug("%s/%s is removed later: %s", folder, prefix, error.message)
                 return
             except LockUnavailable as error:
+                if self._closed:
+                    return
                 logger.warning("%s/%s could not be removed: %s", folder, prefix, error.message)
             with self._mutex:
                 self._forgotten.pop((folder, prefix), None)

@@ -41,16 +41,17 @@ class Keeper:
 
 
 class Place:
-    """A catalog in memory with a table, and the locks' administration on it. lock_api: whether it works."""
+    """A catalog in memory with a table, and the locks' administration on it. lock_api: whether it works. lock:
+    ZooKeeper's, if not one in memory."""
 
-    def __init__(self, *, hosts: str = "z:2181", **keepers: Keeper) -> None:
+    def __init__(self, *, hosts: str = "z:2181", lock: Any = None, **keepers: Keeper) -> None:
         self.catalog: Catalog = memory_catalog()
         self.catalog.create_namespace("db")
         self.catalog.create_table("db.t", SCHEMA)
         services: Any = self.catalog._services
         self.lock_api = True
         self.hms = MemoryTableLock(LockTable(services.world.runtime))
-        self.zookeeper = MemoryTableLock(LockTable(services.world.runtime))
+        self.zookeeper = lock or MemoryTableLock(LockTable(services.world.runtime))
         chosen = ChosenTableLock(
             services.world.pointer,
             self.hms,
@@ -111,6 +112,38 @@ def test_a_table_is_marked_while_the_lock_api_is_broken() -> None:
     place.admin.use("db.t", "zookeeper", wait_seconds=5)
     assert place.parameter() == "zookeeper"
     assert (place.hms.acquired, place.zookeeper.acquired) == (0, 1)
+
+
+class GoneLock:
+    """ZooKeeper's lock once `gone`."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.inner = MemoryTableLock()
+
+    def acquire(self, name: TableName, **given: Any) -> Any:
+        if self.gone:
+            raise LockUnavailable("ZooKeeper is out of reach")
+        return self.inner.acquire(name, **given)
+
+
+def test_a_table_of_a_zookeeper_that_is_gone_is_moved_back_by_force_alone() -> None:
+    lock = GoneLock()
+    place = Place(lock=lock)
+    place.admin.use("db.t", "zookeeper", wait_seconds=5)
+    lock.gone = True
+    with pytest.raises(LockUnavailable, match=r"gone for good, .* `iceberg-hms locks use hms db\.t --force`"):
+        place.admin.use("db.t", "hms", wait_seconds=5)
+    assert place.parameter() == "zookeeper"
+    place.admin.use("db.t", "hms", wait_seconds=5, force=True)
+    assert place.parameter() == "hms"
+
+
+def test_nothing_is_forced_to_zookeeper() -> None:
+    place = Place()
+    with pytest.raises(InvalidInput, match="forced"):
+        place.admin.use("db.t", "zookeeper", wait_seconds=5, force=True)
+    assert place.parameter() is None
 
 
 def test_a_database_is_marked_by_its_property() -> None:

@@ -341,6 +341,69 @@ def test_a_table_is_not_brought_back_to_a_lock_that_cannot_be_had() -> None:
     assert world.held == (False, False)
 
 
+def forced(world: World) -> HeldLock:
+    return world.locks.for_marking(LockMode.HMS, force=True).acquire(NAME, wait_seconds=10, request="r-1")
+
+
+def test_zookeeper_s_lock_may_be_missing_on_the_way_back_by_force_alone(caplog: pytest.LogCaptureFixture) -> None:
+    world = marked()
+    world.zookeeper.broken = True
+    with pytest.raises(LockUnavailable, match=r"if it is gone for good, .* use hms db\.t --force"):
+        world.locks.for_marking(LockMode.HMS).acquire(NAME, wait_seconds=10, request="r-1")
+    assert world.held == (False, False)
+    held = forced(world)
+    assert world.held == (True, False)
+    assert "db.t goes back to the metastore's lock without ZooKeeper's" in caplog.text
+    held.ensure()
+    held.release()
+    assert world.held == (False, False)
+
+
+def test_force_needs_no_zookeeper_to_be_configured_and_mends_a_mark_that_nobody_knows() -> None:
+    without = World(zookeeper=False)
+    for mark in ("zookeeper", "another"):
+        without.mark(LOCK_MARK, mark)
+        with pytest.raises(LockUnavailable, match="--force"):
+            without.locks.for_marking(LockMode.HMS).acquire(NAME, wait_seconds=10, request="r-1")
+        forced(without).release()
+
+
+def test_force_takes_zookeeper_s_lock_where_it_can_be_had_and_passes_nobody_who_holds_it() -> None:
+    world = marked()
+    forced(world).release()
+    assert world.log == ["zookeeper", "hms"]
+    theirs = world.zookeeper.acquire(NAME, wait_seconds=0, request="r-2")
+    with pytest.raises(LockNotAcquired):
+        world.locks.for_marking(LockMode.HMS, force=True).acquire(NAME, wait_seconds=0.05, request="r-1")
+    theirs.release()
+    assert world.held == (False, False)
+
+
+def test_force_does_not_bring_a_table_to_a_lock_that_cannot_be_had() -> None:
+    world = marked()
+    world.hms.broken = True
+    with pytest.raises(LockUnavailable, match="Internal error"):
+        forced(world)
+    assert world.held == (False, False)
+
+
+@pytest.mark.parametrize(("before", "now"), [("hms", "zookeeper"), ("zookeeper", "hms")])
+def test_who_remembers_a_lock_that_is_broken_looks_whether_the_table_was_moved_away_from_it(
+    before: str, now: str
+) -> None:
+    """A writer committed under one lock -> that lock breaks, and an operator marks the table for the other -> the
+    writer's next commit fails at the first, looks at the table, and goes on under the second."""
+    world = World()
+    world.mark(LOCK_MARK, before)
+    world.acquire().release()
+    world.mark(LOCK_MARK, now)
+    {"hms": world.hms, "zookeeper": world.zookeeper}[before].broken = True
+    held = world.acquire()
+    assert world.held == (now == "hms", now == "zookeeper")
+    held.release()
+    assert world.held == (False, False)
+
+
 def test_two_writers_of_which_one_expects_the_old_mode_never_hold_it_together() -> None:
     first = World()
     second = World(other=first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from iceberg_hms.catalog.lock_admin import Listing, LockRecord
@@ -20,18 +20,20 @@ class Locks:
     problems: tuple[str, ...] = ()
     broken: list[str] = field(default_factory=list)
     used: list[tuple[str, str]] = field(default_factory=list)
+    forced: list[str] = field(default_factory=list)
     refusal: Exception | None = None
     default_wait_seconds: float = 1.0
+    held: LockRecord = HELD
 
     @property
     def locks(self) -> Self:
         return self
 
     def list(self, table: str | None = None) -> Listing:
-        return Listing((HELD, WAITS) if table in (None, "db.t") else (), self.problems)
+        return Listing((self.held, WAITS) if table in (None, "db.t") else (), self.problems)
 
     def find(self, lock_id: str) -> LockRecord:
-        for lock in (HELD, WAITS):
+        for lock in (self.held, WAITS):
             if lock.lock_id == lock_id:
                 return lock
         raise NotFound(f"There is no lock {lock_id}")
@@ -40,10 +42,12 @@ class Locks:
         self.broken.append(lock_id)
         return self.find(lock_id)
 
-    def use(self, name: str, mode: str, *, wait_seconds: float) -> None:
+    def use(self, name: str, mode: str, *, wait_seconds: float, force: bool = False) -> None:
         if self.refusal is not None:
             raise self.refusal
         self.used.append((name, str(mode)))
+        if force:
+            self.forced.append(name)
 
     def use_for_namespace(self, name: str, mode: str) -> None:
         self.used.append((name, str(mode)))
@@ -61,6 +65,19 @@ def test_locks_are_listed_for_people_and_programs() -> None:
     text = run("locks", "list", "db.t", catalog=Locks()).stdout
     for part in ("7", "hms", "ann", "2021-04-01", "zookeeper", "WAITING"):
         assert part in text
+
+
+def test_a_lock_whose_holder_seems_dead_is_named_with_what_removes_it() -> None:
+    why = "process 71 of this machine has ended"
+    dead = Locks(held=replace(HELD, seems_dead=why))
+    result = run("locks", "list", catalog=dead)
+    assert result.stderr == (
+        f"the holder of 7 on db.t seems to be dead: {why}\n"
+        "next: if it is, `iceberg-hms locks break 7 --yes` removes its lock\n"
+    )
+    assert why in run("locks", "show", "7", catalog=dead).stdout
+    assert answer("locks", "list", catalog=dead)[0]["seems_dead"] == why
+    assert run("locks", "list", catalog=Locks()).stderr == ""
 
 
 def test_a_keeper_that_cannot_be_asked_is_told_on_stderr() -> None:
@@ -95,6 +112,17 @@ def test_a_table_or_a_database_is_told_which_lock_to_take() -> None:
     assert asked.settings[0].zookeeper == "z:2181"
     assert answer("locks", "use", "hms", "db", catalog=locks) == {"name": "db", "lock": "hms"}
     assert locks.used == [("db.t", "zookeeper"), ("db", "hms")]
+
+
+def test_only_a_table_is_moved_by_force_and_only_when_told_so() -> None:
+    locks = Locks()
+    answer("locks", "use", "hms", "db.t", catalog=locks)
+    answer("locks", "use", "hms", "db.u", "--force", catalog=locks)
+    assert locks.forced == ["db.u"]
+    refused = run("locks", "use", "hms", "db", "--force", catalog=locks)
+    assert refused.exit_code == 2
+    assert "a database's mark needs no lock" in refused.stderr
+    assert locks.used == [("db.t", "hms"), ("db.u", "hms")]
 
 
 def test_no_other_lock_can_be_named() -> None:

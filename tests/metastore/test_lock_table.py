@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import ShowLocksResponseElement
 from thrift.Thrift import TApplicationException
 
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore import lock_table
 from iceberg_hms.metastore.entries import LockEntries
-from tests.metastore.fake_hms import FakeHms, pool_of, running
+from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.metastore.thrift_types import LockState, LockType
+from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
 
 NAME = TableName("db", "t")
 OTHER = TableName("db", "u")
@@ -43,6 +50,88 @@ def test_a_removed_lock_is_gone_and_removing_it_again_is_harmless() -> None:
         table.remove(entry.lock_id)
         table.remove(entry.lock_id)
         assert table.rows() == []
+
+
+def ended_agent(word: str = "blind") -> str:
+    """The agentInfo of a process of this machine that is no longer there."""
+    _, boot, namespace, process, request, _ = agent_info("r-1").split("/")
+    start = process.partition("-")[2]
+    with subprocess.Popen(["/bin/true"]) as ended:
+        pass
+    return f"iceberg-hms/{boot}/{namespace}/{ended.pid}-{start}/{request}/{word}"
+
+
+def fake(clock_hours: int = 0, lease: str = "300s") -> FakeHms:
+    """A metastore whose database's clock is so far from ours."""
+    hms = FakeHms()
+    hms.now_ms = SYSTEM_CLOCK.now_ms() + clock_hours * 3_600_000
+    hms.config["hive.txn.timeout"] = lease
+    return hms
+
+
+def add(hms: FakeHms, age_seconds: float, agent: str, **fields: object) -> None:
+    """A lock of bob's that was renewed so long ago, by the database's clock."""
+    number = 900 + len(hms.locks)
+    hms.locks[number] = ShowLocksResponseElement(
+        lockid=number,
+        dbname="db",
+        tablename="t",
+        state=LockState.ACQUIRED,
+        type=LockType.EXCLUSIVE,
+        user="bob",
+        hostname="h2",
+        agentInfo=agent,
+        lastheartbeat=hms.now_ms - int(age_seconds * 1000),
+        **fields,
+    )
+
+
+def told(server: Running) -> list[str]:
+    with pool_of(server) as pool:
+        return [row.seems_dead for row in lock_table.LockTable(pool).rows()]
+
+
+def test_a_dead_writer_of_this_machine_is_told_at_once_whatever_its_word() -> None:
+    hms = fake()
+    for agent in (ended_agent("cas"), ended_agent("blind"), agent_info("me")):
+        add(hms, 1, agent)
+    with running(hms) as server:
+        dead, blind, living = told(server)
+    assert dead.startswith("process ")
+    assert blind.endswith("of this machine has ended")
+    assert living == ""
+
+
+def test_a_lock_that_was_not_renewed_for_a_lease_is_told_whoever_has_it() -> None:
+    hms = fake()
+    add(hms, 290, "Iceberg-java")
+    add(hms, 310, "Iceberg-java")
+    with running(hms) as server:
+        assert told(server) == ["", "it was not renewed for 310 s, with a lease of 300 s"]
+    assert len(hms.locks) == 2
+
+
+@pytest.mark.parametrize("hours", [-7, 7])
+def test_a_database_s_clock_that_is_wrong_makes_no_living_lock_dead(hours: int) -> None:
+    hms = fake(clock_hours=hours)
+    add(hms, 10, "Iceberg-java")
+    with running(hms) as server:
+        assert told(server) == [""]
+    assert len(hms.locks) == 1
+
+
+def test_nothing_is_called_dead_when_the_database_s_clock_or_its_lease_cannot_be_told() -> None:
+    for hms in (broken(fake()), fake(lease="")):
+        add(hms, 1_000, "Iceberg-java")
+        with running(hms) as server:
+            assert told(server) == [""]
+
+
+def test_a_transaction_s_lock_has_no_heartbeat_of_its_own_to_miss() -> None:
+    hms = fake()
+    add(hms, 1_000_000, "Hive", txnid=7)
+    with running(hms) as server:
+        assert told(server) == [""]
 
 
 def test_the_api_works_if_any_server_carries_out_a_lock_call_and_nothing_is_left_of_it() -> None:

@@ -8,8 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable
+from iceberg_hms.zookeeper.nodes import ROOT
 from iceberg_hms.zookeeper.session import Node, SessionState
+
+NAME = TableName("db", "t")
+FOLDER = f"{ROOT}/db.t"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    runtime = ThreadRuntime()
+    deadline = runtime.now() + 20
+    while not condition():
+        assert runtime.now() < deadline, "it did not happen in time"
+        runtime.event().wait(0.002)
 
 
 @dataclass
@@ -43,7 +57,7 @@ class Ensemble:
 
 
 class MemorySession:
-    """zookeeper.lock.Session. `lose_reply` holds names of requests that are carried out once without an answer."""
+    """zookeeper.session.Session. `lose_reply` holds names of requests that are carried out once without an answer."""
 
     def __init__(self, ensemble: Ensemble, lease_seconds: float = 30.0) -> None:
         self.ensemble = ensemble
@@ -54,6 +68,7 @@ class MemorySession:
         self.calls: list[str] = []
         self.closed = False
         self._discarded: list[tuple[str, str]] = []
+        self._on_close: list[Callable[[], None]] = []
 
     @property
     def _owner(self) -> tuple[int, int]:
@@ -128,12 +143,26 @@ class MemorySession:
             if name.startswith(prefix):
                 self.ensemble.remove(f"{folder}/{name}")
 
+    def on_close(self, call: Callable[[], None]) -> None:
+        if self.closed:
+            call()
+        else:
+            self._on_close.append(call)
+
+    def forget_on_close(self, call: Callable[[], None]) -> None:
+        if call in self._on_close:
+            self._on_close.remove(call)
+
     def close(self) -> None:
         self.closed = True
+        for call in self._on_close:
+            call()
         self.ensemble.expire(self._owner)
 
     def _called(self, request: str) -> None:
         self.calls.append(request)
+        if self.closed:
+            raise ZooKeeperUnavailable("closed")
         if self.state is not SessionState.CONNECTED:
             raise NoReply(f"{request}: no connection")
 

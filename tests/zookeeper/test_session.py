@@ -17,7 +17,7 @@ RUNTIME = ThreadRuntime()
 
 
 class Answer:
-    """kazoo's AsyncResult: a value, or an exception."""
+    """kazoo's AsyncResult: a value, an exception, or what happens before the answer."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -26,7 +26,7 @@ class Answer:
         assert timeout > 0
         if isinstance(self._value, Exception):
             raise self._value
-        return self._value
+        return self._value() if callable(self._value) else self._value
 
 
 class Connection:
@@ -251,6 +251,53 @@ def test_closing_twice_is_harmless_and_nothing_can_be_asked_afterwards() -> None
     assert client().stopped == 1
     with pytest.raises(ZooKeeperUnavailable, match="closed"):
         made.connected()
+
+
+def test_a_sweep_that_closing_overtakes_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    made, client = session()
+    made.connected()
+    client().become("SUSPENDED")
+    made.discard("/x", "mine-")
+    made.discard("/y", "mine-")
+    caplog.clear()
+
+    def closed_meanwhile() -> list[str]:
+        made.close()
+        return []
+
+    client().connected = True
+    client().answers["children"] = closed_meanwhile
+    made.connected()
+    assert caplog.records == []
+
+
+def test_closing_is_told_first_and_once_to_who_asked_for_it_and_did_not_take_it_back() -> None:
+    made, client = session()
+    made.connected()
+    told: list[tuple[str, bool]] = []
+
+    def one() -> None:
+        told.append(("one", client().connected))
+
+    def other() -> None:
+        told.append(("other", client().connected))
+
+    made.on_close(one)
+    made.on_close(other)
+    made.forget_on_close(other)
+    made.close()
+    made.close()
+    assert told == [("one", True)]
+    made.on_close(other)
+    assert told == [("one", True), ("other", False)]
+
+
+def test_the_state_of_a_session_is_logged_until_it_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    made, client = session()
+    made.connected()
+    client().become("SUSPENDED")
+    made.close()
+    assert [record.getMessage() for record in caplog.records] == ["The ZooKeeper session is SUSPENDED"]
 
 
 def test_a_forked_child_has_a_session_of_its_own_and_leaves_its_parent_s(monkeypatch: pytest.MonkeyPatch) -> None:

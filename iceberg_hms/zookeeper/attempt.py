@@ -1,0 +1,140 @@
+"""One try to get a table's lock, from the node's creation to its being the first.
+
+The recipe is ZooKeeper's own (recipes, "Locks"): each waiter watches the node before its own, so that a release wakes
+one. kazoo's Lock has it too, but not what the port asks: its waits begin anew with each predecessor, and it waits
+without end while no server is there.
+"""
+
+from __future__ import annotations
+
+from iceberg_hms.coordinator.ports import Event, Runtime, TableName
+from iceberg_hms.errors import LockNotAcquired
+from iceberg_hms.zookeeper.faults import NodeGone, NoReply
+from iceberg_hms.zookeeper.nodes import OwnNode, folder_of, in_order, prefix_of
+from iceberg_hms.zookeeper.session import Session
+
+#: A waiter looks again after so long, even if nothing wakes it.
+LOOK_INTERVAL_SECONDS = 5.0
+#: The same after a request that was not answered.
+RETRY_INTERVAL_SECONDS = 0.1
+_WAKE_CHECK_SECONDS = 0.25
+
+
+class Attempt:
+    """data: what our node says. deadline: `Runtime.now()` when we give up. closed: set when everybody must."""
+
+    def __init__(
+        self, session: Session, runtime: Runtime, name: TableName, data: bytes, deadline: float, closed: Event
+    ) -> None:
+        self._session = session
+        self._runtime = runtime
+        self._name = name
+        self._folder = folder_of(name)
+        self._data = data
+        self._deadline = deadline
+        self._closed = closed
+        self._id = runtime.uuid()
+        self._wake = runtime.event()
+        self._epoch = -1
+        self._prefix = ""
+        self._node: str | None = None
+        self._sent_at: float | None = None
+        #: A creation was sent: there may be a node.
+        self._tried = False
+        #: It was not answered: there may be a second one.
+        self._may_have_strays = False
+
+    def run(self) -> tuple[OwnNode, float]:
+        """Wait until our node is the first. Returns it, and `Runtime.now()` when the last write of it was sent.
+
+        Raises LockNotAcquired, and ZooKeeperUnavailable when ZooKeeper is out of reach; then call `withdraw`.
+        """
+        while True:
+            problem: NoReply | None = None
+            interval = LOOK_INTERVAL_SECONDS
+            self._wake = self._runtime.event()
+            try:
+                if first := self._look():
+                    return self._own(first), self._covered_since(first)
+            except NodeGone:
+                self._node = None
+                self._wake.set()
+            except NoReply as error:
+                # Whether there is a node of ours, or two, is found out as soon as somebody answers.
+                self._may_have_strays = self._tried
+                self._node = None
+                problem = error
+                interval = RETRY_INTERVAL_SECONDS
+            remaining = self._deadline - self._runtime.now()
+            if remaining <= 0:
+                raise problem or LockNotAcquired(f"The lock of {self._name} was not to be had in time")
+            if self._closed.is_set():
+                raise LockNotAcquired(f"The lock of {self._name} is no longer waited for: the catalog is closed")
+            self._pause(min(remaining, interval))
+
+    def withdraw(self) -> None:
+        """Remove our node, if there is one: now, or as soon as there is a connection. Never raises."""
+        if self._tried:
+            self._session.discard(self._folder, self._prefix)
+
+    def _look(self) -> str | None:
+        """Our node, if it is the first; if another is before it, `_wake` will be set when that goes."""
+        self._begin(self._session.connected())
+        if self._node is None and self._tried:
+            self._node, self._sent_at = self._find(), None
+        if self._node is None:
+            self._create()
+        row = in_order(self._session.children(self._folder))
+        own = [name for name in row if name.startswith(self._prefix)]
+        if not own:
+            raise NodeGone(f"{self._node} was removed while it waited")
+        # Not always the one that we know of: before it may be one whose creation was not answered.
+        position = row.index(own[0])
+        if position == 0:
+            return own[0]
+        # What was sent before the wait says nothing about the time after it.
+        self._sent_at = None
+        if not self._session.watch(f"{self._folder}/{row[position - 1]}", self._wake.set):
+            self._wake.set()
+        return None
+
+    def _begin(self, epoch: int) -> None:
+        """A new session has nothing of the old one. But a request that was on its way when the old one ended may have
+        been carried out in the new one: under the old name, so it is not ours, and must not stand before us."""
+        if epoch == self._epoch:
+            return
+        self.withdraw()
+        self._epoch = epoch
+        self._prefix = prefix_of(self._id, epoch)
+        self._node = None
+        self._sent_at = None
+        self._tried = False
+        self._may_have_strays = False
+
+    def _create(self) -> None:
+        self._tried = True
+        sent_at = self._runtime.now()
+        self._node = self._session.create(self._folder, self._prefix, self._data)
+        self._sent_at = sent_at
+
+    def _find(self) -> str | None:
+        return next((name for name in self._session.children(self._folder) if name.startswith(self._prefix)), None)
+
+    def _covered_since(self, name: str) -> float:
+        """When the creation was sent, if it was answered and nobody was before us; else the node is written now."""
+        if self._sent_at is not None:
+            return self._sent_at
+        sent_at = self._runtime.now()
+        self._session.write(f"{self._folder}/{name}", self._data)
+        return sent_at
+
+    def _own(self, name: str) -> OwnNode:
+        strays = self._prefix if self._may_have_strays else None
+        return OwnNode(self._folder, name, self._data, self._epoch, strays)
+
+    def _pause(self, seconds: float) -> None:
+        """Wait until `_wake` is set, the time is over, or we are closed."""
+        until = self._runtime.now() + seconds
+        while not self._closed.is_set() and (remaining := until - self._runtime.now()) > 0:
+            if self._wake.wait(min(remaining, _WAKE_CHECK_SECONDS)):
+                return

@@ -1,0 +1,45 @@
+"""Writers on one ensemble in memory, whose sessions are closed when the test ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.clock import SystemClock
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
+from tests.zookeeper.ensemble import NAME, Ensemble, MemorySession
+
+
+class Writer:
+    """A lock with a session of its own, as a process has it."""
+
+    def __init__(self, ensemble: Ensemble, lease_seconds: float = 30.0, clock: Any = None) -> None:
+        self.session = MemorySession(ensemble, lease_seconds)
+        self.runtime = ThreadRuntime(clock or SystemClock())
+        self.lock = ZooKeeperTableLock(self.session, self.runtime, agent_info=agent_info, user="ann", host="h1")
+
+    def acquire(self, wait_seconds: float = 10.0, name: TableName = NAME) -> Any:
+        return self.lock.acquire(name, wait_seconds=wait_seconds, request="r-1")
+
+
+@pytest.fixture
+def ensemble() -> Ensemble:
+    return Ensemble()
+
+
+@pytest.fixture
+def writers(ensemble: Ensemble) -> Iterator[Callable[..., Writer]]:
+    made: list[Writer] = []
+
+    def make(**options: Any) -> Writer:
+        made.append(Writer(ensemble, **options))
+        return made[-1]
+
+    yield make
+    for writer in made:
+        writer.session.close()

@@ -1,0 +1,151 @@
+"""One try to get a lock: replies that are lost, sessions that end meanwhile, waiting and giving up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable
+from iceberg_hms.zookeeper.attempt import Attempt
+from iceberg_hms.zookeeper.faults import NoReply
+from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble, wait_until
+
+
+def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> Attempt:
+    runtime = writer.runtime
+    deadline = runtime.now() + wait_seconds
+    return Attempt(writer.session, runtime, NAME, b"{}", deadline, closed or runtime.event())
+
+
+def test_a_free_lock_costs_two_requests_and_counts_from_the_first(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    before = writer.runtime.now()
+    node, sent_at = attempt(writer).run()
+    assert writer.session.calls == ["create", "children"]
+    assert before <= sent_at <= writer.runtime.now()
+    assert list(ensemble.nodes) == [node.path]
+    assert node.strays is None
+
+
+@pytest.mark.parametrize("request_", ["create", "children"])
+def test_a_lost_reply_leaves_one_node_and_the_lock_is_had(request_: str, writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    writer.session.lose_reply = [request_]
+    before = writer.runtime.now()
+    node, sent_at = attempt(writer).run()
+    assert list(ensemble.nodes) == [node.path]
+    # What was sent before the reply was lost proves nothing: the node was written again.
+    assert writer.session.calls[-1] == "write"
+    assert before < sent_at <= writer.runtime.now()
+
+
+def test_a_lost_reply_to_that_write_is_another_round(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    writer.session.lose_reply = ["create", "write"]
+    node, _ = attempt(writer).run()
+    assert writer.session.calls.count("write") == 2
+    assert list(ensemble.nodes) == [node.path]
+
+
+def test_a_node_that_was_not_seen_after_a_lost_reply_is_ours_all_the_same(writers: Any, ensemble: Ensemble) -> None:
+    """The creation is not answered; the next server does not know of it yet, so another node is made behind it."""
+    writer = writers()
+    writer.session.lose_reply = ["create"]
+    children = writer.session.children
+    seen: list[list[str]] = []
+
+    def late(folder: str) -> list[str]:
+        seen.append(children(folder))
+        return [] if len(seen) == 1 else seen[-1]
+
+    writer.session.children = late
+    node, _ = attempt(writer).run()
+    assert (len(ensemble.nodes), min(ensemble.nodes)) == (2, node.path)
+    assert node.strays is not None
+    assert all(path.startswith(f"{FOLDER}/{node.strays}") for path in ensemble.nodes)
+
+
+def test_a_session_that_ends_between_two_requests_leaves_nothing_that_blocks_its_own_waiter(
+    writers: Any, ensemble: Ensemble
+) -> None:
+    """The node is made in the new session under the name of the old one, and no reply tells us."""
+    writer = writers()
+    create = writer.session.create
+
+    def late(folder: str, prefix: str, data: bytes) -> str:
+        writer.session.create = create
+        writer.session.expire()
+        writer.session.lose_reply = ["create"]
+        return str(create(folder, prefix, data))
+
+    writer.session.create = late
+    node, _ = attempt(writer).run()
+    assert list(ensemble.nodes) == [node.path]
+    assert node.epoch == writer.session.epoch == 1
+
+
+def test_a_waiter_watches_the_one_before_it_and_counts_from_when_it_is_the_first(
+    writers: Any, ensemble: Ensemble
+) -> None:
+    holder, waiter = writers(), writers()
+    held, _ = attempt(holder).run()
+    got: list[Any] = []
+    done = waiter.runtime.event()
+    waiter.runtime.spawn("waiter", lambda: (got.append(attempt(waiter).run()), done.set())[0])
+    wait_until(lambda: waiter.session.calls[-1:] == ["watch"])
+    released_at = waiter.runtime.now()
+    ensemble.remove(held.path)
+    assert done.wait(20)
+    assert got[0][1] >= released_at
+
+
+def test_a_waiter_that_an_operator_removes_asks_again(writers: Any, ensemble: Ensemble) -> None:
+    holder, waiter = writers(), writers()
+    held, _ = attempt(holder).run()
+    done = waiter.runtime.event()
+    waiter.runtime.spawn("waiter", lambda: (attempt(waiter).run(), done.set())[0])
+    wait_until(lambda: waiter.session.calls[-1:] == ["watch"])
+    [own] = set(ensemble.nodes) - {held.path}
+    ensemble.remove(own)
+    ensemble.remove(held.path)
+    assert done.wait(20)
+    assert waiter.session.calls.count("create") == 2
+
+
+def test_the_time_is_over_with_the_last_problem_or_with_none(writers: Any) -> None:
+    attempt(writers()).run()
+    with pytest.raises(LockNotAcquired, match=r"db\.t was not to be had in time"):
+        attempt(writers(), wait_seconds=0).run()
+    unlucky = writers()
+    unlucky.session.lose_reply = ["create"]
+    with pytest.raises(NoReply, match="the reply was lost"):
+        attempt(unlucky, wait_seconds=0).run()
+
+
+def test_who_is_closed_waits_no_longer(writers: Any) -> None:
+    attempt(writers()).run()
+    waiter = writers()
+    closed = waiter.runtime.event()
+    closed.set()
+    with pytest.raises(LockNotAcquired, match="closed"):
+        attempt(waiter, wait_seconds=60, closed=closed).run()
+
+
+def test_who_withdraws_leaves_nothing_and_who_never_asked_discards_nothing(writers: Any, ensemble: Ensemble) -> None:
+    attempt(writers()).run()
+    waiter = writers()
+    trying = attempt(waiter, wait_seconds=0)
+    trying.withdraw()
+    with pytest.raises(LockNotAcquired):
+        trying.run()
+    assert len(ensemble.nodes) == 2
+    trying.withdraw()
+    assert len(ensemble.nodes) == 1
+
+
+def test_no_connection_is_an_error_at_once(writers: Any) -> None:
+    writer = writers()
+    writer.session.suspend()
+    with pytest.raises(LockUnavailable, match="out of reach"):
+        attempt(writer, wait_seconds=60).run()

@@ -1,0 +1,239 @@
+"""A lock that is held: what covers it, how it is lost, and what is left when it is given back or its session closed."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from iceberg_hms.clock import SystemClock
+from iceberg_hms.coordinator.ports import HeldLock
+from iceberg_hms.errors import LockLost, LockUnavailable
+from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
+from iceberg_hms.zookeeper.nodes import OwnNode
+from tests.zookeeper.ensemble import FOLDER, Ensemble, wait_until
+
+LEASE = 30.0
+
+
+class LateClock(SystemClock):
+    """The real clock, and the hours that a test adds to it."""
+
+    def __init__(self) -> None:
+        self.late = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late
+
+
+def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
+    """A held lock without heartbeats. released: an event to be set on release."""
+    prefix = "me-0-lock-"
+    name = writer.session.create(FOLDER, prefix, b"{}")
+    node = OwnNode(FOLDER, name, b"{}", writer.session.epoch, strays=prefix)
+    event = released or writer.runtime.event()
+    return ZooKeeperHeldLock(writer.session, writer.runtime, node, sent_at=writer.runtime.now(), on_release=event.set)
+
+
+def beating() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("heartbeat me-")]
+
+
+def test_a_driver_s_lock_says_nothing_of_rows_and_fences(writers: Any) -> None:
+    held: HeldLock = take(writers())
+    assert (held.row, held.only_fenced, held.lease_seconds) == (None, False, LEASE)
+
+
+def test_a_session_that_ends_takes_the_lock_with_it(writers: Any) -> None:
+    writer = writers()
+    held = take(writer)
+    writer.session.expire()
+    for question in (held.covered_since, held.ensure, held.renew):
+        with pytest.raises(LockLost, match=r"session of lock db\.t/me-0-lock-0000000000 was lost"):
+            question()
+    held.release()
+
+
+def test_a_suspended_session_stops_a_move_from_starting_but_what_was_covered_stays_so(writers: Any) -> None:
+    writer = writers()
+    held = take(writer)
+    since = held.covered_since()
+    writer.session.suspend()
+    assert held.covered_since() == since
+    with pytest.raises(LockLost, match="SUSPENDED"):
+        held.ensure()
+    with pytest.raises(LockUnavailable):
+        held.renew()
+    writer.session.resume()
+    held.renew()
+    held.ensure()
+    assert held.covered_since() > since
+
+
+def test_before_a_move_a_lock_is_renewed_when_half_of_its_lease_is_over(writers: Any) -> None:
+    clock = LateClock()
+    writer = writers(clock=clock)
+    held = take(writer)
+    clock.late = LEASE / 2 - 1
+    held.ensure()
+    assert "write" not in writer.session.calls
+    clock.late = LEASE / 2 + 1
+    held.ensure()
+    assert writer.session.calls[-1] == "write"
+    assert held.covered_since() >= writer.runtime.now() - 1
+
+
+def test_no_move_starts_under_a_lock_that_cannot_be_renewed(writers: Any) -> None:
+    clock = LateClock()
+    writer = writers(clock=clock)
+    held = take(writer)
+    clock.late = LEASE / 2 + 1
+    writer.session.lose_reply = ["write"]
+    with pytest.raises(LockLost, match=r"could not be renewed: .*the reply was lost"):
+        held.ensure()
+    held.ensure()
+
+
+def test_a_lease_that_has_passed_is_the_end_even_if_no_server_said_so(writers: Any) -> None:
+    clock = LateClock()
+    writer = writers(clock=clock)
+    held = take(writer)
+    writer.session.suspend()
+    clock.late = LEASE - 1
+    held.covered_since()
+    clock.late = LEASE + 1
+    for question in (held.covered_since, held.ensure):
+        with pytest.raises(LockLost, match="not renewed for its lease of 30 s"):
+            question()
+
+
+def test_a_lock_that_is_removed_is_lost_for_good(writers: Any, ensemble: Ensemble) -> None:
+    held = take(writers())
+    ensemble.remove(f"{FOLDER}/me-0-lock-0000000000")
+    for question in (held.renew, held.covered_since, held.ensure, held.renew):
+        with pytest.raises(LockLost, match="removed"):
+            question()
+
+
+def test_a_release_takes_one_request_and_strays_with_it_and_is_told_once(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    told: list[str] = []
+    held = take(writer)
+    held._on_release = lambda: told.append("released")
+    writer.session.create(FOLDER, "me-0-lock-", b"{}")
+    held.release()
+    held.release()
+    assert ensemble.nodes == {}
+    assert told == ["released"]
+    assert writer.session.calls.count("delete") == 1
+    with pytest.raises(LockLost, match="released"):
+        held.renew()
+
+
+def test_a_lost_reply_to_the_release_is_no_error_and_leaves_nothing(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    held = take(writer)
+    writer.session.lose_reply = ["delete"]
+    held.release()
+    assert ensemble.nodes == {}
+
+
+def test_a_lock_released_while_suspended_is_removed_as_soon_as_it_can_be(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    held = take(writer)
+    writer.session.suspend()
+    held.release()
+    assert len(ensemble.nodes) == 1
+    writer.session.resume()
+    assert ensemble.nodes == {}
+
+
+def test_heartbeats_renew_the_lock_until_it_is_released(writers: Any) -> None:
+    writer = writers(lease_seconds=0.05)
+    held = take(writer)
+    held.start()
+    wait_until(lambda: writer.session.calls.count("write") >= 3)
+    held.release()
+    wait_until(lambda: not beating())
+    deleted = writer.session.calls.index("delete")
+    assert writer.session.calls[deleted:].count("write") <= 1
+
+
+def test_heartbeats_go_on_after_one_that_failed(writers: Any, caplog: pytest.LogCaptureFixture) -> None:
+    writer = writers(lease_seconds=0.05)
+    held = take(writer)
+    writer.session.lose_reply = ["write"]
+    held.start()
+    wait_until(lambda: writer.session.calls.count("write") >= 3)
+    assert [record.getMessage() for record in caplog.records] == [
+        "A heartbeat of lock db.t/me-0-lock-0000000000 failed: write: the reply was lost"
+    ]
+
+
+def test_heartbeats_end_with_the_lock_and_say_so(writers: Any, caplog: pytest.LogCaptureFixture) -> None:
+    writer = writers(lease_seconds=0.05)
+    held = take(writer)
+    held.start()
+    writer.session.expire()
+    wait_until(lambda: not beating())
+    assert "was lost" in caplog.text
+
+
+def test_a_session_that_is_closed_ends_the_lock_at_once_and_without_a_word(
+    writers: Any, ensemble: Ensemble, caplog: pytest.LogCaptureFixture
+) -> None:
+    """held, three seconds to the next heartbeat -> its session is closed -> the thread ends now, nothing is logged, and
+    nothing is asked of the session any more."""
+    writer = writers()
+    released = writer.runtime.event()
+    held = take(writer, released)
+    held.start()
+    wait_until(lambda: len(beating()) == 1)
+    before = writer.runtime.now()
+    writer.session.close()
+    wait_until(lambda: not beating())
+    assert writer.runtime.now() - before < LEASE / 10 / 2
+    for question in (held.covered_since, held.ensure, held.renew):
+        with pytest.raises(LockLost, match="closed"):
+            question()
+    calls = list(writer.session.calls)
+    held.release()
+    assert released.is_set()
+    assert writer.session.calls == calls
+    assert caplog.records == []
+    assert ensemble.nodes == {}
+
+
+def test_a_heartbeat_under_way_when_its_session_is_closed_says_nothing(
+    writers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers(lease_seconds=0.05)
+    held = take(writer)
+    write = writer.session.write
+
+    def closed_meanwhile(path: str, data: bytes) -> None:
+        writer.session.close()
+        write(path, data)
+
+    writer.session.write = closed_meanwhile
+    held.start()
+    wait_until(lambda: writer.session.closed and not beating())
+    assert caplog.records == []
+
+
+def test_a_lock_that_is_got_while_the_session_is_being_closed_never_beats(writers: Any) -> None:
+    writer = writers(lease_seconds=0.05)
+    held = take(writer)
+    writer.session.close()
+    held.start()
+    wait_until(lambda: not beating())
+    assert "write" not in writer.session.calls
+
+
+def test_a_released_lock_is_not_told_of_the_end_of_its_session(writers: Any) -> None:
+    writer = writers()
+    held = take(writer)
+    held.start()
+    held.release()
+    assert writer.session._on_close == []
