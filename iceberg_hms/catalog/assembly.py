@@ -23,6 +23,7 @@ from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore import capabilities, lock_table
 from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.metastore.leftovers import leftover_seconds
 from iceberg_hms.metastore.lock import HmsTableLock
 from iceberg_hms.metastore.namespaces import HmsNamespaces
 from iceberg_hms.metastore.pool import ClientPool
@@ -90,6 +91,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         LockModes(runtime, setting=settings.lock, database=namespaces.load),
         runtime,
         lock_api_works=lambda: lock_table.api_works(settings, clock=clock),
+        leftover_seconds=lambda: leftover_seconds(pool, settings, clock=clock),
     )
     files = PyArrowFiles(fsync=settings.storage_fsync, clock=clock)
     manifests = ManifestStore(files, settings, runtime)
@@ -100,6 +102,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         manifests=manifests.open,
         runtime=runtime,
         events=LoggedEvents(),
+        foreign_waits=lock_table.LockTable(pool, clock).foreign_waits,
     )
     return Catalog(
         Services(

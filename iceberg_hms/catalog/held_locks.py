@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from iceberg_hms.catalog.lock_modes import LockMode
 from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime
-from iceberg_hms.errors import LockLost, LockUnavailable
 
 #: A lease that never ends: no server can take away what is not there.
 _FOREVER = 1e9
@@ -63,10 +62,7 @@ class ChosenHeldLock:
     def ensure(self) -> None:
         """As the port says."""
         for part in self.parts:
-            try:
-                part.ensure()
-            except LockUnavailable as error:
-                raise LockLost(f"It could not be renewed: {error.message}", next_step="try again") from error
+            part.ensure()
 
     def renew(self) -> None:
         """As the port says."""

@@ -89,17 +89,19 @@ class LockModes:
         if text not in ("", LockMode.HMS, LockMode.ZOOKEEPER):
             raise LockUnavailable(
                 f"{name} asks for a lock that is not known: {LOCK_MARK}={text}",
-                next_step=f"`iceberg-hms locks use hms {name}`, or a newer iceberg-hms",
+                next_step=f"a newer iceberg-hms, or `iceberg-hms locks use hms {name} --force`",
             )
         return text == LockMode.ZOOKEEPER
 
-    def seconds_to_settle(self, row: Pointer) -> float:
-        """How long a marked table must still wait until all writers know of its mark. Its own is read under the lock by
-        everybody; its database's is seen by all DATABASE_MARK_SECONDS after it was set."""
-        if row.parameters.get(LOCK_MARK):
-            return 0.0
+    def is_marked_itself(self, row: Pointer) -> bool:
+        """Whether the mark is the table's own: it was set under the table's locks, and all read it under theirs."""
+        return bool(row.parameters.get(LOCK_MARK))
+
+    def seconds_to_settle(self, row: Pointer, leftover_seconds: float) -> float:
+        """How long a table must still wait until all writers know of its database's mark, which is seen by all
+        DATABASE_MARK_SECONDS after it was set, and until the locks are over that they took before."""
         mark = self._database_mark(row.name.namespace)
-        return max(0.0, mark.since + DATABASE_MARK_SECONDS - self._runtime.now())
+        return max(0.0, mark.since + max(DATABASE_MARK_SECONDS, leftover_seconds) - self._runtime.now())
 
     def _by_parameters(self, name: TableName, parameters: Mapping[str, str]) -> LockMode:
         if self.is_marked(name, parameters):

@@ -40,6 +40,8 @@ class ChosenTableLock:
     pointer: reads the rows.
     hms, zookeeper: the locks; None without `zookeeper.hosts`.
     lock_api_works: asks every server of the list, on fresh connections, whether any carries out lock calls.
+    leftover_seconds: for how long a metastore's lock that was got before its API broke may still be swapped under;
+    asked once.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class ChosenTableLock:
         runtime: Runtime,
         *,
         lock_api_works: Callable[[], bool],
+        leftover_seconds: Callable[[], float],
     ) -> None:
         self._pointer = pointer
         self._hms = hms
@@ -58,6 +61,8 @@ class ChosenTableLock:
         self._modes = modes
         self._runtime = runtime
         self._lock_api_works = lock_api_works
+        self._ask_leftover_seconds = leftover_seconds
+        self._leftover: float | None = None
         self._works = False
         self._broken_until: float | None = None
 
@@ -107,6 +112,8 @@ class ChosenTableLock:
                 parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
             if mode is LockMode.HMS or self._hms_can_be_had():
                 parts.append(self._take_hms(name, deadline, request))
+            elif not self._is_marked(name, row):
+                self._outwait(name, self._leftover_seconds())
         except BaseException:
             ChosenHeldLock(parts, mode).release()
             raise
@@ -116,8 +123,7 @@ class ChosenTableLock:
         self, name: TableName, row: Pointer | None, deadline: float, request: str, force: bool
     ) -> list[HeldLock]:
         try:
-            marked = self._modes.is_marked(name, {} if row is None else row.parameters)
-            return [self._take_zookeeper(name, deadline, request)] if marked else []
+            return [self._take_zookeeper(name, deadline, request)] if self._is_marked(name, row) else []
         except LockUnavailable as error:
             if not force:
                 step = "set `zookeeper.hosts` to where it runs; or, if it is gone for good, and no writer that uses it "
@@ -125,6 +131,21 @@ class ChosenTableLock:
                 raise LockUnavailable(error.message, next_step=step) from error
             logger.warning("%s goes back to the metastore's lock without ZooKeeper's: %s", name, error.message)
             return []
+
+    def _leftover_seconds(self) -> float:
+        if self._leftover is None:
+            self._leftover = self._ask_leftover_seconds()
+        return self._leftover
+
+    def _is_marked(self, name: TableName, row: Pointer | None) -> bool:
+        return self._modes.is_marked(name, {} if row is None else row.parameters)
+
+    def _outwait(self, name: TableName, seconds: float) -> None:
+        """Before a table is first written under ZooKeeper alone: whoever got the metastore's lock before its API broke
+        may still be about to swap under it."""
+        if seconds > 0:
+            logger.warning("%s rests for %.0f s: a writer may still have the metastore's lock of it", name, seconds)
+            self._runtime.sleep(seconds)
 
     def _read(self, name: TableName) -> Pointer | None:
         try:
@@ -196,10 +217,13 @@ class ChosenTableLock:
         fresh."""
         if row is None or held.mode is not LockMode.ZOOKEEPER or len(held.parts) > 1:
             return row
-        seconds = self._modes.seconds_to_settle(row)
+        if self._modes.is_marked_itself(row):
+            return row
+        # Its database's mark was not set under a lock of the table.
+        seconds = self._modes.seconds_to_settle(row, self._leftover_seconds())
         if not seconds:
             return row
-        self._runtime.sleep(seconds)
+        self._outwait(row.name, seconds)
         return None
 
     def _remaining(self, deadline: float) -> float:

@@ -9,7 +9,7 @@ import pytest
 from iceberg_hms.catalog.held_locks import ChosenHeldLock, NoLock
 from iceberg_hms.catalog.lock_modes import LockMode
 from iceberg_hms.catalog.runtime import ThreadRuntime
-from iceberg_hms.errors import LockLost, LockUnavailable
+from iceberg_hms.errors import LockLost
 
 
 class Part:
@@ -67,13 +67,6 @@ def test_a_move_starts_only_if_every_part_lets_it() -> None:
     parts[1].error = LockLost("b is SUSPENDED")
     with pytest.raises(LockLost, match="SUSPENDED"):
         held(*parts).ensure()
-
-
-def test_a_part_that_nobody_can_be_asked_about_counts_as_lost_so_that_it_is_taken_again() -> None:
-    part = Part("a", [])
-    part.error = LockUnavailable("no ZooKeeper answers")
-    with pytest.raises(LockLost, match="no ZooKeeper answers"):
-        held(part).ensure()
 
 
 def test_only_a_lock_of_nothing_asks_for_a_fence() -> None:

@@ -59,6 +59,7 @@ class Place:
             LockModes(services.world.runtime, setting="hms", database=services.namespaces.load),
             services.world.runtime,
             lock_api_works=lambda: self.lock_api,
+            leftover_seconds=lambda: 0.0,
         )
         settings = Settings.load({"zookeeper": hosts}, environ={})
         self.admin = LockAdmin(services.world, settings, services.namespaces, chosen, dict(keepers))

@@ -117,15 +117,15 @@ def test_a_database_is_asked_again_after_its_answer_has_aged() -> None:
 def test_a_mark_of_a_database_settles_after_everybody_must_have_asked_again() -> None:
     clock, databases = StoppedClock(), Databases({LOCK_MARK: "zookeeper"})
     found = modes(databases=databases, clock=clock)
-    assert found.seconds_to_settle(row()) == DATABASE_MARK_SECONDS
+    assert found.seconds_to_settle(row(), 0.0) == DATABASE_MARK_SECONDS
     clock.seconds += 2
-    assert found.seconds_to_settle(row()) == DATABASE_MARK_SECONDS - 2
+    assert found.seconds_to_settle(row(), 0.0) == DATABASE_MARK_SECONDS - 2
     clock.seconds += 10
-    assert found.seconds_to_settle(row()) == 0
+    assert found.seconds_to_settle(row(), 0.0) == 0
     databases.properties = {}
     clock.seconds += DATABASE_MARK_SECONDS
-    assert found.seconds_to_settle(row()) == DATABASE_MARK_SECONDS
-    assert found.seconds_to_settle(row({LOCK_MARK: "zookeeper"})) == 0
+    assert found.seconds_to_settle(row(), 0.0) == DATABASE_MARK_SECONDS
+    assert found.is_marked_itself(row({LOCK_MARK: "zookeeper"}))
 
 
 def test_what_was_seen_is_remembered_until_it_no_longer_allows_a_mode() -> None:

@@ -88,6 +88,7 @@ class World:
         self.pointer = other.pointer if other else MemoryTablePointer({"db", "other"})
         self.database: Mapping[str, str] = {}
         self.log: list[str] = []
+        self.leftover = 0.0
         self.hms = Lock("hms", self.log, other.hms.table if other else LockTable(self.runtime))
         self.zookeeper = Lock("zookeeper", self.log, other.zookeeper.table if other else LockTable(self.runtime))
         self.locks = ChosenTableLock(
@@ -97,6 +98,7 @@ class World:
             LockModes(self.runtime, setting=setting, database=lambda namespace: self.database),
             self.runtime,
             lock_api_works=self.lock_api_works,
+            leftover_seconds=lambda: self.leftover,
         )
         if other is None:
             self.pointer.create(NAME, "memory:/t/0", METADATA, None)
@@ -331,6 +333,32 @@ def test_a_mark_is_changed_under_the_locks_of_both_modes(
     held.ensure()
     held.release()
     assert world.held == (False, False)
+
+
+@pytest.mark.parametrize("leftover", [0.0, 300.0])
+def test_a_mark_that_is_set_without_the_metastore_s_lock_outwaits_those_who_may_still_have_it(leftover: float) -> None:
+    """w has the metastore's lock | its API breaks | the mark is set, and w swaps: its swap would be over the mark"""
+    world = World()
+    world.hms.broken = True
+    world.leftover = leftover
+    before = world.clock.late
+    world.locks.for_marking(LockMode.ZOOKEEPER).acquire(NAME, wait_seconds=10, request="r-1").release()
+    assert world.clock.late - before == leftover
+    world.mark(LOCK_MARK, "zookeeper")
+    world.locks.for_marking(LockMode.ZOOKEEPER).acquire(NAME, wait_seconds=10, request="r-2").release()
+    assert world.clock.late - before == leftover, "who is marked already has no such writers"
+
+
+def test_a_database_s_mark_outwaits_them_too() -> None:
+    world = World()
+    world.database = {LOCK_MARK: "zookeeper"}
+    world.hms.broken = True
+    world.leftover = 300.0
+    before = world.clock.late
+    world.acquire().release()
+    assert 299 < world.clock.late - before <= 300
+    world.acquire().release()
+    assert world.clock.late - before <= 300
 
 
 def test_a_table_is_not_brought_back_to_a_lock_that_cannot_be_had() -> None:

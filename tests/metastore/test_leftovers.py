@@ -1,0 +1,41 @@
+"""For how long a lock may still be swapped under, by what the servers are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.metastore import leftovers
+from iceberg_hms.metastore.capabilities import Capabilities
+from iceberg_hms.metastore.verdict import CompareAndSwap
+
+SERVER = Capabilities("thrift://a:1", "2.x", False, None, False, CompareAndSwap.ATOMIC, None, ())
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told", "seconds"),
+    [
+        ([CompareAndSwap.ATOMIC, CompareAndSwap.ATOMIC], 120.0, 0.0),
+        ([CompareAndSwap.ATOMIC, CompareAndSwap.CHECKED], 120.0, 120.0),
+        ([CompareAndSwap.IGNORED, CompareAndSwap.ATOMIC], None, 300.0),
+        ([CompareAndSwap.ATOMIC, None], 120.0, 120.0),
+    ],
+)
+def test_only_where_every_server_is_proven_nothing_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, verdicts: list[CompareAndSwap | None], told: float | None, seconds: float
+) -> None:
+    settings = Settings.load({"uri": "thrift://a:1,thrift://b:1"}, environ={})
+    answers = dict(zip(settings.metastore_uris, verdicts, strict=True))
+
+    def probe(uri: str, *_: object, **__: object) -> Capabilities:
+        verdict = answers[uri]
+        if verdict is None:
+            raise MetastoreUnavailable("down")
+        return replace(SERVER, uri=uri, compare_and_swap=verdict)
+
+    monkeypatch.setattr(leftovers, "probe", probe)
+    monkeypatch.setattr(leftovers, "lease_seconds", lambda pool: told)
+    assert leftovers.leftover_seconds(object(), settings) == seconds  # type: ignore[arg-type]
