@@ -245,15 +245,19 @@ class Settings:
     turn_max_share_percent: int = _number(
         "commit.turn.max-share-percent", 50, 1, 90, "Share of all time that others may be kept waiting so."
     )
-    pause_every_groups: int = _number(
-        "commit.pause.every-groups",
-        5,
-        0,
-        _MANY,
-        "After so many groups it is looked whether a writer that is not ours waits for the lock; 0: never.",
+    pause_look_interval_ms: int = _number(
+        "commit.pause.look-interval-ms",
+        200,
+        1,
+        _DAY_MS,
+        "How often it is looked whether a writer that is not ours waits for the lock of a busy table.",
     )
     pause_max_wait_ms: int = _number(
-        "commit.pause.max-wait-ms", 1_000, 0, _DAY_MS, "How long a table rests at most for such a writer."
+        "commit.pause.max-wait-ms",
+        1_000,
+        0,
+        _DAY_MS,
+        "How long a table rests at most for such a writer; 0: not at all.",
     )
     pause_max_share_percent: int = _number(
         "commit.pause.max-share-percent", 20, 1, 90, "Share of all time that a table may rest so."

@@ -39,10 +39,10 @@ def busy(spark: Any, catalogs: list[Any], table: str, folder: Path) -> Iterator[
             error = interop.java_error(append.commit)
             (errors if error else acknowledged).append(error or f"file:{path}")
 
-    with ThreadPoolExecutor(APPENDERS) as pool:
-        futures = [pool.submit(write, writer) for writer in range(APPENDERS)]
+    with ThreadPoolExecutor(len(catalogs)) as pool:
+        futures = [pool.submit(write, writer) for writer in range(len(catalogs))]
         try:
-            wait_for(lambda: len(acknowledged) >= 2 * APPENDERS)
+            wait_for(lambda: len(acknowledged) >= 2 * len(catalogs))
             yield acknowledged
         finally:
             ended.set()
@@ -124,3 +124,26 @@ def test_without_turns_deletes_starve(spark: Any, metastore: Any, namespace: str
             each.close()
     assert len(failed) >= TIMES / 2
     check_history(metastore, table, present)
+
+
+@pytest.mark.slow
+def test_a_hive_catalog_writer_lands_beside_busy_rest_writers(
+    spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
+) -> None:
+    """Java's HiveCatalog in lock mode, at its default retries: the table rests when it is seen to wait."""
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA, properties=ALL)
+    direct = interop.java_catalog(
+        spark, interop.HIVE_CATALOG, "direct", uri=metastore.uri, warehouse=metastore.warehouse
+    )
+    loaded = direct.loadTable(interop.java_identifier(spark, table))
+    landed, failed = list[str](), list[str]()
+    with busy(spark, java(APPENDERS)[1:], table, tmp_path) as acknowledged:
+        for number in range(10):
+            path = interop.small_parquet(tmp_path / f"direct-{number}.parquet", [number])
+            append = loaded.newFastAppend().appendFile(interop.java_data_file(spark, loaded, path))
+            error = interop.java_error(append.commit)
+            (failed if error else landed).append(error or f"file:{path}")
+    direct.close()
+    assert len(landed) >= 8, failed
+    check_history(metastore, table, [*acknowledged, *landed])

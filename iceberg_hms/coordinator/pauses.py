@@ -2,8 +2,8 @@
 
 Writers that go to the metastore by themselves (Java's HiveCatalog) get the lock in their turn, find that the table has
 moved since they read it, give the lock back, read, build and ask again. A table that moves many times a second has
-moved by then once more, so they lose until they give up. So every few groups the lock's queue is looked at, and if one
-of them waits the table rests: until it has moved, for a bounded time, and at most for a share of all time.
+moved by then once more, so they lose until they give up. So the lock's queue is looked at from time to time, and if
+one of them waits the table rests: until it has moved, for a bounded time, and at most for a share of all time.
 """
 
 from __future__ import annotations
@@ -21,28 +21,26 @@ _LOOK_SECONDS = 0.1
 class Pauses:
     """The pauses of one table. Not safe for threads: a table has one worker at a time.
 
-    Settings: commit.pause.every-groups (0 = no pauses), commit.pause.max-wait-ms, commit.pause.max-share-percent.
+    Settings: commit.pause.look-interval-ms, commit.pause.max-wait-ms (0 = no pauses), commit.pause.max-share-percent.
     """
 
     def __init__(self, world: World, settings: Settings, name: TableName) -> None:
         self._world = world
         self._name = name
-        self._every = settings.pause_every_groups
+        self._interval = settings.pause_look_interval_ms / 1000
         self._longest = settings.pause_max_wait_ms / 1000
         self._share = TimeShare(settings.pause_max_share_percent)
-        self._groups = 0
+        self._looked_at = float("-inf")
 
     def after_group(self, location: str | None) -> bool:
         """A group has ended with the pointer at `location`, None if that is not known. Rests, if it is due and a
         foreign writer waits; True if it did."""
-        self._groups += 1
-        if not self._every or location is None or self._groups < self._every:
-            return False
         runtime = self._world.runtime
         begun = runtime.now()
-        if not self._share.is_left(begun):
+        is_due = begun - self._looked_at >= self._interval and self._share.is_left(begun)
+        if not self._longest or location is None or not is_due:
             return False
-        self._groups = 0
+        self._looked_at = begun
         if not self._world.foreign_waits(self._name):
             return False
         while runtime.now() - begun < self._longest and self._stands_at(location):

@@ -29,21 +29,22 @@ class Clock(Harness):
     def pass_by(self, seconds):
         self.late += seconds
 
-    def groups(self, count):
-        return [self.pauses.after_group(self.location()) for _ in range(count)]
+    def group(self, after=0.0):
+        """A group that ends so many seconds later."""
+        self.late += after
+        return self.pauses.after_group(self.location())
 
 
-def test_every_few_groups_it_is_looked_whether_somebody_waits():
+def test_from_time_to_time_it_is_looked_whether_somebody_waits():
     harness = Clock()
     harness.foreign = False
-    assert harness.groups(11) == [False] * 11
-    assert harness.asked == 2
-    assert harness.late == 0
+    assert [harness.group(0.05) for _ in range(10)] == [False] * 10
+    assert harness.asked == 3
 
 
 def test_the_table_rests_for_a_bounded_time():
     harness = Clock()
-    assert harness.groups(5) == [False] * 4 + [True]
+    assert harness.group()
     assert harness.late == pytest.approx(1.0, abs=0.11)
 
 
@@ -57,43 +58,40 @@ def test_the_rest_ends_as_soon_as_the_table_has_moved():
             harness.pointer.point(NAME, "file:/theirs")
 
     harness.runtime.sleep = land
-    assert [harness.pauses.after_group(location) for _ in range(5)][-1]
+    assert harness.pauses.after_group(location)
     assert harness.late == pytest.approx(0.3)
 
 
 def test_a_table_that_cannot_be_looked_at_rests_no_longer():
     harness = Clock()
     harness.pointer.load_errors.append(MetastoreUnavailable("gone"))
-    assert harness.groups(5)[-1]
+    assert harness.group()
     assert harness.late == 0
 
 
 def test_it_rests_for_a_share_of_the_time_only():
     harness = Clock()
-    harness.groups(5)
-    ended = harness.late
-    harness.late = ended + 3.5
-    assert harness.groups(6) == [False] * 6
-    harness.late = ended + 4.5
-    assert harness.groups(1) == [True]
+    assert harness.group()
+    assert not harness.group(after=3.5)
+    assert harness.asked == 1
+    assert harness.group(after=1.0)
 
 
 @pytest.mark.parametrize(
-    ("settings", "location"), [({"pause_every_groups": 0}, "file:/x"), ({}, None)], ids=["switched off", "nowhere"]
+    ("settings", "location"), [({"pause_max_wait_ms": 0}, "file:/x"), ({}, None)], ids=["switched off", "nowhere"]
 )
 def test_it_does_not_rest_without_a_reason(settings, location):
     harness = Clock(**settings)
-    assert [harness.pauses.after_group(location) for _ in range(20)] == [False] * 20
+    assert not harness.pauses.after_group(location)
     assert harness.asked == 0
 
 
 def test_groups_of_a_coordinator_look_for_foreign_writers():
-    harness = Harness(pause_every_groups=2)
+    harness = Harness()
     harness.create()
     asked = []
     harness.coordinator._world = replace(
         harness.coordinator._world, foreign_waits=lambda name: bool(asked.append(name))
     )
-    for number in range(5):
-        harness.commit(append(f"file:/{number}"))
-    assert asked == [NAME, NAME]
+    harness.commit(append("file:/a"))
+    assert asked == [NAME]
