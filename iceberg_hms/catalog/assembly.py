@@ -95,13 +95,14 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
     )
     files = PyArrowFiles(fsync=settings.storage_fsync, clock=clock)
     manifests = ManifestStore(files, settings, runtime)
+    events = LoggedEvents()
     world = World(
         pointer=pointer,
         lock=lock,
         files=files,
         manifests=manifests.open,
         runtime=runtime,
-        events=LoggedEvents(),
+        events=events,
         foreign_waits=lock_table.LockTable(pool, clock).foreign_waits,
     )
     return Catalog(
@@ -113,6 +114,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
             lister=pointer,
             open_input=files.open,
             new_snapshot_id=clock.snapshot_id,
+            subscribe=events.subscribe,
             close=close,
             locks=LockAdmin(world, settings, namespaces, lock, _keepers(pool, zookeeper_lock)),
         )

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from iceberg_hms.catalog import schemas
+from iceberg_hms.catalog.events import Listener
 from iceberg_hms.catalog.identifiers import Identifier, new_name, table_name
 from iceberg_hms.catalog.lock_admin import LockAdmin
 from iceberg_hms.catalog.lock_modes import LOCK_MARK, LockMode
@@ -231,6 +232,11 @@ class Catalog:
         if any(requirement.get("type") == "assert-create" for requirement in requirements):
             return self._create(name, change)
         return self.commit_change(name, change, wait_seconds=wait_seconds, size=size)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.Events` lists them), on
+        the thread that made it; it should return at once."""
+        self._services.subscribe(listener)
 
     def commit_change(
         self, identifier: Identifier, change: Change, *, wait_seconds: float | None = None, size: int = 0

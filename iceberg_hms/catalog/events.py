@@ -27,8 +27,8 @@ class LoggedEvents:
         report = event.get("report")
         if isinstance(report, CommitReport):
             logger.info(
-                "%s table=%s location=%s snapshots=%s attempts=%d replays=%d group=%d"
-                " lock_wait_ms=%.1f swap_ms=%.1f total_ms=%.1f metastore_calls=%d bytes_written=%d",
+                "%s table=%s location=%s snapshots=%s attempts=%d replays=%d group=%d rebased=%s"
+                " queue_wait_ms=%.1f lock_wait_ms=%.1f swap_ms=%.1f total_ms=%.1f metastore_calls=%d bytes_written=%d",
                 event["event"],
                 report.table,
                 report.metadata_location,
@@ -36,6 +36,8 @@ class LoggedEvents:
                 report.attempts,
                 report.replays,
                 report.group_size,
+                report.rebased,
+                report.queue_wait_ms,
                 report.lock_wait_ms,
                 report.swap_ms,
                 report.total_ms,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from iceberg_hms.catalog.events import Listener
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.world import World
@@ -50,7 +51,7 @@ class TableLister(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """close: gives back connections and threads; called once.
+    """subscribe: adds a listener to the world's events. close: gives back connections and threads; called once.
     open_input: opens a location as a pyarrow file, for reading footers. locks: None where there are none to look at."""
 
     settings: Settings
@@ -60,5 +61,6 @@ class Services:
     lister: TableLister
     open_input: Callable[[str], Any]
     new_snapshot_id: Callable[[], int]
+    subscribe: Callable[[Listener], None]
     close: Callable[[], None]
     locks: LockAdmin | None = None

@@ -49,10 +49,12 @@ class Staged:
 
     updates: REST-shaped updates, for `format.apply`.
     files: locations that staging wrote; deleted only if the change is proved to have failed.
+    rebased: a snapshot was put on a parent that its client had not seen.
     """
 
     updates: Sequence[Update]
     files: Sequence[str] = field(default=())
+    rebased: bool = False
 
 
 class Manifests(Protocol):

@@ -132,15 +132,21 @@ class Coordinator:
     def _hold_back(self, name: TableName, turns: Turns) -> None:
         """Let those that wait go on waiting while it is the turn of somebody who is not there yet."""
         runtime = self._world.runtime
+        begun = runtime.now()
+        held_back = False
         while True:
             with self._mutex:
                 queue = self._queues[name]
                 queue.arrived = None
                 wait = turns.seconds_to_wait([member for member, _ in queue.members], runtime.now())
                 if wait <= 0:
-                    return
+                    break
                 arrived = queue.arrived = runtime.event()
+            held_back = True
             arrived.wait(wait)
+        if held_back:
+            seconds = runtime.now() - begun
+            self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
 
     def _take(self, name: TableName, turns: Turns) -> list[Member]:
         """The next group, in arrival order, but for those that lost before; an empty one ends the worker and its queue

@@ -90,6 +90,8 @@ class GroupCommit:
         self._garbage: list[str] = []
         #: What each member wrote; in order, so that a simulated run can be replayed.
         self._own_files: dict[Member, dict[str, None]] = {}
+        self._rebased: set[Member] = set()
+        self._started = world.runtime.now()
         self._attempts = 0
         self._moved = 0
         self._contested = False
@@ -199,6 +201,7 @@ class GroupCommit:
         self._attempts += 1
         manifests = self._world.manifests()
         staging = stage_group(base.metadata, self._waiting, manifests, self._world.runtime.now_ms)
+        self._rebased = staging.rebased
         for member, files in staging.files.items():
             self._own_files.setdefault(member, {}).update(dict.fromkeys(files))
         if not locked and (staging.already or (staging.carried and staging.metadata is base.metadata)):
@@ -333,6 +336,8 @@ class GroupCommit:
             attempts=self._attempts,
             replays=self._moved,
             group_size=len(attempt.members) if attempt else 0,
+            rebased=attempt is not None and member in self._rebased,
+            queue_wait_ms=(self._started - member.started) * 1000,
             lock_wait_ms=self._lock_wait_ms,
             swap_ms=self._swap_ms,
             total_ms=(self._world.runtime.now() - member.started) * 1000,

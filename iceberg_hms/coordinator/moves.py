@@ -74,7 +74,7 @@ class Moves:
             self._insert(name, location, metadata, owner)
         except IcebergHmsError as error:
             if error.proved_failed:
-                delete_files(self._world.files, [location, *lists, *staged])
+                delete_files(self._world.files, [location, *lists, *staged.files])
             raise
         return _report(name, location, metadata, None, change.identity.snapshot_ids)
 

@@ -45,7 +45,9 @@ class Pauses:
             return False
         while runtime.now() - begun < self._longest and self._stands_at(location):
             runtime.sleep(_LOOK_SECONDS)
-        self._share.used(begun, runtime.now())
+        ended = runtime.now()
+        self._share.used(begun, ended)
+        self._world.events.publish({"event": "rested", "table": self._name, "seconds": ended - begun})
         return True
 
     def _stands_at(self, location: str) -> bool:

@@ -244,5 +244,10 @@ class Runtime(Protocol):
 
 class Events(Protocol):
     def publish(self, event: Mapping[str, Any]) -> None:
-        """Tell listeners. Never raises, never blocks for long. `event["event"]` names it."""
+        """Tell listeners. Never raises, never blocks for long. `event["event"]` names it:
+
+        committed    `report`: a CommitReport
+        held-back    `table`, `seconds`: commits waited for one whose turn it was
+        rested       `table`, `seconds`: the table was left to a foreign writer
+        """
         ...

@@ -18,7 +18,8 @@ class CommitReport:
     snapshot_ids: the snapshots that this change added.
     attempts: how often the group was built; replays: how often because the table had moved.
     group_size: how many changes the swap carried.
-    lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
+    rebased: the snapshot was put on a parent that its client had not seen.
+    queue_wait_ms, lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
     metastore_calls: calls that the whole group sent, lock and unlock included, heartbeats not.
     bytes_written: of the files of the whole group's metadata, also of attempts that were thrown away; no data files.
     already_committed: the change had landed before (a retry, or its idempotency key): nothing was added now.
@@ -32,6 +33,8 @@ class CommitReport:
     attempts: int = 0
     replays: int = 0
     group_size: int = 0
+    rebased: bool = False
+    queue_wait_ms: float = 0.0
     lock_wait_ms: float = 0.0
     swap_ms: float = 0.0
     total_ms: float = 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from iceberg_hms.changes.change import Change, Identity, Manifests
+from iceberg_hms.changes.change import Change, Identity, Manifests, Staged
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.coordinator.invariants import check_transition
 from iceberg_hms.coordinator.member import Member
@@ -27,6 +27,7 @@ class Staging:
     already: members that the base holds already.
     broken: members whose check or staging failed, with the error; no swap carries them.
     files: what each carried member wrote, by member.
+    rebased: those of the carried whose snapshot is on a parent that its client had not seen.
     """
 
     metadata: TableMetadata | None
@@ -34,6 +35,7 @@ class Staging:
     already: list[Member] = field(default_factory=list)
     broken: list[tuple[Member, Exception]] = field(default_factory=list)
     files: dict[Member, Sequence[str]] = field(default_factory=dict)
+    rebased: set[Member] = field(default_factory=set)
 
 
 def stage_group(
@@ -50,8 +52,11 @@ def stage_group(
                 # Its twin is in this group: it shares the group's outcome, whatever that will be.
                 staging.carried.append(member)
                 continue
-            staging.metadata, staging.files[member] = stage_one(staging.metadata, member.change, manifests, now_ms)
+            staging.metadata, staged = stage_one(staging.metadata, member.change, manifests, now_ms)
+            staging.files[member] = staged.files
             staging.carried.append(member)
+            if staged.rebased:
+                staging.rebased.add(member)
         except Exception as error:  # noqa: BLE001 - whatever a change raises is its own member's answer, never the group's
             staging.broken.append((member, error))
     return staging
@@ -59,9 +64,8 @@ def stage_group(
 
 def stage_one(
     savepoint: TableMetadata | None, change: Change, manifests: Manifests, now_ms: Callable[[], int]
-) -> tuple[TableMetadata, Sequence[str]]:
-    """The metadata after one change, and the files that staging it wrote. Raises what the change or an invariant
-    raises."""
+) -> tuple[TableMetadata, Staged]:
+    """The metadata after one change, and what the change came to. Raises what the change or an invariant raises."""
     change.check(savepoint)
     staged = change.stage(savepoint, manifests)
     try:
@@ -70,7 +74,7 @@ def stage_one(
     except Exception:
         manifests.discard(staged.files)
         raise
-    return metadata, staged.files
+    return metadata, staged
 
 
 def has_landed(identity: Identity, metadata: TableMetadata) -> bool:

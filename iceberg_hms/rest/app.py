@@ -54,6 +54,7 @@ def create_app(
         clock=clock,
     )
     check_token(token)
+    catalog.subscribe(context.counters.heard)
     app = Starlette(
         routes=_routes(context),
         middleware=[

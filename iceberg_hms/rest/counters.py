@@ -8,7 +8,9 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from iceberg_hms.errors import AssumptionBroken
 
 if TYPE_CHECKING:
     from iceberg_hms.coordinator.report import CommitReport
@@ -18,6 +20,10 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+#: Upper bounds of the histogram of group sizes.
+GROUP_SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
+#: What events count for.
+_WAITS: Final = {"held-back": "turn", "rested": "pause"}
 #: Outcome of a commit by the status of its answer.
 _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 
@@ -31,6 +37,8 @@ class Counters:
         self._buckets: Counter[tuple[str, str, float]] = Counter()
         self._seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._commits: Counter[str] = Counter()
+        self._conflicts: Counter[str] = Counter()
+        self._groups: Counter[int] = Counter()
         self._work: dict[str, float] = dict.fromkeys(_WORK, 0.0)
         self._in_flight = 0
 
@@ -59,10 +67,29 @@ class Counters:
     def committed(self, report: CommitReport) -> None:
         """What a commit that succeeded took."""
         with self._lock:
+            self._groups[report.group_size] += 1
+            self._work["rebased"] += report.rebased
+            self._work["queue_wait_seconds"] += report.queue_wait_ms / 1000
+            # Each of a group tells the calls of the whole group.
+            self._work["metastore_calls"] += report.metastore_calls / max(1, report.group_size)
             self._work["replays"] += report.replays
             self._work["lock_wait_seconds"] += report.lock_wait_ms / 1000
             self._work["swap_seconds"] += report.swap_ms / 1000
             self._work["shared"] += report.group_size > 1
+
+    def conflict(self, error: Exception) -> None:
+        """A commit was answered with 409, for this reason."""
+        cause = error.name if isinstance(error, AssumptionBroken) else type(error).__name__
+        with self._lock:
+            self._conflicts[cause] += 1
+
+    def heard(self, event: Mapping[str, Any]) -> None:
+        """An event of the catalog's commits."""
+        name = _WAITS.get(event["event"])
+        if name is not None:
+            with self._lock:
+                self._work[f"{name}s"] += 1
+                self._work[f"{name}_seconds"] += event["seconds"]
 
     def render(self) -> str:
         """All counts as text."""
@@ -81,6 +108,18 @@ class Counters:
         yield from _head("rest_commits_total", "counter", "Commits by outcome.")
         for outcome, count in sorted(self._commits.items()):
             yield _sample("rest_commits_total", {"outcome": outcome}, count)
+        yield from _head(
+            "rest_commit_conflicts_total", "counter", "Commits that were answered with 409, by the reason."
+        )
+        for cause, count in sorted(self._conflicts.items()):
+            yield _sample("rest_commit_conflicts_total", {"cause": cause}, count)
+        yield from _head("rest_commit_group_size", "histogram", "How many commits shared the swap of a successful one.")
+        for bound in GROUP_SIZES:
+            within = sum(count for size, count in self._groups.items() if size <= bound)
+            yield _sample("rest_commit_group_size_bucket", {"le": str(bound)}, within)
+        yield _sample("rest_commit_group_size_bucket", {"le": "+Inf"}, self._groups.total())
+        yield f"{_PREFIX}rest_commit_group_size_sum {sum(size * count for size, count in self._groups.items())}"
+        yield f"{_PREFIX}rest_commit_group_size_count {self._groups.total()}"
         for name, doc in _WORK.items():
             yield from _head(f"rest_commit_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_commit_{name}_total {self._work[name]}"
@@ -102,6 +141,13 @@ _WORK: Final = {
     "lock_wait_seconds": "Time that successful commits waited for locks.",
     "swap_seconds": "Time that the metastore took to swap pointers.",
     "shared": "Successful commits that shared their swap with others.",
+    "rebased": "Successful commits whose snapshot was put on a parent that its client had not seen.",
+    "queue_wait_seconds": "Time that successful commits waited for their group.",
+    "metastore_calls": "Calls to the metastore that successful commits took.",
+    "turns": "How often commits waited for one whose turn it was.",
+    "turn_seconds": "Time that they waited so.",
+    "pauses": "How often a table was left to a writer that is not ours.",
+    "pause_seconds": "Time that it was left so.",
 }
 
 

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 #: How long a request's body may take to arrive.
 BODY_SECONDS: Final = 60.0
 
+#: The status of a commit that is proved to have failed and may be tried again.
+CONFLICT: Final = 409
+
 #: Where the route's template is kept in the ASGI scope, for the counters.
 ROUTE_KEY: Final = "iceberg_hms.route"
 
@@ -113,6 +116,8 @@ class Resource:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an ErrorModel and never a stack
             response = error_response(error, commit=commit, clock=self._context.clock)
+            if commit and response.status_code == CONFLICT:
+                self._context.counters.conflict(error)
         if commit:
             self._context.counters.commit_answered(response.status_code)
         await response(scope, receive, send)

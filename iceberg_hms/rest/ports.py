@@ -6,7 +6,7 @@ them; the catalog folds their case and refuses what the metastore cannot hold.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class CatalogPort(Protocol):
 
     @property
     def settings(self) -> Settings: ...
+
+    def subscribe(self, listener: Callable[[Mapping[str, Any]], None], /) -> None: ...
 
     def list_namespaces(self) -> Sequence[str]: ...
 

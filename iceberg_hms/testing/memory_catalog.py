@@ -73,13 +73,14 @@ def memory_catalog(
     pointer = pointer or MemoryTablePointer(namespaces=())
     loaded = Settings.load({"warehouse": "file:/warehouse", **settings}, environ={})
     runtime = ThreadRuntime(clock)
+    events = LoggedEvents()
     world = World(
         pointer=pointer,
         lock=MemoryTableLock(runtime=runtime),
         files=files,
         manifests=ManifestStore(files, loaded, runtime).open,
         runtime=runtime,
-        events=LoggedEvents(),
+        events=events,
     )
     return Catalog(
         Services(
@@ -90,6 +91,7 @@ def memory_catalog(
             lister=pointer,
             open_input=files.open,
             new_snapshot_id=clock.snapshot_id,
+            subscribe=events.subscribe,
             close=lambda: None,
         )
     )

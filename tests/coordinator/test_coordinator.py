@@ -322,6 +322,8 @@ def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
         for thread in threads:
             thread.join(30)
         harness.runtime.join()
+    held_back = [event for event in harness.events if event["event"] == "held-back"]
+    assert bool(held_back) is turns
     landed = harness.metadata().snapshot_by_id(7) is not None
     assert landed is turns
     assert len(refused) == (1 if turns else 5)

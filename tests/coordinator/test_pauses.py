@@ -46,6 +46,8 @@ def test_the_table_rests_for_a_bounded_time():
     harness = Clock()
     assert harness.group()
     assert harness.late == pytest.approx(1.0, abs=0.11)
+    [event] = [event for event in harness.events if event["event"] == "rested"]
+    assert (event["table"], event["seconds"]) == (NAME, pytest.approx(1.0, abs=0.11))
 
 
 def test_the_rest_ends_as_soon_as_the_table_has_moved():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,9 +86,13 @@ class FakeCatalog:
         self.calls: list[tuple[str, Any]] = []
         self.gate: threading.Event | None = None
         self.waiting = threading.Semaphore(0)
+        self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._warehouse = warehouse
         self._lock = threading.RLock()
         self._files_made = 0
+
+    def subscribe(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+        self.listeners.append(listener)
 
     def _enter(self, method: str, arguments: Any = None) -> None:
         self.calls.append((method, arguments))

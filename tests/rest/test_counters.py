@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.errors import AssumptionBroken, LockNotAcquired
+from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from tests.rest.fakes import SCHEMA, FakeCatalog, Web
 
@@ -106,3 +109,56 @@ def test_the_server_shows_its_counts_without_table_names(web: Web, table: str) -
     assert found["iceberg_hms_rest_requests_in_flight"] == 1
     assert "secret" not in response.text
     assert "events" not in response.text
+
+
+def test_what_a_commit_took_is_summed_and_a_group_s_calls_are_counted_once(catalog: FakeCatalog) -> None:
+    catalog.create_namespace("n")
+    made = catalog.create_table(("n", "t"), SCHEMA)
+    counters = Counters()
+    alone = CommitReport(TableName("n", "t"), "file:/x", made.metadata, group_size=1, metastore_calls=5)
+    counters.committed(alone)
+    for _ in range(4):
+        counters.committed(replace(alone, group_size=4, rebased=True, queue_wait_ms=500.0, metastore_calls=6))
+    found = values(counters.render())
+    assert found["iceberg_hms_rest_commit_metastore_calls_total"] == 11
+    assert found["iceberg_hms_rest_commit_rebased_total"] == 4
+    assert found["iceberg_hms_rest_commit_queue_wait_seconds_total"] == 2
+    sizes = "iceberg_hms_rest_commit_group_size"
+    assert [found[f'{sizes}_bucket{{le="{bound}"}}'] for bound in (1, 2, 4, 64)] == [1, 1, 5, 5]
+    assert (found[f"{sizes}_count"], found[f"{sizes}_sum"]) == (5, 17)
+
+
+def test_turns_and_pauses_are_heard_of() -> None:
+    counters = Counters()
+    for event in ("held-back", "rested", "held-back", "committed"):
+        counters.heard({"event": event, "table": TableName("n", "t"), "seconds": 0.5})
+    found = values(counters.render())
+    assert found["iceberg_hms_rest_commit_turns_total"] == 2
+    assert found["iceberg_hms_rest_commit_turn_seconds_total"] == 1
+    assert found["iceberg_hms_rest_commit_pauses_total"] == 1
+    assert found["iceberg_hms_rest_commit_pause_seconds_total"] == 0.5
+
+
+def test_conflicts_are_counted_by_their_reason() -> None:
+    counters = Counters()
+    for error in (
+        AssumptionBroken("assert-ref-snapshot-id", "moved"),
+        LockNotAcquired("late"),
+        LockNotAcquired("late"),
+    ):
+        counters.conflict(error)
+    found = values(counters.render())
+    assert found['iceberg_hms_rest_commit_conflicts_total{cause="assert-ref-snapshot-id"}'] == 1
+    assert found['iceberg_hms_rest_commit_conflicts_total{cause="LockNotAcquired"}'] == 2
+
+
+def test_the_server_counts_its_conflicts_and_listens_to_its_catalog(catalog: FakeCatalog) -> None:
+    catalog.create_table(("default", "t"), SCHEMA)
+    web = Web(create_app(catalog, token=None, settings=catalog.settings))
+    body = {"requirements": [{"type": "assert-table-uuid", "uuid": "other"}], "updates": []}
+    assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 409
+    [heard] = catalog.listeners
+    heard({"event": "rested", "seconds": 2.0})
+    found = values(web("GET", "/metrics").text)
+    assert found['iceberg_hms_rest_commit_conflicts_total{cause="assert-table-uuid"}'] == 1
+    assert found["iceberg_hms_rest_commit_pause_seconds_total"] == 2
