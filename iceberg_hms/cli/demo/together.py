@@ -32,7 +32,7 @@ _CREATE: Final = f"""\
 CREATE TABLE {TABLE} (
   carrier STRING, flight INT, origin STRING, dest STRING, time_hour TIMESTAMP,
   dep_delay INT, distance INT, writer STRING, batch INT)
-USING iceberg TBLPROPERTIES ('commit.retry.num-retries' = '100', 'commit.retry.max-wait-ms' = '1000')"""
+USING iceberg"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def play(stage: Stage) -> None:
         "Many writers, one table, at the same time",
         f"{SPARK_WRITERS} Spark threads INSERT and {PYTHON_WRITERS} Python processes append Parquet files through the "
         "Python API, all to one table. Each commit takes the metastore's lock, looks at the table again, and swaps the "
-        "pointer; whoever finds that the table moved applies its change again on what is there now. Spark's own client "
-        "does so too: the two table properties below, Iceberg's own, tell it to be patient.",
+        "pointer; a change that was overtaken is applied again on what is there now. Spark's INSERTs too: their "
+        "snapshots are put on the newest one, so its client has nothing to try again.",
     )
     stage.run(_CREATE)
     stage.tell("Each Python process does no more than this:")
