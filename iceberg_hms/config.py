@@ -235,6 +235,13 @@ class Settings:
     )
 
     rest_host: str = _text("rest.host", "Address that `serve` listens on.", "127.0.0.1")
+    replaced_list_age_ms: int = _number(
+        "commit.replaced-list-age-ms",
+        600_000,
+        0,
+        _DAY_MS,
+        "After this time a manifest list is deleted that a client wrote and another replaced; 0: never.",
+    )
     turn_max_wait_ms: int = _number(
         "commit.turn.max-wait-ms",
         1_000,

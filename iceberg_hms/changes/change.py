@@ -50,11 +50,13 @@ class Staged:
     updates: REST-shaped updates, for `format.apply`.
     files: locations that staging wrote; deleted only if the change is proved to have failed.
     rebased: a snapshot was put on a parent that its client had not seen.
+    replaced: locations of the client's lists for which staging made others; no snapshot names them then.
     """
 
     updates: Sequence[Update]
     files: Sequence[str] = field(default=())
     rebased: bool = False
+    replaced: Sequence[str] = field(default=())
 
 
 class Manifests(Protocol):

@@ -30,7 +30,7 @@ def renumbered(base: TableMetadata, sent: Sequence[Update], manifests: Manifests
     except Exception:
         manifests.discard(renumbering.locations)
         raise
-    return Staged(updates, renumbering.locations)
+    return Staged(updates, renumbering.locations, replaced=renumbering.replaced)
 
 
 def numbered_snapshot(
@@ -68,6 +68,7 @@ class _Renumbering:
         self._manifests = manifests
         self._known: dict[str, ManifestFile] = {}
         self.locations: list[str] = []
+        self.replaced: list[str] = []
 
     def of(self, update: Update) -> Update:
         snapshot = Snapshot.parse(update["snapshot"])
@@ -78,6 +79,8 @@ class _Renumbering:
         files = [self._file(each, snapshot) for each in self._manifests.list(snapshot)]
         raw = numbered_snapshot(self._base, snapshot.raw, files, self._manifests)
         self.locations.append(raw["manifest-list"])
+        if snapshot.manifest_list is not None:
+            self.replaced.append(snapshot.manifest_list)
         new = Snapshot(raw)
         self._known.update((each.manifest_path, each) for each in self._manifests.list(new))
         self._advance(new)

@@ -85,7 +85,8 @@ class AddedSnapshot:
             "set-snapshot-ref": updates_.set_snapshot_ref(name, self.snapshot.snapshot_id, retention=ref),
         }
         updates = [made.get(update["action"], update) for update in self.request.updates]
-        return Staged(updates, (rebased.snapshot["manifest-list"],), rebased=True)
+        replaced = [location for location in (self.snapshot.manifest_list,) if location is not None]
+        return Staged(updates, (rebased.snapshot["manifest-list"],), rebased=True, replaced=replaced)
 
     def _moved(self, base: TableMetadata | None) -> AssumptionBroken | None:
         try:

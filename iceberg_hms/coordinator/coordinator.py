@@ -7,13 +7,16 @@ share the next one.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.group import GroupCommit, Habit
+from iceberg_hms.coordinator.leftovers import Leftovers
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.moves import Moves
 from iceberg_hms.coordinator.pauses import Pauses
@@ -22,6 +25,8 @@ from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.turns import Turns
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import QueueFull
+
+logger = logging.getLogger(__name__)
 
 #: Of how many tables it is remembered how their groups fared.
 TABLES_MAX = 10_000
@@ -45,6 +50,7 @@ class _Known:
     habit: Habit
     turns: Turns
     pauses: Pauses
+    leftovers: Leftovers
 
 
 class Coordinator:
@@ -111,19 +117,28 @@ class Coordinator:
             group = GroupCommit(self._world, self._cache, self._settings, name, members)
             known.habit = group.run(known.habit)
             known.turns.settled(members)
-            if known.pauses.after_group(known.habit.last_location):
-                continue
-            if len(members) > 1 and self._settings.group_gather_ms:
-                # The callers that were just answered come back at once; without this they find a group of the few that
-                # came meanwhile under way, and the table's writers fall into two parts that wait for each other.
-                self._world.runtime.sleep(self._settings.group_gather_ms / 1000)
+            try:
+                self._after_group(known, members, group.leftovers)
+            except Exception:  # the group is answered, and the next one must not wait for ever
+                logger.exception("what follows a group of %s failed", name)
+
+    def _after_group(self, known: _Known, members: Sequence[Member], leftovers: Sequence[str]) -> None:
+        location = known.habit.last_location
+        known.leftovers.add(leftovers)
+        if location is not None:
+            known.leftovers.sweep(self._cache.get(location))
+        if not known.pauses.after_group(location) and len(members) > 1:
+            # The callers that were just answered come back at once; without this they find a group of the few that
+            # came meanwhile under way, and the table's writers fall into two parts that wait for each other.
+            self._world.runtime.sleep(self._settings.group_gather_ms / 1000)
 
     def _what_is_known(self, name: TableName) -> _Known:
         with self._mutex:
             known = self._known.get(name)
             if known is None:
                 pauses = Pauses(self._world, self._settings, name)
-                known = self._known[name] = _Known(Habit(), Turns(self._settings), pauses)
+                leftovers = Leftovers(self._world, self._settings)
+                known = self._known[name] = _Known(Habit(), Turns(self._settings), pauses, leftovers)
             self._known.move_to_end(name)
             while len(self._known) > TABLES_MAX:
                 self._known.popitem(last=False)

@@ -91,6 +91,9 @@ class GroupCommit:
         #: What each member wrote; in order, so that a simulated run can be replayed.
         self._own_files: dict[Member, dict[str, None]] = {}
         self._rebased: set[Member] = set()
+        self._replaced: list[str] = []
+        #: Clients' lists that the landed metadata names no more, for `leftovers`.
+        self.leftovers: list[str] = []
         self._started = world.runtime.now()
         self._attempts = 0
         self._moved = 0
@@ -201,7 +204,7 @@ class GroupCommit:
         self._attempts += 1
         manifests = self._world.manifests()
         staging = stage_group(base.metadata, self._waiting, manifests, self._world.runtime.now_ms)
-        self._rebased = staging.rebased
+        self._rebased, self._replaced = staging.rebased, staging.replaced
         for member, files in staging.files.items():
             self._own_files.setdefault(member, {}).update(dict.fromkeys(files))
         if not locked and (staging.already or (staging.carried and staging.metadata is base.metadata)):
@@ -267,6 +270,7 @@ class GroupCommit:
         self._swap_ms += (runtime.now() - started) * 1000
         if found is Trace.LANDED:
             self._last_location = attempt.location
+            self.leftovers = self._replaced
             self._garbage.extend(_expired_metadata_files(attempt.base.metadata, attempt.metadata))
             for member in attempt.members:
                 self._outcomes.append((member, Committed(self._report(member, base, attempt=attempt))))

@@ -28,6 +28,7 @@ class Staging:
     broken: members whose check or staging failed, with the error; no swap carries them.
     files: what each carried member wrote, by member.
     rebased: those of the carried whose snapshot is on a parent that its client had not seen.
+    replaced: lists of the carried ones' clients that no snapshot names.
     """
 
     metadata: TableMetadata | None
@@ -36,6 +37,7 @@ class Staging:
     broken: list[tuple[Member, Exception]] = field(default_factory=list)
     files: dict[Member, Sequence[str]] = field(default_factory=dict)
     rebased: set[Member] = field(default_factory=set)
+    replaced: list[str] = field(default_factory=list)
 
 
 def stage_group(
@@ -55,6 +57,7 @@ def stage_group(
             staging.metadata, staged = stage_one(staging.metadata, member.change, manifests, now_ms)
             staging.files[member] = staged.files
             staging.carried.append(member)
+            staging.replaced.extend(staged.replaced)
             if staged.rebased:
                 staging.rebased.add(member)
         except Exception as error:  # noqa: BLE001 - whatever a change raises is its own member's answer, never the group's
