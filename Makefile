@@ -17,7 +17,7 @@ PY := .venv/bin/python
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java demo test test-all lint types layers tests integration faults simulate mutants format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults simulate mutants format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,8 +31,12 @@ demo: setup java  ## the main job on real servers: about two minutes, ends by it
 test: setup java lint types layers  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
 	$(RUN) $(PY) -m pytest tests integration -m "not slow"
 
-test-all: setup java lint types layers  ## everything: the slow integration tests as well
+test-all: setup java engines lint types layers  ## everything: the slow tests and other metastores as well; half an hour or more
 	$(RUN) $(PY) -m pytest tests integration
+
+# Other releases of the metastore come through Maven.
+engines:
+	@command -v mvn > /dev/null || { echo "error: Maven is needed. next: install it (Debian: apt install maven postgresql)" >&2; exit 1; }
 
 lint: setup  ## ruff: rules and format
 	$(PY) -m ruff check

@@ -51,16 +51,25 @@ class Finding:
     meaning: str = ""
 
 
+#: What a lock cannot do by itself, whoever keeps it.
+_THE_PAUSE = (
+    "a writer that is paused for longer than its lease, between its last check of the lock and its alter, overwrites "
+    "what others committed meanwhile: no client can prevent that; a metastore with HIVE-26882 and HIVE-28121 refuses it"
+)
+
 #: What each verdict on compare-and-swap means for commits.
 SWAP_MEANINGS = {
     "atomic": (State.OK, "a swap is refused if the table moved: lock and compare-and-swap both guard a commit"),
     "checked": (State.WARNING, "checked, but not atomically (HIVE-28121 is missing): the lock is the guard"),
     "ignored": (
         State.WARNING,
-        "the expected value is ignored (HIVE-26882 is missing): the lock alone guards a commit, and a writer that "
-        "pauses between its last look at the lock and the swap can lose one",
+        f"the expected value is ignored (HIVE-26882 is missing): the lock alone protects commits; {_THE_PAUSE}",
     ),
-    "broken": (State.WARNING, "it fails on this server's database: the lock is the guard"),
+    "broken": (
+        State.WARNING,
+        "it fails on this server's database, so swaps are sent without it: the lock alone protects commits; "
+        f"{_THE_PAUSE}",
+    ),
     "unknown": (State.WARNING, "it could not be found out: the lock is the guard"),
 }
 
@@ -126,7 +135,9 @@ def servers_findings(settings: Settings, probe: Callable[[str, Settings], Server
     unreachable: MetastoreUnavailable | None = None
     for uri in settings.metastore_uris:
         try:
-            findings += server_findings(probe(uri, settings))
+            server = probe(uri, settings)
+            findings += server_findings(server)
+            findings += lock_findings(settings, server)
         except MetastoreUnavailable as error:
             unreachable = error
             findings.append(
@@ -168,6 +179,15 @@ def server_findings(server: ServerReport) -> Iterator[Finding]:
     yield _columns_finding(server)
     for problem in server.problems:
         yield Finding(server.uri, "problem", State.WARNING, problem)
+
+
+def lock_findings(settings: Settings, server: ServerReport) -> Iterator[Finding]:
+    """What the setting `lock` means on one server."""
+    if settings.lock == "none" and str(server.compare_and_swap) != "atomic":
+        meaning = (
+            "without a lock only atomic compare-and-swap protects a commit, so none is made here; set `lock` to hms"
+        )
+        yield Finding(server.uri, "lock", State.FAILED, "none, which is refused", meaning)
 
 
 def _columns_finding(server: ServerReport) -> Finding:

@@ -1,8 +1,8 @@
 """A JVM of our own, driven from Python through py4j, that ends when this process ends.
 
-The class path is what the pyspark wheel brings: Hive 2.3.10's metastore, ZooKeeper, Derby and py4j itself. The JVM's
-standard input is a pipe that only this process holds: when the process is gone, by `kill -9` too, the pipe breaks and
-the JVM exits. Its output goes to files in a folder, never to the console.
+The class path is what the pyspark wheel brings (Hive 2.3.10's metastore, ZooKeeper, Derby and py4j itself), or what the
+caller names, with the wheel's py4j. The JVM's standard input is a pipe that only this process holds: when the process
+is gone, by `kill -9` too, the pipe breaks and the JVM exits. Its output goes to files in a folder, never to a console.
 """
 
 from __future__ import annotations
@@ -70,6 +70,15 @@ def spark_jars() -> Path:
     )
 
 
+def class_path(entries: Sequence[str | os.PathLike[str]] = ()) -> str:
+    """The JVM's class path: these folders, jars and `folder/*` in order, and the wheel's py4j; by default all jars of
+    the wheel. Raises EngineError if pyspark is not installed."""
+    jars = spark_jars()
+    if not entries:
+        return str(jars / "*")
+    return os.pathsep.join([*map(str, entries), *map(str, sorted(jars.glob("py4j-*.jar")))])
+
+
 def find_java() -> str:
     """The `java` program: of JAVA_HOME if that is set, else on PATH. Raises EngineError if there is none."""
     home = os.environ.get("JAVA_HOME")
@@ -115,7 +124,7 @@ class JavaGateway:
     """One JVM and the py4j connection to it.
 
     directory: existing folder; the JVM runs in it and writes `<name>.out` and `<name>.log` (log4j, errors) there.
-    heap_mb: -Xmx in MiB. options: further JVM options.
+    heap_mb: -Xmx in MiB. options: further JVM options. classes: see `class_path`.
     """
 
     def __init__(
@@ -125,12 +134,13 @@ class JavaGateway:
         *,
         heap_mb: int = 512,
         options: Sequence[str] = (),
+        classes: Sequence[str | os.PathLike[str]] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._clock = clock
         self._output = directory / f"{name}.out"
         self.log = directory / f"{name}.log"
-        jars = spark_jars()
+        classes_of_jvm = class_path(classes)
         log4j = directory / f"{name}-log4j2.properties"
         log4j.write_text(_LOG4J, encoding="utf-8")
         command = [
@@ -141,7 +151,7 @@ class JavaGateway:
             f"-Djava.io.tmpdir={directory}",
             *options,
             "-classpath",
-            str(jars / "*"),
+            classes_of_jvm,
             "py4j.GatewayServer",
             "--die-on-broken-pipe",
             "--enable-auth",

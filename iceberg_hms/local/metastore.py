@@ -90,10 +90,7 @@ class LocalMetastore(LocalServer):
         thrift = jvm.org.apache.thrift
         # First the port: it fails fast, where the database takes seconds.
         socket = thrift.transport.TServerSocket(jvm.java.net.InetSocketAddress("127.0.0.1", self._requested_port))
-        conf = self._hive_conf(jvm)
-        if self._transaction_tables:
-            _make_transaction_tables(hive, conf)
-        handler = hive.HiveMetaStore.newRetryingHMSHandler("iceberg-hms local", conf, False)
+        handler = self._handler(jvm)
         args = (
             thrift.server.TThreadPoolServer.Args(socket)
             .processor(hive.TSetIpAddressProcessor(handler))
@@ -105,6 +102,15 @@ class LocalMetastore(LocalServer):
         self._server = thrift.server.TThreadPoolServer(args)
         gateway.run_in_thread(self._server, "serve")
         return int(socket.getServerSocket().getLocalPort())
+
+    def _handler(self, jvm: Any) -> Any:
+        """The metastore behind the wire, with its database made. What is different in other versions is this, the class
+        path and the configuration."""
+        hive = jvm.org.apache.hadoop.hive.metastore
+        conf = self._hive_conf(jvm)
+        if self._transaction_tables:
+            _make_transaction_tables(hive, conf)
+        return hive.HiveMetaStore.newRetryingHMSHandler("iceberg-hms local", conf, False)
 
     def _hive_conf(self, jvm: Any) -> Any:
         conf = jvm.org.apache.hadoop.hive.conf.HiveConf()

@@ -17,6 +17,7 @@ from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.lease import config_value, lease_seconds
+from iceberg_hms.metastore.lock_table import LockTable
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.scratch import prove, scratch_name, words
 from iceberg_hms.metastore.thrift_types import AbortTxnRequest, OpenTxnRequest
@@ -30,11 +31,11 @@ _DISALLOW = "hive.metastore.disallow.incompatible.col.type.changes"
 class Capabilities:
     """One server.
 
-    version: "2.3.9", "2.x" for servers before Hive 3, which do not tell, or "unknown".
+    version: "4.0.1", "2.x" or "3.x" for servers before Hive 4, which do not tell more, or "unknown".
     lock_api: a lock was taken, seen and given back. lease_seconds: None if the server does not tell.
     transaction_tables: a transaction could be opened and aborted.
     disallow_incompatible_col_type_changes: the server's setting, None if it does not tell.
-    problems: one sentence for each thing that did not work.
+    problems: one sentence for each thing that did not work, and for each lock whose holder seems to be dead.
     """
 
     uri: str
@@ -97,9 +98,15 @@ class _Probe:
                 entries.renew(entry)
             finally:
                 entries.remove(entry)
+            dead = [row for row in LockTable(self._pool).rows() if row.seems_dead]
         except MetastoreError as error:
             self._problems.append(f"The lock API does not work: {words(error)}")
             return False
+        self._problems += [
+            f"The holder of lock {row.lock_id} on {row.namespace}.{row.table}, {row.user}@{row.host}, seems to be "
+            f"dead: {row.seems_dead}; if it is, `iceberg-hms locks break {row.lock_id} --yes` removes the lock"
+            for row in dead
+        ]
         return True
 
     def _transactions_work(self) -> bool:

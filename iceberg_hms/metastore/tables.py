@@ -19,6 +19,7 @@ from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped,
 from iceberg_hms.errors import (
     AlreadyExists,
     InvalidInput,
+    MetastoreError,
     MetastoreUnavailable,
     NoSuchNamespace,
     NoSuchTable,
@@ -153,6 +154,9 @@ class HmsTablePointer:
                 return Refused(False, NoSuchNamespace(to.namespace))
             case Fault.INVALID:
                 return Refused(False, InvalidInput(f"The metastore does not take {to}: {_detail_of(answer)}"))
+            case Fault.OTHER if self._is_no_namespace(to.namespace):
+                # Hive 4.1 names the database that is not there, and does not say what about it.
+                return Refused(False, NoSuchNamespace(to.namespace))
         return answer
 
     def drop(self, base: Pointer) -> SwapAnswer:
@@ -202,6 +206,16 @@ class HmsTablePointer:
             if fault.fault in NO_DATABASE:
                 raise NoSuchNamespace(namespace) from None
             raise
+
+    def _is_no_namespace(self, namespace: str) -> bool:
+        """Whether it is known that there is no such database. Raises nothing: a move has been sent already."""
+        try:
+            self._check_namespace(namespace)
+        except NoSuchNamespace:
+            return True
+        except MetastoreError as error:
+            logger.info("it could not be found out whether %s is there: %s", namespace, error.message)
+        return False
 
     def _ask(self, method: str, **arguments: Any) -> Any:
         return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)

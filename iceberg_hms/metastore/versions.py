@@ -8,20 +8,34 @@ from __future__ import annotations
 import re
 
 from iceberg_hms.metastore.client import MetastoreClient
-from iceberg_hms.metastore.faults import ServerFault
+from iceberg_hms.metastore.faults import Fault, ServerFault
 
-#: What every Hive 1 and 2 metastore answers, 2.3.10 too: the number of its Thrift interface.
-_BEFORE_HIVE_3 = "3.0"
-_NUMBER = re.compile(r"(\d+)\.(\d+)")
+#: The number of the Thrift interface, which is all that Hive 1, 2 and 3 metastores answer: 2.3.10 and 3.1.3 alike.
+_OF_THE_INTERFACE = "3.0"
+_BEFORE_HIVE_3 = "2.x"
+_HIVE_3 = "3.x"
+_NUMBER = re.compile(r"(\d+)\.")
 
 
 def server_version(client: MetastoreClient) -> str:
-    """The server's version, "2.x" for those before Hive 3, which do not tell, "unknown" if it refuses to say."""
+    """The server's version; "2.x" and "3.x" for those before Hive 4, which do not tell more; "unknown" if it refuses to
+    say. Raises NotSent, NoAnswer."""
     try:
         answer = str(client.call("getVersion")).strip()
     except ServerFault:
         return "unknown"
-    return "2.x" if answer == _BEFORE_HIVE_3 else answer
+    if answer != _OF_THE_INTERFACE:
+        return answer
+    return _BEFORE_HIVE_3 if _has_indexes(client) else _HIVE_3
+
+
+def _has_indexes(client: MetastoreClient) -> bool:
+    """Whether the server has Hive's indexes, which left with Hive 3 (HIVE-18448)."""
+    try:
+        client.call("get_index_names", db_name="default", tbl_name="iceberg_hms_no_such_table", max_indexes=1)
+    except ServerFault as fault:
+        return fault.fault is not Fault.UNKNOWN_METHOD
+    return True
 
 
 def has_local_time_zones(client: MetastoreClient) -> bool:

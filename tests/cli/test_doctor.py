@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.cli.doctor import SWAP_MEANINGS, State, server_findings, servers_findings, warehouse_finding
+from iceberg_hms.cli.doctor import (
+    SWAP_MEANINGS,
+    State,
+    lock_findings,
+    server_findings,
+    servers_findings,
+    warehouse_finding,
+)
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap
@@ -50,6 +57,32 @@ def test_a_good_server_has_nothing_but_good_findings() -> None:
 def test_every_verdict_on_compare_and_swap_is_explained(verdict: CompareAndSwap) -> None:
     state, text = found(replace(GOOD, compare_and_swap=verdict))["compare-and-swap"]
     assert (state, text) == ("ok" if verdict is CompareAndSwap.ATOMIC else "warning", verdict.value)
+
+
+@pytest.mark.parametrize("verdict", [CompareAndSwap.IGNORED, CompareAndSwap.BROKEN])
+def test_where_the_lock_alone_protects_the_pause_is_named_that_no_client_can_cure(verdict: CompareAndSwap) -> None:
+    (meaning,) = (
+        finding.meaning
+        for finding in server_findings(replace(GOOD, compare_and_swap=verdict))
+        if finding.check == "compare-and-swap"
+    )
+    assert "the lock alone protects commits" in meaning
+    assert "paused for longer than its lease, between its last check of the lock and its alter" in meaning
+    assert "no client can prevent that" in meaning
+
+
+@pytest.mark.parametrize("verdict", list(CompareAndSwap))
+def test_no_lock_is_a_failure_wherever_compare_and_swap_is_not_atomic(verdict: CompareAndSwap) -> None:
+    server = replace(GOOD, compare_and_swap=verdict)
+    states = [finding.state for finding in lock_findings(Settings(lock="none"), server)]
+    assert states == ([] if verdict is CompareAndSwap.ATOMIC else [State.FAILED])
+    assert list(lock_findings(Settings(), server)) == []
+
+
+def test_no_lock_where_it_is_refused_is_exit_code_1() -> None:
+    ignoring = replace(GOOD, compare_and_swap=CompareAndSwap.IGNORED)
+    assert run("doctor", "--lock", "none", **probing(ignoring)).exit_code == 1
+    assert run("doctor", **probing(ignoring)).exit_code == 0
 
 
 def test_no_verdict_is_explained_that_does_not_exist() -> None:

@@ -12,7 +12,14 @@ import pytest
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.errors import EngineError, InvalidInput
 from iceberg_hms.local import gateway
-from iceberg_hms.local.gateway import JavaGateway, describe_java_error, find_java, prepare_directory, spark_jars
+from iceberg_hms.local.gateway import (
+    JavaGateway,
+    class_path,
+    describe_java_error,
+    find_java,
+    prepare_directory,
+    spark_jars,
+)
 from tests.local import fake_java
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,6 +46,23 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(gateway.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(EngineError, match=r"iceberg-hms\[spark\]"):
         spark_jars()
+
+
+def test_the_class_path_is_the_wheels_jars_or_what_is_named_and_py4j(tmp_path: Path) -> None:
+    assert class_path() == f"{spark_jars()}/*"
+    named = class_path([tmp_path / "a b", tmp_path / "jars" / "*"]).split(os.pathsep)
+    assert named[:2] == [f"{tmp_path}/a b", f"{tmp_path}/jars/*"]
+    (py4j,) = named[2:]
+    assert Path(py4j).is_relative_to(spark_jars())
+    assert Path(py4j).name.startswith("py4j-")
+
+
+def test_a_jvm_gets_the_classes_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code = "print(*sys.argv, sep='|', file=sys.stderr)\n" + fake_java.ANNOUNCE + fake_java.UNTIL_THE_PIPE_BREAKS
+    fake_java.install(monkeypatch, tmp_path, code)
+    with JavaGateway(tmp_path, "server", classes=[tmp_path / "conf"]) as server:
+        told = server.log_tail()
+    assert f"|-classpath|{class_path([tmp_path / 'conf'])}|" in told
 
 
 def test_java_home_wins_over_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -248,6 +248,9 @@ class FakeHms:
     def getVersion(self) -> str:  # noqa: N802 - the IDL's name
         return self.version
 
+    def get_index_names(self, db_name: str, tbl_name: str, max_indexes: int) -> list[str]:
+        return []
+
     def set_ugi(self, user_name: str, group_names: list[str]) -> list[str]:
         return [*group_names, user_name]
 

@@ -6,8 +6,11 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap, probe
+from iceberg_hms.metastore.entries import LockEntries
+from iceberg_hms.metastore.pool import ClientPool
 from tests.metastore.fake_hms import FakeHms, running
 
 SETTINGS = Settings.load({}, environ={})
@@ -83,3 +86,19 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(MetastoreUnavailable):
             probe(f"thrift://127.0.0.1:{taken.getsockname()[1]}", SETTINGS)
+
+
+def test_a_lock_of_a_writer_that_seems_to_be_dead_is_a_problem_with_what_removes_it() -> None:
+    hms = FakeHms()
+    hms.add_database("default")
+    with running(hms) as server:
+        pool = ClientPool([server.uri])
+        entry = LockEntries(pool, "bob").enqueue(TableName("db", "t"), "Iceberg-java")
+        hms.now_ms += 301_000
+        living = LockEntries(pool, "bob").enqueue(TableName("db", "u"), "Iceberg-java")
+        pool.close()
+        (problem,) = probe(server.uri, SETTINGS).problems
+    assert f"The holder of lock {entry.lock_id} on db.t, bob@" in problem
+    assert "it was not renewed for 301 s, with a lease of 300 s" in problem
+    assert f"`iceberg-hms locks break {entry.lock_id} --yes`" in problem
+    assert list(hms.locks) == [entry.lock_id, living.lock_id]

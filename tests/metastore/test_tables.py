@@ -228,6 +228,30 @@ def test_names_that_hive_refuses_are_bad_input(hms: FakeHms, pointer: HmsTablePo
     assert isinstance(answer.error, InvalidInput)
 
 
+@pytest.mark.parametrize(("to", "missing"), [("nowhere", True), ("db", False)])
+def test_a_refused_rename_that_only_names_the_database_is_looked_into(
+    to: str, missing: bool, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    said = f"Unable to change partition or table. Check metastore logs for detailed stack.database hive.{to}"
+    hms.misbehave["alter_table_with_environment_context"].append(InvalidOperationException(said))
+    answer = pointer.rename(pointer.load(NAME), TableName(to, "u"))
+    assert isinstance(answer, Refused)
+    assert not answer.conflict
+    assert isinstance(answer.error, NoSuchNamespace) is missing
+
+
+def test_a_refused_rename_stays_refused_when_nothing_more_can_be_found_out(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"].append(InvalidOperationException("no more is said"))
+    hms.misbehave["get_database"].append(MetaException("the database is down"))
+    answer = pointer.rename(pointer.load(NAME), TableName("nowhere", "u"))
+    assert isinstance(answer, Refused)
+    assert "no more is said" in str(answer.error)
+
+
 def test_a_rename_expects_what_was_read(hms: FakeHms, pointer: HmsTablePointer) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
     answer = pointer.rename(replace(pointer.load(NAME), metadata_location="older"), TableName("db", "u"))

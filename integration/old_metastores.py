@@ -1,0 +1,253 @@
+"""Real Hive Metastores of other releases than the pyspark wheel's, on Derby or PostgreSQL, on loopback.
+
+The jars come through Maven, by the list in `engines/<release>/pom.xml`, and stay below `build/engines/`. The servers
+are started as LocalMetastore starts its own: the release's handler behind a socket that Python opens on 127.0.0.1,
+since 3.1.3 listens on all interfaces whatever `metastore.thrift.bind.host` says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import pytest
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import EngineError
+from iceberg_hms.local.gateway import JavaGateway, class_path, find_java
+from iceberg_hms.local.metastore import LocalMetastore
+from iceberg_hms.metastore.entries import LockEntries
+from iceberg_hms.metastore.lock import HmsTableLock
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.tables import HmsTablePointer
+from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts.table_lock import Guard
+from iceberg_hms.testing.contracts.table_pointer import Place
+from integration.conftest import make_namespace
+from integration.faults import ReapingMetastore
+from integration.test_metastore_contracts import hive_table
+
+ROOT = Path(__file__).parent.parent
+COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+#: Seconds: the first download of a release is about 100 MB.
+DOWNLOAD_LIMIT = 600.0
+SCHEMA_LIMIT = 120.0
+
+#: Hive's own setting for changed columns; without it these servers are set as the embedded one.
+STOCK_COLUMNS = {"metastore.disallow.incompatible.col.type.changes": "true"}
+
+_SITE = {
+    # Below the folder that both JVMs run in: the schema tool cannot connect to a path with a space.
+    "javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=database;create=true",
+    "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+    "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
+    "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
+    "metastore.disallow.incompatible.col.type.changes": "false",
+    "datanucleus.connectionPoolingType": "HikariCP",
+}
+
+
+@dataclass(frozen=True)
+class Release:
+    """How one release of the metastore is started.
+
+    folder: below engines/ and build/engines/. schema_tool: its class, and what it is told to make.
+    classes: of the class path, below the unpacked folder. conf, options (of its JVM): what it needs besides the rest.
+    """
+
+    version: str
+    folder: str
+    schema_tool: tuple[str, ...]
+    classes: tuple[str, ...] = ("home/lib/*", "jars/*")
+    conf: tuple[tuple[str, str], ...] = ()
+    options: tuple[str, ...] = ()
+
+    def handler(self, jvm: Any, conf: Any) -> Any:
+        """As the release's own HiveMetaStore.startMetaStore makes it."""
+        hive = jvm.org.apache.hadoop.hive.metastore
+        name = "new db based metaserver"
+        if self.version.startswith("3."):
+            return hive.RetryingHMSHandler.getProxy(conf, hive.HiveMetaStore.HMSHandler(name, conf, False), False)
+        return hive.HMSHandlerProxyFactory.getProxy(conf, hive.HMSHandler(name, conf), False)
+
+    def unpacked(self) -> Path:
+        """The folder with `jars/` and `home/` (a release as it is downloaded). Without Maven the test is skipped."""
+        pom = ROOT / "integration" / "engines" / self.folder / "pom.xml"
+        there = ROOT / "build" / "engines" / self.folder
+        wanted = pom.read_bytes()
+        if _content(there / "pom.xml") == wanted:
+            return there
+        there.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=there.parent) as folder:
+            fresh = Path(folder) / self.folder
+            _download(pom, fresh / "jars")
+            (tarball,) = (fresh / "jars").glob("*-bin.tar.gz")
+            _unpack(tarball, fresh / "home")
+            tarball.unlink()
+            (fresh / "pom.xml").write_bytes(wanted)
+            shutil.rmtree(there, ignore_errors=True)
+            fresh.rename(there)
+        return there
+
+
+# Hive 4's lock calls stand in each other's way on Derby: check_lock locks a row and waits for a mutex of the server,
+# and the mutex's owner waits for that row. Derby ends it after 60 s, in which nobody gets a lock.
+_QUICK_DEADLOCKS = ("-Dderby.locks.deadlockTimeout=1", "-Dderby.locks.waitTimeout=2")
+
+HMS_3_1_3 = Release("3.1.3", "hms_3_1_3", ("org.apache.hadoop.hive.metastore.tools.MetastoreSchemaTool", "-initSchema"))
+HMS_4_0_1 = Release(
+    "4.0.1",
+    "hms_4_0_1",
+    ("org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool", "-initSchema"),
+    options=_QUICK_DEADLOCKS,
+)
+HMS_4_1_0 = Release(
+    "4.1.0",
+    "hms_4_1_0",
+    ("org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool", "-initSchemaTo", "4.0.0"),
+    classes=("jars/*",),
+    # Its own scripts are not published: the schema of 4.0, and what is missing is made as it is used.
+    conf=(("metastore.schema.verification", "false"), ("datanucleus.schema.autoCreateAll", "true")),
+    options=_QUICK_DEADLOCKS,
+)
+
+#: The checks of the TablePointer contract that hold only where compare-and-swap is atomic.
+OF_THE_FENCE = frozenset(
+    {
+        table_pointer.an_outdated_swap_changes_nothing,
+        table_pointer.a_swap_that_must_be_fenced_moves_the_pointer,
+        table_pointer.a_swap_that_is_sent_again_changes_nothing,
+        table_pointer.one_of_many_swaps_wins,
+        table_pointer.a_rename_is_refused,
+    }
+)
+
+
+class OldMetastore(ReapingMetastore):
+    """One of these releases, with LocalMetastore's life and address.
+
+    database: its kind, as the schema tool calls it. conf: Hive configuration, which wins over ours.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        release: Release,
+        *,
+        database: str = "derby",
+        conf: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(directory)
+        self._release = release
+        self._database = database
+        self._site = {
+            **_SITE,
+            "metastore.warehouse.dir": self.warehouse,
+            **dict(release.conf),
+            **(conf or {}),
+        }
+
+    def _launch(self) -> JavaGateway:
+        unpacked = self._release.unpacked()
+        # First on the class path: the schema tool and the server read their metastore-site.xml there.
+        site = self._directory / "conf"
+        site.mkdir(exist_ok=True)
+        (site / "metastore-site.xml").write_text(_xml(self._site), encoding="utf-8")
+        classes = [site, *(unpacked / entry for entry in self._release.classes)]
+        self._make_schema(class_path(classes), unpacked / "home")
+        return JavaGateway(
+            self._directory,
+            self.log_name,
+            options=[f"-Dderby.stream.error.file={self._directory}/derby.log", *self._release.options],
+            classes=classes,
+            clock=self._clock,
+        )
+
+    def _make_schema(self, classes: str, home: Path) -> None:
+        # Its script runner cannot read a script at a path with a space.
+        here = self._directory / "home"
+        here.unlink(missing_ok=True)
+        here.symlink_to(home)
+        command = [find_java(), "-Xmx256m", "-classpath", classes, *self._release.schema_tool]
+        command += ["-dbType", self._database]
+        made = subprocess.run(
+            command,
+            cwd=self._directory,
+            env={**os.environ, "METASTORE_HOME": here.name},
+            capture_output=True,
+            text=True,
+            timeout=SCHEMA_LIMIT,
+        )
+        assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+
+    def _handler(self, jvm: Any) -> Any:
+        return self._release.handler(jvm, self._hive_conf(jvm))
+
+    def _hive_conf(self, jvm: Any) -> Any:
+        return jvm.org.apache.hadoop.hive.metastore.conf.MetastoreConf.newMetastoreConf()
+
+
+def check_pointer(check: table_pointer.Check, server: LocalMetastore, request: pytest.FixtureRequest) -> None:
+    """One check of the TablePointer contract in namespaces of its own."""
+    settings = Settings.load({"metastore_uri": server.uri}, environ={})
+    pool = ClientPool([server.uri], size=4)
+    namespace, other = make_namespace(server, request), make_namespace(server, request)
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    try:
+        check(HmsTablePointer(pool, settings), place)
+    finally:
+        pool.close()
+
+
+def check_lock(check: table_lock.Check, server: LocalMetastore, namespace: str) -> None:
+    """One check of the TableLock contract; no entry is left."""
+    settings = Settings.load({"metastore_uri": server.uri}, environ={})
+    runtime, name = ThreadRuntime(), TableName(namespace, "t")
+    pools = [ClientPool([server.uri], size=2) for _ in range(2)]
+    try:
+        check(Guard(*(HmsTableLock(pool, runtime, settings) for pool in pools), runtime, name))
+        assert LockEntries(pools[0], "judge").of(name) == []
+    finally:
+        for pool in pools:
+            pool.close()
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _download(pom: Path, jars: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise EngineError("Maven, which downloads this metastore, is not installed", next_step="apt install maven")
+    command = [maven, "-q", "-B", "-f", str(pom), COPY_JARS, "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_LIMIT)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-2000:]}"
+
+
+def _unpack(tarball: Path, folder: Path) -> None:
+    """Without the tarball's own outermost folder."""
+    beside = folder.with_suffix(".unpacked")
+    with tarfile.open(tarball) as archive:
+        archive.extractall(beside, filter="data")
+    (only,) = beside.iterdir()
+    only.rename(folder)
+    beside.rmdir()
+
+
+def _xml(properties: Mapping[str, str]) -> str:
+    lines = [
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in properties.items()
+    ]
+    return "\n".join(["<configuration>", *lines, "</configuration>", ""])

@@ -1,0 +1,269 @@
+"""A real Hive Metastore 3.1.3, which takes the expected value of a swap and ignores it in silence: the lock alone
+protects commits there, and the product says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import iceberg_hms
+from iceberg_hms.catalog.lock_modes import HIVE_LOCK_ENABLED
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Swapped, TableName
+from iceberg_hms.errors import IcebergHmsError, LockUnavailable, MetastoreUnavailable
+from iceberg_hms.metastore.client import MetastoreClient
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.tables import HmsTablePointer
+from iceberg_hms.metastore.verdict import CompareAndSwap, Word
+from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts.table_pointer import table_metadata
+from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
+from iceberg_hms.testing.history import Rule, check_table
+from integration.conftest import make_namespace
+from integration.faults import ALTER, GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
+from integration.interop import live_paths
+from integration.old_metastores import HMS_3_1_3, OF_THE_FENCE, STOCK_COLUMNS, OldMetastore, check_lock, check_pointer
+from integration.test_cli import program
+from integration.test_concurrent_appends import APPENDS, appenders
+from integration.test_local_servers import listening
+
+WRITERS = 4
+
+# The first test may wait for the download of the release.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
+    with OldMetastore(tmp_path_factory.mktemp("hms 3.1.3"), HMS_3_1_3) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def short_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
+    conf = {"metastore.txn.timeout": f"{LEASE_SECONDS}s", **STOCK_COLUMNS}
+    with OldMetastore(tmp_path_factory.mktemp("hms 3.1.3 short lease"), HMS_3_1_3, conf=conf) as server:
+        yield server
+
+
+@pytest.fixture
+def namespace(server: OldMetastore, request: pytest.FixtureRequest) -> str:
+    return make_namespace(server, request)
+
+
+@pytest.fixture
+def scene(short_lease: OldMetastore, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(short_lease, tmp_path, Timing(0))
+    scene.append("first")
+    yield scene
+    scene.close()
+
+
+def test_it_listens_on_loopback_alone(server: OldMetastore) -> None:
+    assert listening(server.pid or 0) == {"loopback"}
+
+
+@pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
+def test_the_pointer_keeps_all_of_the_contract_but_the_fence(
+    check: table_pointer.Check, server: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    if check in OF_THE_FENCE:
+        with pytest.raises((AssertionError, MetastoreUnavailable), match=r"outdated \w+: Swapped|winners|not proven"):
+            check_pointer(check, server, request)
+    else:
+        check_pointer(check, server, request)
+
+
+@pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
+def test_the_lock_keeps_the_contract(check: table_lock.Check, server: OldMetastore, namespace: str) -> None:
+    check_lock(check, server, namespace)
+
+
+def test_each_connection_is_found_to_ignore_the_expected_value(server: OldMetastore, namespace: str) -> None:
+    name = TableName(namespace, "t")
+    metadata = table_metadata(f"{server.warehouse}/{namespace}.db/t")
+    for number in range(2):
+        pool = ClientPool([server.uri], size=1)
+        pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
+        if number == 0:
+            assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
+        assert verdict(pool) is CompareAndSwap.UNKNOWN
+        assert pointer.swap(pointer.load(name), f"file:/m{number + 1}", metadata, metadata) == Swapped()
+        assert verdict(pool) is CompareAndSwap.IGNORED
+        assert pool.verdicts.word is Word.BLIND
+        pool.close()
+
+
+def verdict(pool: ClientPool) -> CompareAndSwap:
+    return pool.run(lambda client: client.compare_and_swap, idempotent=True)
+
+
+def test_two_swaps_from_one_base_overwrite_each_other(server: OldMetastore, namespace: str) -> None:
+    """
+    A  reads the row at m0, and so does B
+    A  swaps m0 for m1: done
+    B  swaps m0 for m2: done, although the row is at m1
+
+    What this server is tested for is really missing.
+    """
+    pool = ClientPool([server.uri])
+    pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
+    name = TableName(namespace, "t")
+    metadata = table_metadata(f"{server.warehouse}/{namespace}.db/t")
+    assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
+    base = pointer.load(name)
+    for location in ("file:/m1", "file:/m2"):
+        assert pointer.swap(base, location, metadata, metadata) == Swapped()
+    assert pointer.load(name).metadata_location == "file:/m2"
+    pool.close()
+
+
+def test_four_processes_lose_nothing_under_the_lock_alone(server: OldMetastore, namespace: str, tmp_path: Path) -> None:
+    table = f"{namespace}.t"
+    with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
+        catalog.create_table(table, SCHEMA)
+        with appenders(server, table, tmp_path, WRITERS) as run:
+            outcomes = run()
+        assert [outcome for outcome in outcomes if outcome["error"]] == []
+        acknowledged = [outcome["path"] for outcome in outcomes]
+        assert len(acknowledged) == WRITERS * APPENDS
+        report = check_table(catalog, table, acknowledged=acknowledged)
+    report.raise_if_broken()
+    assert list(report.data_files) == sorted(acknowledged)
+    assert report.snapshots == len(acknowledged)
+    assert sorted(live_paths(server, table)) == sorted(acknowledged)
+
+
+def test_the_doctor_says_what_protects_and_what_no_client_can_prevent(server: OldMetastore) -> None:
+    asked = ["doctor", "--metastore-uri", server.uri, "--warehouse", server.warehouse, "--json"]
+    answered = program(*asked)
+    assert answered.returncode == 0, answered.stderr
+    findings = {finding["check"]: finding for finding in json.loads(answered.stdout)["findings"]}
+    assert findings["version"]["found"] == "3.x"
+    assert (findings["lock API"]["state"], findings["lease of locks"]["found"]) == ("ok", "300 s")
+    swap = findings["compare-and-swap"]
+    assert (swap["state"], swap["found"]) == ("warning", "ignored")
+    assert "the lock alone protects commits" in swap["meaning"]
+    assert "no client can prevent that" in swap["meaning"]
+    refused = program(*asked, "--lock", "none")
+    assert refused.returncode == 1
+    assert "none, which is refused" in refused.stdout
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [({}, LockUnavailable), ({HIVE_LOCK_ENABLED: "false"}, MetastoreUnavailable)],
+    ids=["undeclared", "declared"],
+)
+def test_a_commit_without_a_lock_is_refused(
+    properties: dict[str, str], error: type[IcebergHmsError], server: OldMetastore, namespace: str
+) -> None:
+    name = TableName(namespace, "t")
+    update = {"action": "set-properties", "updates": {"by": "nobody"}}
+    with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse, list_all_tables=True) as catalog:
+        catalog.create_table(name, SCHEMA, properties=properties)
+        before = catalog.pointer(name)
+        with (
+            iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse, lock="none") as unlocked,
+            pytest.raises(error),
+        ):
+            unlocked.commit(name, requirements=[], updates=[update])
+        assert catalog.pointer(name) == before
+        assert catalog.list_tables(namespace) == [name], "a scratch view was left behind"
+
+
+def test_columns_that_the_server_refuses_are_left_as_they_are(
+    short_lease: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    check_pointer(table_pointer.any_schema_change_is_taken, short_lease, request)
+
+
+def test_asleep_past_its_lease_before_its_last_check_nothing_is_lost(scene: Scene, short_lease: OldMetastore) -> None:
+    """
+    A  takes the lock; its reload under the lock is held in the proxy
+    A  SIGSTOP: no heartbeats; the metastore reaps its lock; the reload is answered
+    B  takes the lock, commits, releases
+    A  SIGCONT: sees that its lock did not cover what it read; takes the lock again and replays on B's commit
+
+    Here no fence would stop A's stale swap: it must not be sent.
+    """
+    sleeper = scene.writer("sleeper")
+    locked = scene.proxy.on("lock", FREEZE_REPLY)
+    sleeper.go()
+    assert locked.held(LIMIT)
+    # The first read from now on is the one under the lock.
+    held = scene.proxy.on(GET, FREEZE)
+    locked.release()
+    fall_asleep(sleeper, held, scene, short_lease, answered=True)
+    between = scene.append("between")
+    sleeper.wake()
+    result = sleeper.result()
+    assert result["error"] is None
+    scene.acknowledged += [sleeper.path, *result["snapshot_ids"]]
+    slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
+    assert slept is not None
+    assert slept.parent_id == between.snapshot_ids[0]
+    scene.judge()
+
+
+def test_asleep_past_its_lease_after_its_last_check_a_commit_is_lost(scene: Scene, short_lease: OldMetastore) -> None:
+    """
+    A  takes the lock, checks it, sends its swap, which is held in the proxy
+    A  SIGSTOP: no heartbeats; the metastore reaps its lock
+    B  takes the lock, commits, releases: acknowledged
+    A  its swap arrives; the server ignores that it expects another row, and answers: done
+
+    B's commit is gone. No client can prevent it, `doctor` says so, and 2.3.10 refuses A's swap
+    (test_faults_process.py). It also shows that the judge of these tests sees a lost commit.
+    """
+    sleeper = scene.writer("sleeper")
+    held = scene.proxy.on(ALTER, FREEZE)
+    sleeper.go()
+    fall_asleep(sleeper, held, scene, short_lease, answered=False)
+    between = scene.append("between")
+    lost = scene.acknowledged[-2:]
+    assert lost[1:] == list(between.snapshot_ids)
+    held.release()
+    assert held.done(LIMIT)
+    sleeper.wake()
+    assert sleeper.result()["error"] is None
+    report = check_table(scene.direct, scene.name, acknowledged=lost)
+    assert report.broken == {Rule.LOST}
+    assert len(report.findings) == len(lost)
+
+
+def fall_asleep(sleeper: Any, held: Any, scene: Scene, server: OldMetastore, *, answered: bool) -> None:
+    """The writer stands still with a call of its held, or answered meanwhile, and has lost its lock."""
+    assert held.held(LIMIT)
+    assert [entry.acquired for entry in scene.lock_entries()] == [True]
+    sleeper.pause()
+    if answered:
+        held.release()
+        assert held.done(LIMIT)
+    with server.reaper():
+        until(lambda: not scene.lock_entries(), "the sleeper's lock is reaped")
+
+
+def test_what_came_with_hive_3_is_used(server: OldMetastore, namespace: str) -> None:
+    """It answers getVersion as Hive 2 does, and yet it has local time zones and changes a database's comment."""
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "at", "required": False, "type": "timestamptz"}]}
+    with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
+        catalog.create_table(f"{namespace}.t", schema)
+        (column,) = catalog.pointer(f"{namespace}.t").table.sd.cols
+        assert column.type == "timestamp with local time zone"
+        catalog.update_namespace(namespace, {"comment": "changed"}, [])
+        assert catalog.load_namespace(namespace)["comment"] == "changed"
+
+
+def test_the_connection_goes_on_after_a_call_that_the_server_lacks(server: OldMetastore) -> None:
+    client = MetastoreClient(server.uri, connect_timeout_ms=10_000, socket_timeout_ms=60_000)
+    try:
+        with pytest.raises(IcebergHmsError, match="get_index_names"):
+            client.call("get_index_names", db_name="default", tbl_name="t", max_indexes=1)
+        assert "default" in client.call("get_all_databases")
+    finally:
+        client.close()

@@ -1,0 +1,146 @@
+"""Real Hive Metastores 4 on PostgreSQL: compare-and-swap is atomic there, and the lock API is not in its own way.
+
+4.0.1 has its official schema. 4.1.0 has 4.0's, since its own is not published with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import iceberg_hms
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.capabilities import probe
+from iceberg_hms.metastore.verdict import CompareAndSwap
+from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.faults.script import CUT_BEFORE_REPLY, FREEZE
+from iceberg_hms.testing.history import check_table
+from integration.conftest import make_namespace
+from integration.engines.postgresql import postgresql
+from integration.faults import ALTER, LIMIT, SCHEMA, Scene, Timing
+from integration.old_metastores import (
+    HMS_4_0_1,
+    HMS_4_1_0,
+    STOCK_COLUMNS,
+    OldMetastore,
+    Release,
+    check_lock,
+    check_pointer,
+)
+from integration.test_concurrent_appends import APPENDS, appenders
+from integration.test_local_servers import listening
+
+WRITERS = 4
+
+# The first test may wait for the download of the release.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module", params=[HMS_4_0_1, HMS_4_1_0], ids=lambda release: release.version)
+def release(request: pytest.FixtureRequest) -> Release:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
+    folder = tmp_path_factory.mktemp("hms 4 on postgresql")
+    with (
+        postgresql() as conf,
+        OldMetastore(folder, release, database="postgres", conf={**conf, **STOCK_COLUMNS}) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def namespace(server: OldMetastore, request: pytest.FixtureRequest) -> str:
+    return make_namespace(server, request)
+
+
+@pytest.fixture
+def scene(server: OldMetastore, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(server, tmp_path, Timing(0))
+    scene.append("first")
+    yield scene
+    scene.close()
+
+
+def test_it_listens_on_loopback_alone_and_compares_and_swaps_atomically(release: Release, server: OldMetastore) -> None:
+    assert listening(server.pid or 0) == {"loopback"}
+    found = probe(server.uri, Settings.load({}, environ={}))
+    assert (found.version, found.compare_and_swap) == (release.version, CompareAndSwap.ATOMIC)
+    assert (found.lock_api, found.transaction_tables, found.problems) == (True, True, ())
+
+
+@pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
+def test_the_pointer_keeps_the_contract(
+    check: table_pointer.Check, server: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    check_pointer(check, server, request)
+
+
+@pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)
+def test_the_lock_keeps_the_contract(check: table_lock.Check, server: OldMetastore, namespace: str) -> None:
+    check_lock(check, server, namespace)
+
+
+def test_four_processes_lose_nothing(server: OldMetastore, namespace: str, tmp_path: Path) -> None:
+    table = f"{namespace}.t"
+    with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
+        catalog.create_table(table, SCHEMA)
+        with appenders(server, table, tmp_path, WRITERS) as run:
+            outcomes = run()
+        assert [outcome for outcome in outcomes if outcome["error"]] == []
+        acknowledged = [outcome["path"] for outcome in outcomes]
+        assert len(acknowledged) == WRITERS * APPENDS
+        report = check_table(catalog, table, acknowledged=acknowledged)
+        assert catalog.list_tables(namespace) == [TableName(namespace, "t")]
+    report.raise_if_broken()
+    assert list(report.data_files) == sorted(acknowledged)
+    assert report.snapshots == len(acknowledged)
+
+
+def test_a_swap_whose_reply_is_lost_is_found_to_be_made(scene: Scene) -> None:
+    """
+    A  sends its swap; the metastore makes it, the reply is lost
+    A  sends it again, on a connection that it proves first; it is refused, since the row has moved: to A's own file
+    A  looks, finds it, is told: committed
+    """
+    lost = scene.on_swap(CUT_BEFORE_REPLY)
+    report = scene.append("a", scene.catalog())
+    assert lost.done(LIMIT)
+    assert report.metadata_location == scene.location()
+    # Two on the first connection; on the next one three that prove it on a scratch row, and the swap again.
+    assert scene.proxy.count(ALTER) == 6
+    scene.judge()
+
+
+def test_asleep_after_its_last_check_the_fence_refuses_the_swap(scene: Scene) -> None:
+    """
+    A  takes the lock, checks it, sends its swap, which is held in the proxy
+    A  SIGSTOP; its lock is removed, as a reaper does after the lease
+    B  takes the lock, commits, releases
+    A  its swap arrives and is refused; it takes the lock again and replays on B's commit
+
+    On 3.1.3 the same loses B's commit (test_hms_3_1_3.py).
+    """
+    sleeper = scene.writer("sleeper")
+    held = scene.on_swap(FREEZE)
+    sleeper.go()
+    assert held.held(LIMIT)
+    sleeper.pause()
+    (entry,) = scene.lock_entries()
+    scene.locks.remove(entry)
+    between = scene.append("between")
+    held.release()
+    assert held.done(LIMIT)
+    sleeper.wake()
+    result = sleeper.result()
+    assert result["error"] is None
+    scene.acknowledged += [sleeper.path, *result["snapshot_ids"]]
+    slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
+    assert slept is not None
+    assert slept.parent_id == between.snapshot_ids[0]
+    scene.judge()
