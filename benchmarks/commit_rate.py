@@ -1,6 +1,6 @@
 """How many appends of other engines a server commits to one table: pre-built REST bodies, many in flight.
 
-    python benchmarks/commit_rate.py [--in-flight 1,16,64] [--commits 600] [--manifests 0] [--rounds 3]
+    .venv/bin/python -m benchmarks.commit_rate [--in-flight 1,16,64] [--commits 600] [--manifests 0] [--rounds 3]
 
 Every body asserts the table's first snapshot, so that all commits but one of a table are rebased. A client of this kind
 costs almost nothing, so that what is measured is the server, which runs in a process of its own at its defaults (lock

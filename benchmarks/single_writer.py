@@ -1,134 +1,102 @@
 """How much of the metastore's own speed one writer gets: commits by the library beside the bare calls of a commit.
 
-    .venv/bin/python benchmarks/single_writer.py [--rounds 8] [--commits 25] [--out build/benchmarks]
+    .venv/bin/python -m benchmarks.single_writer [--java] [--rounds 40] [--commits 5] [--quick] [--out build/benchmarks]
 
-On one embedded metastore, in one run, blocks of three kinds alternate:
+On one embedded metastore, in one run, blocks of these kinds alternate, each on a table of its own:
 
-    bare      lock, get_table_req, alter_table_with_environment_context with the expected value, unlock
-    bare+get  the same with the second get_table_req that a commit makes before its lock
+    bare      lock, get_table_req, alter_table_with_environment_context with the expected value, unlock; the row changes
+              as it does in an append
+    bare+get  the same with a second get_table_req, before the lock
     library   Table.append of one DataFile record: the same calls, plus a manifest, a list and a metadata file
+    java      with --java: the same append by Java's HiveCatalog 1.11.0, in lock mode
 
 Prints medians of the blocks' rates and the median of the ratios of neighbouring blocks; raw results are kept as JSON.
+Blocks are short, so that both of a ratio see the same machine where others use it too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import statistics
 import tempfile
-import time
-import uuid
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-
-import iceberg_hms
-from iceberg_hms.catalog.runtime import ThreadRuntime
-from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.format.manifest import DataFile
+from benchmarks import report
+from benchmarks.writers import Bare, JavaHive, Library, Writer, count_calls, make_tables, timed
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.lock import HmsTableLock
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.tables import HmsTablePointer
 
-SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string())])
-
-
-class Bare:
-    """The calls of a commit and nothing else, on a table of its own."""
-
-    def __init__(self, uri: str, name: TableName, *, second_get: bool) -> None:
-        settings = Settings.load({"metastore_uri": uri}, environ={})
-        self.pool = ClientPool([uri])
-        self.runtime = ThreadRuntime()
-        self.lock = HmsTableLock(self.pool, self.runtime, settings)
-        self.pointer = HmsTablePointer(self.pool, settings)
-        self.name = name
-        self.second_get = second_get
-        with iceberg_hms.connect(metastore_uri=uri) as catalog:
-            self.metadata = catalog.load(name).metadata
-
-    def commit(self) -> None:
-        if self.second_get:
-            self.pointer.load(self.name)
-        held = self.lock.acquire(self.name, wait_seconds=60, request=str(uuid.uuid4()))
-        base = self.pointer.load(self.name)
-        location = f"{self.metadata.location}/metadata/{uuid.uuid4()}.metadata.json"
-        self.pointer.swap(base, location, self.metadata, self.metadata)
-        held.release()
-
-    def close(self) -> None:
-        self.lock.close()
-        self.pool.close()
-
-
-class Library:
-    def __init__(self, uri: str, name: TableName) -> None:
-        self.catalog = iceberg_hms.connect(metastore_uri=uri)
-        self.table = self.catalog.load_table(name)
-        self.count = 0
-
-    def commit(self) -> None:
-        self.count += 1
-        path = f"file:/data/{self.count}.parquet"
-        record = DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=9, spec_id=0)
-        self.table.append([record])
-
-    def close(self) -> None:
-        self.catalog.close()
-
-
-def rate(writer: Bare | Library, commits: int) -> float:
-    started = time.perf_counter()
-    for _ in range(commits):
-        writer.commit()
-    return commits / (time.perf_counter() - started)
+#: Commits of each kind before the first round: connections, verdicts, the server's and Java's compilers.
+WARM_UP = 25
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--commits", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--commits", type=int, default=5, help="in each block")
+    parser.add_argument("--java", action="store_true", help="also Java's HiveCatalog")
+    parser.add_argument("--quick", action="store_true", help="one small round: does it run?")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.commits = 1, 3
     with tempfile.TemporaryDirectory(prefix="iceberg-hms ") as folder, LocalMetastore(folder) as metastore:
-        with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
-            catalog.create_namespace("bench")
-            for table in ("bare", "bare_get", "library"):
-                catalog.create_table(f"bench.{table}", SCHEMA)
-        writers: dict[str, Bare | Library] = {
-            "bare": Bare(metastore.uri, TableName("bench", "bare"), second_get=False),
-            "bare+get": Bare(metastore.uri, TableName("bench", "bare_get"), second_get=True),
-            "library": Library(metastore.uri, TableName("bench", "library")),
+        blocks = measure(metastore, Path(folder), arguments)
+    show(blocks)
+    report.keep(arguments.out, "single_writer", vars(arguments), blocks)
+
+
+def measure(metastore: LocalMetastore, folder: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """One dict a round: for each kind the durations of its commits, and its metastore calls."""
+    settings = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse}
+    make_tables(settings, [f"t{number}" for number in range(4)])
+    calls = count_calls()
+    with ExitStack() as stack:
+        writers: dict[str, Writer] = {
+            "bare": Bare(settings),
+            "bare+get": Bare(settings, second_get=True),
+            "library": Library(settings),
         }
-        for writer in writers.values():
-            rate(writer, arguments.commits)
-        rounds = [
-            {name: rate(writer, arguments.commits) for name, writer in writers.items()} for _ in range(arguments.rounds)
-        ]
-        for writer in writers.values():
-            writer.close()
-    report(rounds, arguments)
+        if arguments.java:
+            writers["java"] = JavaHive(settings, folder / "java")
+        for number, writer in enumerate(writers.values()):
+            stack.callback(writer.close)
+            writer.load(f"bench.t{number}")
+            timed(writer, 1 if arguments.quick else WARM_UP)
+        rounds = []
+        for _ in range(arguments.rounds):
+            block = {}
+            for kind, writer in writers.items():
+                calls.clear()
+                block[kind] = {"seconds": timed(writer, arguments.commits), "calls": dict(calls)}
+            rounds.append(block)
+        return rounds
 
 
-def report(rounds: list[dict[str, float]], arguments: argparse.Namespace) -> None:
-    for name in rounds[0]:
-        rates = sorted(each[name] for each in rounds)
-        print(f"{name:9} {statistics.median(rates):6.1f} commits/s   ({rates[0]:.1f} to {rates[-1]:.1f})")
-    for peer in ("bare", "bare+get"):
-        ratios = [each["library"] / each[peer] for each in rounds]
-        print(f"library / {peer:9} {statistics.median(ratios):.2f}")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    raw = {
-        "benchmark": "single_writer",
-        "commits_per_block": arguments.commits,
-        "python": platform.python_version(),
-        "rounds": rounds,
-    }
-    (arguments.out / "single_writer.json").write_text(json.dumps(raw, indent=1))
+def rate(block: dict[str, Any]) -> float:
+    return len(block["seconds"]) / sum(block["seconds"])
+
+
+def show(rounds: list[dict[str, Any]]) -> None:
+    rows = []
+    for kind in rounds[0]:
+        rates = sorted(rate(each[kind]) for each in rounds)
+        seconds = [second for each in rounds for second in each[kind]["seconds"]]
+        calls = sum(sum(each[kind]["calls"].values()) for each in rounds) / len(seconds)
+        rows.append(
+            [
+                kind,
+                f"{statistics.median(rates):.1f}",
+                f"{rates[0]:.1f} to {rates[-1]:.1f}",
+                f"{statistics.median(seconds) * 1000:.1f}",
+                f"{report.quantile(seconds, 0.99) * 1000:.0f}",
+                f"{calls:.2f}" if calls else "-",
+                f"{statistics.median(rate(each['library']) / rate(each[kind]) for each in rounds):.2f}",
+            ]
+        )
+    header = ["", "commits/s", "least to most", "median ms", "p99 ms", "calls/commit", "library is"]
+    report.print_table(header, rows)
 
 
 if __name__ == "__main__":

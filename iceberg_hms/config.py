@@ -131,8 +131,8 @@ class Settings:
     lock_check_min_wait_ms: int = _number(
         "iceberg.hive.lock-check-min-wait-ms", 50, 1, _DAY_MS, "First wait between looks at a lock that is waited for."
     )
-    # Java: 5,000. The metastore serves waiting locks in order, so the next holder is the one that waited, and by then
-    # sleeps, longest: with eight writers each hand-over then costs seconds in which nobody holds the lock.
+    # Java: 5,000. The metastore grants a waiting lock when its owner asks, so whoever is next and sleeps keeps all
+    # others waiting; this bounds how long, where the queue cannot be seen or turns take longer than they used to.
     lock_check_max_wait_ms: int = _number(
         "iceberg.hive.lock-check-max-wait-ms", 500, 1, _DAY_MS, "Longest wait between looks at a lock (Java: 5000)."
     )

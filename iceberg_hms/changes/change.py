@@ -71,6 +71,12 @@ class Manifests(Protocol):
         flushed is answered from memory. v1 snapshots that name their manifests inline are answered as well."""
         ...
 
+    def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
+        """The manifests that a snapshot added, if the front of its list tells that they hold nothing but added data
+        files, as many as its summary says (`added-data-files`); the rest of the list is not read then. None: only the
+        whole list tells."""
+        ...
+
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
     ) -> Iterator[ManifestEntry]:

@@ -18,7 +18,7 @@ from typing import Any
 from iceberg_hms.changes import plain, summary
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.numbers import numbered_snapshot
-from iceberg_hms.changes.shipped import Shipped, Unfit, take_apart
+from iceberg_hms.changes.shipped import Shipped, Unfit, take_apart, unnumbered
 from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
@@ -52,17 +52,13 @@ def rebase(base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manif
     """Put a snapshot on `head`, the ref's snapshot in `base`; None = the ref has none yet.
 
     Raises StorageError, CorruptFile or MissingFile where a list cannot be read."""
-    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
-    if parent is None and snapshot.parent_id is not None:
-        return Unfit("the snapshot that it was made on was removed")
-    before = () if parent is None else manifests.list(parent)
-    shipped = take_apart(snapshot, manifests.list(snapshot), before)
+    after = () if head is None else manifests.list(head)
+    shipped = _only_added(snapshot, manifests) or _compared(base, snapshot, head, after, manifests)
     if isinstance(shipped, Unfit):
         return shipped
-    after = () if head is None else manifests.list(head)
-    unfit = _misfit(base, snapshot, shipped, head, before, after)
-    if unfit is not None:
-        return Unfit(unfit)
+    specs = {spec.spec_id for spec in base.specs}
+    if any(each.partition_spec_id not in specs for each in shipped.own):
+        return Unfit("the partition spec that it was written with was removed")
     files = shipped.on(after)
     if isinstance(files, Unfit):
         return files
@@ -75,22 +71,35 @@ def rebase(base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manif
     return Rebased(numbered_snapshot(base, raw, files, manifests))
 
 
-def _misfit(
+def _only_added(snapshot: Snapshot, manifests: Manifests) -> Shipped | None:
+    """An append that replaced no manifest, told by the front of its list: reading all of a long one would cost more
+    than everything else."""
+    own = manifests.added(snapshot) if snapshot.operation == summary.APPEND else None
+    return None if own is None else Shipped(tuple(unnumbered(each, snapshot) for each in own))
+
+
+def _compared(
     base: TableMetadata,
     snapshot: Snapshot,
-    shipped: Shipped,
     head: Snapshot | None,
-    before: Sequence[ManifestFile],
     after: Sequence[ManifestFile],
-) -> str | None:
-    specs = {spec.spec_id for spec in base.specs}
-    if any(each.partition_spec_id not in specs for each in shipped.own):
-        return "the partition spec that it was written with was removed"
+    manifests: Manifests,
+) -> Shipped | Unfit:
+    """What a client's whole list says, beside its parent's and, for a rewrite, beside the head's."""
+    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
+    if parent is None and snapshot.parent_id is not None:
+        return Unfit("the snapshot that it was made on was removed")
+    before = () if parent is None else manifests.list(parent)
+    shipped = take_apart(snapshot, manifests.list(snapshot), before)
+    if isinstance(shipped, Unfit):
+        return shipped
     if snapshot.operation == summary.APPEND:
-        return _no_append(shipped.own)
-    if any(each.content != ManifestContent.DATA for each in shipped.own):
-        return "it rewrites delete files"
-    return _changed_otherwise(base, snapshot, head, before, after)
+        unfit = _no_append(shipped.own)
+    elif any(each.content != ManifestContent.DATA for each in shipped.own):
+        unfit = "it rewrites delete files"
+    else:
+        unfit = _changed_otherwise(base, snapshot, head, before, after)
+    return shipped if unfit is None else Unfit(unfit)
 
 
 def _no_append(own: Sequence[ManifestFile]) -> str | None:

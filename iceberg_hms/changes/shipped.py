@@ -33,6 +33,8 @@ class Shipped:
 
     def on(self, head: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | Unfit:
         """The list on another head: `head - dropped + own`. The own ones are in front, as Java and PyIceberg do it."""
+        if not self.dropped and not self.dead:
+            return (*self.own, *head)
         if not self.dropped <= {manifest.manifest_path for manifest in head}:
             return Unfit("manifests that it replaced were replaced by others meanwhile")
         gone = self.dropped | self.dead

@@ -13,7 +13,7 @@ import io
 import lzma
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,26 +48,33 @@ _DECODE_ERRORS: Final = (
 )
 
 
+#: How many records a block has, and their bytes, compressed.
+Block = tuple[int, bytes]
+
+
 @dataclass(frozen=True)
 class Container:
     """An Avro file whose frame was checked: header read, every block complete, every sync marker in place.
 
     metadata: the key-value metadata without `avro.*` keys. schema: the writer's schema as JSON.
-    record_count: what the blocks say. Blocks are decompressed and decoded by `records`.
+    schema_text: the same as it stands in the file. record_count: what the blocks say. Blocks are decompressed and
+    decoded by `records`.
     """
 
     location: str
     metadata: Mapping[str, str]
     schema: Any
     codec: str
-    blocks: tuple[tuple[int, bytes], ...]
+    blocks: tuple[Block, ...]
+    schema_text: bytes = b""
 
     @property
     def record_count(self) -> int:
         return sum(count for count, _ in self.blocks)
 
     def records(self, schema: Any = None) -> Iterator[dict[str, Any]]:
-        """Decode with the writer's schema, or with one of the same layout and other names. Raises CorruptFile."""
+        """Decode, one after the other, with the writer's schema, or with one of the same layout and other names; it may
+        be parsed already. Raises CorruptFile."""
         try:
             parsed = fastavro.parse_schema(self.schema if schema is None else schema)
         except _DECODE_ERRORS as error:
@@ -81,12 +88,12 @@ class Container:
             if count > len(raw):
                 raise ValueError(f"{count} records in {len(raw)} bytes")
             source = io.BytesIO(raw)
-            records = [fastavro.schemaless_reader(source, schema, None) for _ in range(count)]
+            for _ in range(count):
+                yield fastavro.schemaless_reader(source, schema, None)
             if source.tell() != len(raw):
                 raise ValueError(f"{len(raw) - source.tell()} bytes are left after {count} records")
         except _DECODE_ERRORS as error:
             raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
-        yield from records
 
 
 def decode(data: bytes, location: str) -> Container:
@@ -103,7 +110,7 @@ def decode(data: bytes, location: str) -> Container:
         codec = header.get("avro.codec", b"null").decode("utf-8")
     except (KeyError, ValueError) as error:
         raise CorruptFile(location, f"its Avro header cannot be read: {error!r}") from error
-    blocks: list[tuple[int, bytes]] = []
+    blocks: list[Block] = []
     while not reader.at_end:
         what = f"block {len(blocks) + 1}"
         count, size = reader.long(what), reader.long(what)
@@ -112,13 +119,56 @@ def decode(data: bytes, location: str) -> Container:
         blocks.append((count, reader.take(size, what)))
         if reader.take(_SYNC_BYTES, what) != sync:
             raise CorruptFile(location, f"the sync marker after {what} is wrong")
-    return Container(location, metadata, schema, codec, tuple(blocks))
+    return Container(location, metadata, schema, codec, tuple(blocks), header["avro.schema"])
+
+
+def parse(schema: Any) -> Any:
+    """A schema as `Writer` and `encode_record` use it. Parsing costs more than coding a record: keep what it gives."""
+    return fastavro.parse_schema(schema)
+
+
+def parsed_if_possible(schema: Any) -> Any:
+    """The same for `Container.records`, which says what is wrong with one that cannot be parsed."""
+    try:
+        return fastavro.parse_schema(schema)
+    except _DECODE_ERRORS:
+        return schema
+
+
+def encode_record(parsed: Any, record: Mapping[str, Any]) -> bytes:
+    """One record, for `Writer.add_encoded`. Raises InvalidInput for one that does not fit the schema."""
+    target = io.BytesIO()
+    _encode(target, parsed, record)
+    return target.getvalue()
+
+
+def _encode(target: io.BytesIO, parsed: Any, record: Mapping[str, Any]) -> None:
+    try:
+        fastavro.schemaless_writer(target, parsed, record)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, struct.error) as error:
+        raise InvalidInput(f"A record cannot be written as Avro: {error}") from error
+
+
+def compress(codec: str, raw: bytes) -> bytes:
+    """What a block holds of the bytes of its records; codec is `deflate` or `null`."""
+    if codec != "deflate":
+        return raw
+    # Raw deflate: the format leaves zlib's header and checksum out.
+    compressor = zlib.compressobj(_DEFLATE_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return compressor.compress(raw) + compressor.flush()
+
+
+def join_blocks(codec: str, blocks: Sequence[Block]) -> Block:
+    """One block of the records of several, in their order."""
+    raw = b"".join(_decompress(codec, data) for _, data in blocks)
+    return sum(count for count, _ in blocks), compress(codec, raw)
 
 
 class Writer:
     """Makes one container file in memory.
 
-    schema: the Avro schema for the header. coding_schema: one of the same layout that names fields as records do.
+    schema: the Avro schema for the header. coding_schema: one of the same layout that names fields as records do; it
+    may be parsed already.
     """
 
     def __init__(self, schema: Any, metadata: Mapping[str, str], *, coding_schema: Any = None, codec: str = "deflate"):
@@ -145,33 +195,45 @@ class Writer:
         """Append a record. Raises InvalidInput for one that does not fit the schema; the file is as before then."""
         start = self._block.tell()
         try:
-            fastavro.schemaless_writer(self._block, self._parsed, record)
-        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, struct.error) as error:
+            _encode(self._block, self._parsed, record)
+        except InvalidInput:
             self._block.seek(start)
             self._block.truncate()
-            raise InvalidInput(f"A record cannot be written as Avro: {error}") from error
-        self._block_count += 1
-        if self._block.tell() >= BLOCK_BYTES:
-            self._flush()
+            raise
+        self._added()
+
+    def add_encoded(self, record: bytes) -> None:
+        """Append a record that `encode_record` made with the same schema."""
+        self._block.write(record)
+        self._added()
+
+    def add_block(self, block: Block) -> None:
+        """Append a block of a file that was written with the same schema and codec."""
+        self._flush()
+        self._put(block)
 
     def finish(self) -> bytes:
         """The whole file."""
         self._flush()
         return b"".join(self._done)
 
+    def _added(self) -> None:
+        self._block_count += 1
+        if self._block.tell() >= BLOCK_BYTES:
+            self._flush()
+
     def _flush(self) -> None:
         if not self._block_count:
             return
-        raw = self._block.getvalue()
-        if self._codec == "deflate":
-            # Raw deflate: the format leaves zlib's header and checksum out.
-            compressor = zlib.compressobj(_DEFLATE_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-            raw = compressor.compress(raw) + compressor.flush()
-        block = _zigzag(self._block_count) + _zigzag(len(raw)) + raw + self._sync
-        self._done.append(block)
-        self._done_bytes += len(block)
+        self._put((self._block_count, compress(self._codec, self._block.getvalue())))
         self._block = io.BytesIO()
         self._block_count = 0
+
+    def _put(self, block: Block) -> None:
+        count, data = block
+        framed = _zigzag(count) + _zigzag(len(data)) + data + self._sync
+        self._done.append(framed)
+        self._done_bytes += len(framed)
 
 
 class _Reader:

@@ -6,16 +6,26 @@ Records first, then their Avro form. A list is read by field id, not by name: wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Final
+
+import orjson
 
 from iceberg_hms.errors import CorruptFile, InvalidInput
 from iceberg_hms.format import avro_file, avro_schemas
 
 #: The sequence number of a manifest that no list has numbered yet.
 UNASSIGNED = -1
+
+#: How many encoded manifests are remembered, some hundred bytes each. The next list of a table is this one and a little
+#: more, so almost all that a commit writes was written by the one before.
+_ENCODED_MAX: Final = 16_384
+_CODEC: Final = "deflate"
+#: A block with so many records grows no more: about BLOCK_BYTES of them.
+_BLOCK_RECORDS_MAX: Final = 256
 
 
 class ManifestContent(IntEnum):
@@ -120,6 +130,27 @@ def _with_sequence_number(file: ManifestFile, snapshot_id: int, sequence_number:
     return replace(file, sequence_number=sequence_number, min_sequence_number=lowest)
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedList:
+    """A manifest list as it was encoded: what the list of the next snapshot takes over without coding it again.
+
+    files: as the list says them. blocks: their records, in that order.
+    """
+
+    format_version: int
+    files: tuple[ManifestFile, ...]
+    blocks: tuple[avro_file.Block, ...]
+
+    def ends(self, files: Sequence[ManifestFile]) -> bool:
+        """Whether `files` ends with this list."""
+        return bool(self.files) and tuple(files[len(files) - len(self.files) :]) == self.files
+
+    @property
+    def has_row_ids(self) -> bool:
+        """Whether every data manifest has its first_row_id, so that no later list gives it one."""
+        return all(each.first_row_id is not None for each in self.files if each.content == ManifestContent.DATA)
+
+
 def encode_list(
     format_version: int,
     snapshot_id: int,
@@ -127,12 +158,19 @@ def encode_list(
     sequence_number: int,
     first_row_id: int | None,
     files: Sequence[ManifestFile],
-) -> tuple[bytes, int | None]:
-    """The Avro file of a new snapshot's manifest list, and the table's next row id (None before v3); `assign` numbers
-    the manifests. Raises InvalidInput for what `assign` refuses, for delete manifests in a v1 table, and for manifests
-    without counts in a v2 or v3 table; UnsupportedFormat for other versions."""
-    numbered, next_row_id = assign(
-        files,
+    *,
+    carried: EncodedList | None = None,
+) -> tuple[bytes, EncodedList]:
+    """The Avro file of a new snapshot's manifest list, and what it says; `assign` numbers the manifests.
+
+    carried: a list that `files` may end with; then its records are taken over as they are. Raises InvalidInput for what
+    `assign` refuses, for delete manifests in a v1 table, and for manifests without counts in a v2 or v3 table;
+    UnsupportedFormat for other versions."""
+    if carried is not None and not _can_carry(carried, format_version, files):
+        carried = None
+    own = files if carried is None else files[: len(files) - len(carried.files)]
+    numbered, _ = assign(
+        own,
         format_version=format_version,
         snapshot_id=snapshot_id,
         sequence_number=sequence_number,
@@ -148,34 +186,118 @@ def encode_list(
         metadata["sequence-number"] = str(sequence_number)
     if format_version >= 3:
         metadata["first-row-id"] = str(first_row_id)
+    schema, parsed = _schemas(format_version)
+    writer = avro_file.Writer(schema, metadata, coding_schema=parsed)
+    blocks = _blocks([_encoded(format_version, file) for file in numbered])
+    if carried is not None:
+        blocks = _joined((*blocks, *carried.blocks))
+        numbered = (*numbered, *carried.files)
+    for block in blocks:
+        writer.add_block(block)
+    return writer.finish(), EncodedList(format_version, numbered, blocks)
+
+
+def _can_carry(carried: EncodedList, format_version: int, files: Sequence[ManifestFile]) -> bool:
+    return (
+        carried.format_version == format_version and (format_version < 3 or carried.has_row_ids) and carried.ends(files)
+    )
+
+
+def _blocks(records: Sequence[bytes]) -> tuple[avro_file.Block, ...]:
+    """Records in blocks of about BLOCK_BYTES."""
+    blocks: list[avro_file.Block] = []
+    waiting: list[bytes] = []
+    size = 0
+    for number, record in enumerate(records, 1):
+        waiting.append(record)
+        size += len(record)
+        if size >= avro_file.BLOCK_BYTES or number == len(records):
+            blocks.append((len(waiting), avro_file.compress(_CODEC, b"".join(waiting))))
+            waiting, size = [], 0
+    return tuple(blocks)
+
+
+def _joined(blocks: Sequence[avro_file.Block]) -> tuple[avro_file.Block, ...]:
+    """The same records in fewer blocks. A commit adds a block in front; as long as that has as many records as the
+    next, the two become one. So a list of n manifests has some log n blocks, and each record is compressed some log n
+    times in all, not once a commit."""
+    count, merged = blocks[0][0] if blocks else 0, 1
+    while merged < len(blocks) and blocks[merged][0] <= count < _BLOCK_RECORDS_MAX:
+        count += blocks[merged][0]
+        merged += 1
+    if merged < 2:
+        return tuple(blocks)
+    return (avro_file.join_blocks(_CODEC, blocks[:merged]), *blocks[merged:])
+
+
+@cache
+def _schemas(format_version: int) -> tuple[Any, Any]:
+    """The schema of a list, and the same one parsed."""
     schema = avro_schemas.manifest_file(format_version)
-    writer = avro_file.Writer(schema, metadata)
-    required = [field["name"] for field in schema["fields"] if not isinstance(field["type"], list)]
-    for file in numbered:
-        if format_version == 1 and file.content != ManifestContent.DATA:
-            raise InvalidInput(f"Cannot store delete manifests in a v1 table: {file.manifest_path}")
-        record = _record(file)
-        missing = [name for name in required if record[name] is None]
-        if missing:
-            raise InvalidInput(
-                f"Manifest {file.manifest_path} has no {', '.join(missing)}; rewrite the table's manifests"
-            )
-        writer.add(record)
-    return writer.finish(), next_row_id
+    return schema, avro_file.parse(schema)
+
+
+@lru_cache(maxsize=_ENCODED_MAX)
+def _encoded(format_version: int, file: ManifestFile) -> bytes:
+    """A numbered manifest as a record of a list. Raises InvalidInput for what such a list cannot say."""
+    if format_version == 1 and file.content != ManifestContent.DATA:
+        raise InvalidInput(f"Cannot store delete manifests in a v1 table: {file.manifest_path}")
+    schema, parsed = _schemas(format_version)
+    record = _record(file)
+    missing = [
+        field["name"]
+        for field in schema["fields"]
+        if not isinstance(field["type"], list) and record[field["name"]] is None
+    ]
+    if missing:
+        raise InvalidInput(f"Manifest {file.manifest_path} has no {', '.join(missing)}; rewrite the table's manifests")
+    return avro_file.encode_record(parsed, record)
 
 
 def decode_list(data: bytes, location: str) -> tuple[ManifestFile, ...]:
     """The manifests of a list, in its order. Raises CorruptFile."""
+    return tuple(read_list(data, location))
+
+
+def read_list(data: bytes, location: str) -> Iterator[ManifestFile]:
+    """The same, one after the other: who needs only the first ones stops. Raises CorruptFile when it comes to what is
+    broken."""
     container = avro_file.decode(data, location)
-    known = avro_schemas.known_fields(avro_schemas.manifest_file(3))
-    schema = avro_schemas.relabel(container.schema, known)
     missing = {500, 501, 502, 503} - avro_schemas.top_level_ids(container.schema)
     if missing:
         raise CorruptFile(location, f"it is not a manifest list: no fields with ids {sorted(missing)}")
-    try:
-        return tuple(_from_record(record) for record in container.records(schema))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptFile(location, f"it is not a manifest list: {error!r}") from error
+    for record in container.records(_reading_schema(container.schema_text)):
+        try:
+            yield _from_record(record)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CorruptFile(location, f"it is not a manifest list: {error!r}") from error
+
+
+def added_in_front(files: Iterable[ManifestFile], snapshot_id: int, count: int) -> tuple[ManifestFile, ...] | None:
+    """The manifests that a snapshot added, if they stand in front of its list and hold nothing but `count` added data
+    files. None if anything else comes first: then only the whole list tells."""
+    found: list[ManifestFile] = []
+    for file in files:
+        if (
+            file.added_snapshot_id != snapshot_id
+            or file.content != ManifestContent.DATA
+            or file.added_files_count is None
+            or file.existing_files_count != 0
+            or file.deleted_files_count != 0
+        ):
+            return None
+        found.append(file)
+        count -= file.added_files_count
+        if count <= 0:
+            return tuple(found) if count == 0 else None
+    return None
+
+
+@lru_cache(maxsize=64)
+def _reading_schema(schema_text: bytes) -> Any:
+    """A list's schema with the names of today, parsed if it can be; writers have few."""
+    known = avro_schemas.known_fields(avro_schemas.manifest_file(3))
+    return avro_file.parsed_if_possible(avro_schemas.relabel(orjson.loads(schema_text), known))
 
 
 _COUNTS = (

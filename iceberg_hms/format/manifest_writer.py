@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -24,6 +25,8 @@ from iceberg_hms.format.types import NestedField, PrimitiveType, StructType, Typ
 
 #: Field 105, which v1 requires and nobody reads; the value that Java writes.
 _BLOCK_SIZE_V1: Final = 64 * 1024 * 1024
+#: How many manifests' schemas are remembered: one for each partition type and format version in use.
+_SCHEMAS_MAX: Final = 256
 
 
 class ManifestWriter:
@@ -53,8 +56,7 @@ class ManifestWriter:
         self._content = content
         self._partition_type = spec.partition_type(schema)
         self._may_be_absent = {each.name for each in spec.fields if isinstance(each.transform, Void)}
-        avro_schema = avro_schemas.manifest_entry(format_version, self._partition_type)
-        names = avro_schemas.known_fields(avro_schema)
+        avro_schema, coding_schema = _schemas(format_version, self._partition_type)
         metadata = {
             "schema": orjson.dumps(schema.raw).decode(),
             "schema-id": str(schema.schema_id),
@@ -64,7 +66,7 @@ class ManifestWriter:
         }
         if format_version >= 2:
             metadata["content"] = content.name.lower()
-        self._file = avro_file.Writer(avro_schema, metadata, coding_schema=avro_schemas.relabel(avro_schema, names))
+        self._file = avro_file.Writer(avro_schema, metadata, coding_schema=coding_schema)
         self._summary = Summary(self._partition_type)
 
     @property
@@ -110,6 +112,13 @@ class ManifestWriter:
             avro_schemas.partition_label(each.id): _stored(each, given.get(each.name), data_file)
             for each in self._partition_type.fields
         }
+
+
+@lru_cache(maxsize=_SCHEMAS_MAX)
+def _schemas(format_version: int, partition: StructType) -> tuple[Any, Any]:
+    """The schema of a manifest, and one of the same layout that names fields as records do, parsed."""
+    schema = avro_schemas.manifest_entry(format_version, partition)
+    return schema, avro_file.parse(avro_schemas.relabel(schema, avro_schemas.known_fields(schema)))
 
 
 def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> ManifestEntry:

@@ -28,6 +28,9 @@ _CONF = {
     # Two defaults whose libraries are not in the wheel.
     "hive.async.log.enabled": "false",
     "datanucleus.connectionPoolingType": "HikariCP",
+    # Derby's locks are in this JVM: with the default of 10, so many lock calls at once wait for each other for ever,
+    # some with a connection for Derby's lock, its holder for a connection.
+    "datanucleus.connectionPool.maxPoolSize": "64",
     # Iceberg moves, drops and renames columns, which the stock setting (true) refuses.
     "hive.metastore.disallow.incompatible.col.type.changes": "false",
 }

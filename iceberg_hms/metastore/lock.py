@@ -2,7 +2,8 @@
 
 EXCLUSIVE on TABLE level, outside transactions, as Java's MetastoreLock takes it, so that all writers of a table queue
 together. What Java does not: whoever gives up removes its entry, entries of lost replies are looked for until they can
-no longer appear, heartbeats come at a tenth of the server's lease, and whoever waits removes what the dead left behind.
+no longer appear, heartbeats come at a tenth of the server's lease, and whoever waits removes what the dead left behind
+and sleeps while others come before it (turns.py).
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from iceberg_hms.coordinator.ports import Event, HeldLock, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.entries import Entry, LockEntries
 from iceberg_hms.metastore.faults import Fault, NoAnswer, ServerFault
-from iceberg_hms.metastore.heartbeat import HmsHeldLock
+from iceberg_hms.metastore.heartbeat import BEATS_PER_LEASE, HmsHeldLock
 from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.lease import lease_seconds
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.stale import StaleEntries, Watch
 from iceberg_hms.metastore.strays import StraySweeper
+from iceberg_hms.metastore.turns import Turns
 
 logger = logging.getLogger(__name__)
 
 #: Java's factors: between attempts to ask for the lock, and between looks at one that is waited for.
 _CREATION_FACTOR = 2.0
 _CHECK_FACTOR = 1.5
+#: A look at the queue costs the server less than a look at our entry, so it may come this much sooner.
+_LOOKS_PER_CHECK = 4
 #: Errors of the lock API in a row after which it counts as broken; a deadlock in its database is only one.
 _FAULTS_MAX = 3
 #: How long `close` waits for those that wait for a lock to withdraw their entries.
@@ -63,7 +67,9 @@ class HmsTableLock:
         lease = self._lease_seconds()
         info = agent_info(request, self._pool.verdicts.word)
         watch = self._stale.watch(name, lease)
-        attempt = _Attempt(self._entries, self._runtime, self._settings, name, info, deadline, watch, self._closed)
+        attempt = _Attempt(
+            self._entries, self._runtime, self._settings, name, info, deadline, lease, watch, self._closed
+        )
         try:
             entry, sent_at = attempt.run()
         except BaseException:
@@ -132,6 +138,7 @@ class _Attempt:
         name: TableName,
         agent_info: str,
         deadline: float,
+        lease_seconds: float,
         watch: Watch,
         closed: Event,
     ) -> None:
@@ -149,6 +156,11 @@ class _Attempt:
         self._sent_at = 0.0
         self._faults = 0
         self._checks = self._new_checks()
+        self._turns = self._new_turns()
+        # A waiting entry is renewed by checks alone, and dead writers are looked for after a check.
+        self._check_seconds = lease_seconds / BEATS_PER_LEASE
+        if settings.lock_stale_check_interval_ms:
+            self._check_seconds = min(self._check_seconds, settings.lock_stale_check_interval_ms / 1000)
 
     def run(self) -> tuple[Entry, float]:
         """The acquired entry, and when the call that got it was sent."""
@@ -156,6 +168,9 @@ class _Attempt:
             if self._entry is None:
                 self._entry = self._ask()
                 self._checks = self._new_checks()
+                self._turns = self._new_turns()
+                if not self._entry.acquired:
+                    self._look(self._entry)
             if self._entry.acquired:
                 return self._entry, self._sent_at
             self._entry = self._wait(self._entry)
@@ -173,6 +188,9 @@ class _Attempt:
     def _new_checks(self) -> _Backoff:
         settings = self._settings
         return _Backoff(self._runtime, settings.lock_check_min_wait_ms, settings.lock_check_max_wait_ms, _CHECK_FACTOR)
+
+    def _new_turns(self) -> Turns:
+        return Turns(self._runtime, self._settings.lock_check_min_wait_ms / 1000)
 
     def _ask(self) -> Entry:
         """Ask for the lock until there is an entry."""
@@ -226,15 +244,26 @@ class _Attempt:
         return Entry(best.lock_id, False, best.agent_info, best.user, best.host)
 
     def _wait(self, entry: Entry) -> Entry | None:
-        """Sleep, and look at our entry once. None when it is gone."""
+        """Sleep, and look once: at the queue while others are before us, else at our entry. None when that is gone."""
         remaining = self._deadline - self._runtime.now()
         if self._closed.is_set():
             raise LockNotAcquired(f"The lock of {self._name} is no longer waited for: the catalog is closed")
         if remaining <= 0:
             raise LockNotAcquired(f"The lock of {self._name} was not to be had in time{self._holder()}")
-        self._checks.sleep(remaining)
+        if self._turns.ahead:
+            self._sleep_until_next_look(remaining)
+        else:
+            self._checks.sleep(remaining)
         if self.may_have_strays:
             entry = self._find() or entry
+        if self._turns.ahead and self._runtime.now() - self._sent_at < self._check_seconds:
+            self._look(entry)
+            if self._turns.ahead:
+                return entry
+        return self._check(entry)
+
+    def _check(self, entry: Entry) -> Entry | None:
+        """Ask for our entry, which renews it. None when it is gone."""
         sent_at = self._runtime.now()
         try:
             entry = self._entries.check(entry)
@@ -249,9 +278,28 @@ class _Attempt:
             if self._runtime.now() >= self._deadline:
                 raise
             logger.debug("looking at %s failed and is repeated: %s", entry, error.message)
-        if not entry.acquired and self._watch.look(entry):
-            self._checks = self._new_checks()
+        if not entry.acquired:
+            if self._watch.look(entry):
+                self._checks = self._new_checks()
+            if self._turns.ahead is None:
+                self._look(entry)
         return entry
+
+    def _sleep_until_next_look(self, at_most: float) -> None:
+        settings = self._settings
+        shortest = settings.lock_check_min_wait_ms / 1000 / _LOOKS_PER_CHECK
+        longest = min(settings.lock_check_max_wait_ms / 1000, self._check_seconds)
+        self._runtime.sleep(min(max(self._turns.seconds(), shortest), longest, at_most))
+
+    def _look(self, entry: Entry) -> None:
+        """See how many are before us. Where that cannot be seen our entry alone is looked at, as Java does."""
+        try:
+            found = self._entries.of(self._name)
+        except MetastoreError as error:
+            logger.debug("The locks of %s could not be listed: %s", self._name, error.message)
+            self._turns.lost_sight()
+        else:
+            self._turns.saw(sum(other.lock_id < entry.lock_id for other in found))
 
     def _holder(self) -> str:
         try:

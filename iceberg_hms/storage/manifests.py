@@ -19,7 +19,15 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.manifest import Content, ManifestEntry, decode_manifest, read_header
-from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, assign, decode_list, encode_list
+from iceberg_hms.format.manifest_list import (
+    EncodedList,
+    ManifestContent,
+    ManifestFile,
+    added_in_front,
+    decode_list,
+    encode_list,
+    read_list,
+)
 from iceberg_hms.format.manifest_writer import ManifestWriter, Summary
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.metadata_file import folder
@@ -29,6 +37,9 @@ from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.storage.locations import join
 
 _log = logging.getLogger(__name__)
+
+#: A list that was read, or one of our own with its encoded records.
+KnownList = tuple[ManifestFile, ...] | EncodedList
 
 #: Table property: a manifest is ended when it reaches this size, in bytes.
 TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
@@ -54,15 +65,15 @@ class ManifestStore:
         """The port for one group of changes."""
         return TableManifests(self)
 
-    def cached(self, location: str) -> tuple[ManifestFile, ...] | None:
+    def cached(self, location: str) -> KnownList | None:
         """A list that was read or written before; lists are immutable, so it is never stale."""
         with self._mutex:
             return self._cache.get(location)
 
-    def remember(self, location: str, files: tuple[ManifestFile, ...]) -> None:
+    def remember(self, location: str, known: KnownList) -> None:
         """Keep a list that is on disk."""
         with self._mutex:
-            self._cache.put(location, files)
+            self._cache.put(location, known)
 
     def gather(self, functions: Iterable[Callable[[], Any]]) -> Iterator[Any]:
         """Run functions side by side, `io_threads` at a time, and give their results in order."""
@@ -74,7 +85,7 @@ class ManifestStore:
 @dataclass(frozen=True, slots=True)
 class _StagedList:
     data: bytes
-    files: tuple[ManifestFile, ...]
+    encoded: EncodedList
 
 
 class TableManifests:
@@ -88,13 +99,27 @@ class TableManifests:
         location = snapshot.manifest_list
         if location is None:
             return self._inline(snapshot)
+        known = self._known(location)
+        if known is None:
+            known = decode_list(self._store.files.read(location), location)
+            self._store.remember(location, known)
+        return known.files if isinstance(known, EncodedList) else known
+
+    def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
+        location, count = snapshot.manifest_list, snapshot.summary.get("added-data-files", "")
+        if location is None or not count.isdecimal():
+            return None
+        known = self._known(location)
+        if known is None:
+            files: Iterable[ManifestFile] = read_list(self._store.files.read(location), location)
+        else:
+            files = known.files if isinstance(known, EncodedList) else known
+        return added_in_front(files, snapshot.snapshot_id, int(count))
+
+    def _known(self, location: str) -> KnownList | None:
         if location in self._staged:
-            return self._staged[location].files
-        files = self._store.cached(location)
-        if files is None:
-            files = decode_list(self._store.files.read(location), location)
-            self._store.remember(location, files)
-        return files
+            return self._staged[location].encoded
+        return self._store.cached(location)
 
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
@@ -124,26 +149,24 @@ class TableManifests:
             raise
 
     def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
-        version = metadata.format_version
-        numbered, _ = assign(
-            files,
-            format_version=version,
-            snapshot_id=snapshot.snapshot_id,
-            sequence_number=snapshot.sequence_number,
-            first_row_id=snapshot.first_row_id,
-        )
-        data, _ = encode_list(
-            version,
+        data, encoded = encode_list(
+            metadata.format_version,
             snapshot.snapshot_id,
             snapshot.parent_id,
             snapshot.sequence_number,
             snapshot.first_row_id,
-            numbered,
+            files,
+            carried=self._encoded_parent(metadata, snapshot),
         )
         name = f"snap-{snapshot.snapshot_id}-1-{self._store.runtime.uuid()}.avro"
         location = join(folder(metadata), name)
-        self._staged[location] = _StagedList(data, numbered)
+        self._staged[location] = _StagedList(data, encoded)
         return location
+
+    def _encoded_parent(self, metadata: TableMetadata, snapshot: Snapshot) -> EncodedList | None:
+        parent = None if snapshot.parent_id is None else metadata.snapshot_by_id(snapshot.parent_id)
+        known = None if parent is None or parent.manifest_list is None else self._known(parent.manifest_list)
+        return known if isinstance(known, EncodedList) else None
 
     def flush(self) -> Sequence[str]:
         locations = tuple(self._staged)
@@ -159,7 +182,7 @@ class TableManifests:
         staged = self._staged[location]
         self._store.files.write(location, staged.data)
         # Each for itself: a flush that failed for another list can be tried again.
-        self._store.remember(location, staged.files)
+        self._store.remember(location, staged.encoded)
         self._staged.pop(location)
 
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
@@ -246,15 +269,15 @@ class _ListCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._lists: OrderedDict[str, tuple[ManifestFile, ...]] = OrderedDict()
+        self._lists: OrderedDict[str, KnownList] = OrderedDict()
 
-    def get(self, location: str) -> tuple[ManifestFile, ...] | None:
+    def get(self, location: str) -> KnownList | None:
         files = self._lists.get(location)
         if files is not None:
             self._lists.move_to_end(location)
         return files
 
-    def put(self, location: str, files: tuple[ManifestFile, ...]) -> None:
+    def put(self, location: str, files: KnownList) -> None:
         self._forget(location)
         size = _weight(files)
         if size > self._max_bytes:
@@ -270,5 +293,7 @@ class _ListCache:
             self._bytes -= _weight(files)
 
 
-def _weight(files: tuple[ManifestFile, ...]) -> int:
-    return (len(files) + 1) * _BYTES_PER_MANIFEST
+def _weight(known: KnownList) -> int:
+    if isinstance(known, EncodedList):
+        return (len(known.files) + 1) * _BYTES_PER_MANIFEST + sum(len(data) for _, data in known.blocks)
+    return (len(known) + 1) * _BYTES_PER_MANIFEST

@@ -9,7 +9,7 @@ from dataclasses import replace
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile
 from iceberg_hms.format.manifest import Content, ManifestEntry, inherit
-from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, assign
+from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, added_in_front, assign
 from iceberg_hms.format.manifest_writer import Summary, as_written
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.metadata_file import folder
@@ -51,6 +51,12 @@ class MemoryManifests:
             if location not in self._store.lists:
                 raise MissingFile(location)
             return self._store.lists[location]
+
+    def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
+        count = snapshot.summary.get("added-data-files", "")
+        if snapshot.manifest_list is None or not count.isdecimal():
+            return None
+        return added_in_front(self.list(snapshot), snapshot.snapshot_id, int(count))
 
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None

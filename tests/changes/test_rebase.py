@@ -205,13 +205,18 @@ def test_an_append_that_deletes_is_not_believed(writer: Writer) -> None:
         committed(now, sent, writer.store)
 
 
-def test_a_snapshot_that_was_made_on_a_removed_one_is_refused(writer: Writer) -> None:
+def test_a_snapshot_that_was_made_on_a_removed_one_lands_if_it_replaced_nothing(writer: Writer) -> None:
     seen = grown(writer)
-    sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    entries = [(Status.ADDED, data_file("merged")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+    merged = request(seen, writer.rewrite_list(seen, 12, "append", entries, old))
+    plain = request(seen, writer.fast_append(seen, 10, "mine"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     now = apply(now, [updates.remove_snapshots([2])], now_ms=6_000)
+    new = committed(now, plain, writer.store)
+    assert writer.live(new.current_snapshot) == ["a", "b", "mine", "other"]
     with pytest.raises(AssumptionBroken, match="the snapshot that it was made on was removed"):
-        committed(now, sent, writer.store)
+        committed(now, merged, writer.store)
 
 
 def test_a_table_that_was_upgraded_meanwhile_takes_no_older_snapshot(writer: Writer) -> None:

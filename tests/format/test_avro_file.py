@@ -160,6 +160,15 @@ def test_a_record_that_does_not_fit_leaves_the_file_as_it_was() -> None:
     assert list(avro_file.decode(writer.finish(), "x").records()) == RECORDS[:2]
 
 
+def test_records_that_are_encoded_alone_make_the_same_file() -> None:
+    writer, parsed = avro_file.Writer(SCHEMA, {"key": "välue"}), avro_file.parse(SCHEMA)
+    for record in RECORDS:
+        writer.add_encoded(avro_file.encode_record(parsed, record))
+    assert writer.finish() == written(RECORDS)
+    with pytest.raises(InvalidInput):
+        avro_file.encode_record(parsed, {"a": "no number"})
+
+
 def test_the_same_content_gives_the_same_bytes() -> None:
     assert written(RECORDS[:10]) == written(RECORDS[:10])
     assert written(RECORDS[:10])[-16:] != avro_file.Writer(SCHEMA, {"key": "other"}).finish()[-16:]

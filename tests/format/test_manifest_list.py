@@ -15,15 +15,17 @@ from pyiceberg import manifest as theirs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from iceberg_hms.errors import CorruptFile, InvalidInput
-from iceberg_hms.format import avro_file
+from iceberg_hms.format import avro_file, manifest_list
 from iceberg_hms.format.manifest_list import (
     UNASSIGNED,
     FieldSummary,
     ManifestContent,
     ManifestFile,
+    added_in_front,
     assign,
     decode_list,
     encode_list,
+    read_list,
 )
 from tests.format.samples import golden
 
@@ -227,6 +229,28 @@ def test_what_cannot_be_numbered_is_refused() -> None:
         encoded(1, [line(content=ManifestContent.DELETES)])
 
 
+@pytest.mark.parametrize("versions", [(1, 2, 3), (3, 2, 1)])
+def test_a_manifest_that_was_written_before_is_written_as_if_for_the_first_time(versions: tuple[int, ...]) -> None:
+    def afresh(version: int, files: list[ManifestFile]) -> bytes:
+        manifest_list._encoded.cache_clear()
+        return encoded(version, files)
+
+    files = [line(), line(manifest_length=5), line(first_row_id=7), line(partitions=None), line(content=0)]
+    fresh = {version: afresh(version, files) for version in versions}
+    manifest_list._encoded.cache_clear()
+    for _ in range(2):
+        assert {version: encoded(version, files) for version in versions} == fresh
+    assert manifest_list._encoded.cache_info().hits
+
+
+def test_what_cannot_be_written_is_refused_each_time() -> None:
+    file = line(added_files_count=None)
+    encoded(1, [file])
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="has no added_files_count"):
+            encoded(2, [file])
+
+
 def test_an_old_list_without_counts_can_be_written_again_as_v1() -> None:
     old = line(added_files_count=None, added_rows_count=None, partitions=None, sequence_number=0, min_sequence_number=0)
     assert decode_list(encoded(1, [old]), "x") == (old,)
@@ -279,3 +303,99 @@ def test_any_list_survives(files: list[ManifestFile]) -> None:
     numbered, _ = assign(files, format_version=3, snapshot_id=77, sequence_number=5, first_row_id=1_000)
     assert decode_list(encoded(3, files), "x") == numbered
     assert all(each.sequence_number != UNASSIGNED for each in numbered)
+
+
+def grown(version: int, appends: int) -> tuple[bytes, Any]:
+    """A list that grew by one manifest a commit, each on the one before."""
+    data, known = b"", None
+    for number in range(1, appends + 1):
+        new = replace(
+            line(manifest_path=f"m-{number}"),
+            added_snapshot_id=number,
+            sequence_number=UNASSIGNED,
+            min_sequence_number=UNASSIGNED,
+        )
+        files = (new, *(known.files if known else ()))
+        first = 1_000 * number if version > 2 else None
+        data, known = encode_list(version, number, number - 1 or None, number, first, files, carried=known)
+    return data, known
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_list_that_takes_over_its_parent_s_records_says_the_same_as_one_that_does_not(version: int) -> None:
+    data, known = grown(version, 300)
+    assert decode_list(data, "x") == known.files
+    assert [file.manifest_path for file in known.files] == [f"m-{number}" for number in range(300, 0, -1)]
+    first = 1_000 if version > 2 else None
+    alone, _ = encode_list(version, 300, 299, 300, first, known.files)
+    assert decode_list(alone, "x") == known.files
+    metadata = avro_file.decode(data, "x").metadata
+    assert metadata["snapshot-id"] == "300"
+
+
+def test_its_blocks_stay_few() -> None:
+    _, known = grown(2, 1_000)
+    assert sum(count for count, _ in known.blocks) == 1_000
+    assert len(known.blocks) < 16
+
+
+@pytest.mark.parametrize("damage", ["other tail", "shorter", "other version"])
+def test_records_of_another_list_are_not_taken_over(damage: str) -> None:
+    _, known = grown(2, 5)
+    files = {
+        "other tail": (*known.files[:-1], replace(known.files[-1], manifest_length=9)),
+        "shorter": known.files[1:],
+        "other version": known.files,
+    }[damage]
+    version = 1 if damage == "other version" else 2
+    data, new = encode_list(version, 9, 5, 9, None, files, carried=known)
+    expected = files if version == 2 else tuple(replace(f, sequence_number=0, min_sequence_number=0) for f in files)
+    assert decode_list(data, "x") == expected == new.files
+
+
+def test_records_without_row_ids_get_theirs_and_are_coded_again() -> None:
+    numbered = line(sequence_number=1, min_sequence_number=1)
+    _, deletes = encode_list(3, 1, None, 1, 0, [replace(numbered, content=ManifestContent.DELETES)])
+    assert deletes.has_row_ids
+    _, old = encode_list(2, 1, None, 1, None, [numbered])
+    data, new = encode_list(3, 2, 1, 2, 50, old.files, carried=replace(old, format_version=3))
+    assert [file.first_row_id for file in decode_list(data, "x")] == [50] == [file.first_row_id for file in new.files]
+
+
+def test_reading_stops_where_enough_was_read() -> None:
+    data, _ = grown(2, 100)
+    cut = data[: len(data) - 40]
+    with pytest.raises(CorruptFile):
+        next(read_list(cut, "x"))
+    assert next(read_list(data, "x")).manifest_path == "m-100"
+
+
+def counted(name: str, added: int | None, existing: int | None = 0, by: int = 7) -> ManifestFile:
+    return replace(
+        line(manifest_path=name),
+        added_snapshot_id=by,
+        added_files_count=added,
+        existing_files_count=existing,
+        deleted_files_count=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "count", "found"),
+    [
+        ([counted("a", 2), counted("b", 1), counted("old", 5, by=1)], 3, 2),
+        ([counted("a", 3), counted("broken", None)], 3, 1),
+        ([counted("a", 2), counted("old", 5, by=1)], 3, None),
+        ([counted("old", 5, by=1), counted("a", 3)], 3, None),
+        ([counted("merged", 1, existing=4)], 1, None),
+        ([counted("a", 4)], 3, None),
+        ([counted("a", None)], 1, None),
+        ([replace(counted("d", 1), content=ManifestContent.DELETES)], 1, None),
+        ([], 1, None),
+    ],
+)
+def test_what_a_snapshot_added_is_told_by_the_front_of_its_list(
+    files: list[ManifestFile], count: int, found: int | None
+) -> None:
+    front = added_in_front(iter(files), 7, count)
+    assert (None if front is None else len(front)) == found

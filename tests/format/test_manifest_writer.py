@@ -20,7 +20,7 @@ from iceberg_hms.format import avro_file, values
 from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status, decode_manifest
 from iceberg_hms.format.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile, decode_list
 from iceberg_hms.format.manifest_writer import ManifestWriter, Summary, as_written
-from iceberg_hms.format.partition import PartitionSpec
+from iceberg_hms.format.partition import UNPARTITIONED, PartitionSpec
 from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.types import NestedField, StructType, parse_type
 from tests.format.samples import (
@@ -47,6 +47,19 @@ def write(
         writer.add(each)
     assert writer.entries == len(entries)
     return writer.finish(WHERE)
+
+
+def test_layouts_in_turn_do_not_mix() -> None:
+    """Schemas of manifests are remembered, by format version and partition type."""
+    layouts = [(version, *golden_layout(version)) for version in (1, 2, 3)]
+    layouts += [(version, schema, UNPARTITIONED) for version, schema, _ in layouts]
+
+    def empty(version: int, schema: Schema, spec: PartitionSpec) -> bytes:
+        return ManifestWriter(version, schema, spec, 77).finish(WHERE)[0]
+
+    first = [empty(*layout) for layout in layouts]
+    assert len(set(first)) == len(layouts)
+    assert [empty(*layout) for layout in reversed(layouts)] == first[::-1]
 
 
 def as_new(entries: list[ManifestEntry]) -> list[ManifestEntry]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -54,6 +55,32 @@ def lock(pool: ClientPool, runtime: Counted) -> Iterator[HmsTableLock]:
 
 def taken_by_another(hms: FakeHms, lock: HmsTableLock) -> Entry:
     return lock._entries.enqueue(NAME, "another writer")
+
+
+def lists_no_locks(hms: FakeHms) -> None:
+    """show_locks fails from now on."""
+
+    def fail(rqst: Any) -> Any:
+        raise MetaException("busy")
+
+    hms.show_locks = fail  # type: ignore[method-assign]
+
+
+class Timed(Counted):
+    """Its time is made of its sleeps alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleeps: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+
+    def jitter(self) -> float:
+        return 0.5
+
+    def now(self) -> float:
+        return sum(self.sleeps)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -184,16 +211,17 @@ def test_a_broken_lock_api_is_unavailable_after_a_few_tries(
 def test_a_deadlock_in_the_locks_database_is_no_broken_api(lock: HmsTableLock, hms: FakeHms) -> None:
     other = taken_by_another(hms, lock)
     hms.misbehave["lock"] += [MetaException("deadlock")] * 2
-    hms.misbehave["check_lock"] += [MetaException("deadlock")] * 1
-    plain = hms.check_lock
+    hms.misbehave["check_lock"] += [MetaException("deadlock")] * 2
+    plain = hms.show_locks
 
     def free_later(rqst: Any) -> Any:
-        if hms.calls.count("check_lock") > 4:
+        if hms.calls.count("show_locks") > 4:
             hms.locks.pop(other.lock_id, None)
         return plain(rqst)
 
-    hms.check_lock = free_later  # type: ignore[method-assign]
+    hms.show_locks = free_later  # type: ignore[method-assign]
     lock.acquire(NAME, wait_seconds=5, request="r").release()
+    assert hms.calls.count("check_lock") == 3
 
 
 def test_a_metastore_that_is_gone_is_unavailable_when_the_time_is_over(lock: HmsTableLock, server: Running) -> None:
@@ -202,17 +230,22 @@ def test_a_metastore_that_is_gone_is_unavailable_when_the_time_is_over(lock: Hms
         lock.acquire(NAME, wait_seconds=0.05, request="r")
 
 
-def test_a_metastore_that_restarts_is_waited_for(lock: HmsTableLock, server: Running, hms: FakeHms) -> None:
+@pytest.mark.parametrize("method", ["show_locks", "check_lock"])
+def test_a_metastore_that_restarts_is_waited_for(
+    method: str, lock: HmsTableLock, server: Running, hms: FakeHms
+) -> None:
     other = taken_by_another(hms, lock)
-    plain = hms.check_lock
+    if method == "check_lock":
+        lists_no_locks(hms)
+    plain = getattr(hms, method)
 
     def restart_and_free(rqst: Any) -> Any:
-        if hms.calls.count("check_lock") == 3:
+        if hms.calls.count(method) == 3:
             server.hang_up()
             hms.locks.pop(other.lock_id, None)
         return plain(rqst)
 
-    hms.check_lock = restart_and_free  # type: ignore[method-assign]
+    setattr(hms, method, restart_and_free)
     lock.acquire(NAME, wait_seconds=5, request="r").release()
     assert hms.locks == {}
 
@@ -266,25 +299,81 @@ def test_a_lock_says_what_its_process_knows_of_the_fence(lock: HmsTableLock, poo
     assert said == ["unproven", "cas", "blind"]
 
 
-def test_waits_grow_and_are_spread(pool: ClientPool) -> None:
-    waits: list[float] = []
+def test_who_is_not_first_counts_those_before_it_and_asks_once(pool: ClientPool, hms: FakeHms) -> None:
+    """Ten turns of 100 ms: a handful of looks, most of them at the end, and one check when nobody is left before us."""
+    runtime, plain = Timed(), hms.show_locks
 
-    class Measured(Counted):
-        def sleep(self, seconds: float) -> None:
-            waits.append(seconds)
-            super().sleep(0)
+    def give_back(rqst: Any) -> Any:
+        over = int(runtime.now() / 0.1)
+        for other in others[:over]:
+            hms.locks.pop(other.lock_id, None)
+        return plain(rqst)
 
-        def jitter(self) -> float:
-            return 0.5
+    hms.show_locks = give_back  # type: ignore[method-assign]
+    lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada"}, environ={}))
+    others = [taken_by_another(hms, lock) for _ in range(10)]
+    lock.acquire(NAME, wait_seconds=60, request="r").release()
+    assert 1.0 <= runtime.now() <= 1.02, "it must not sleep when its turn has come"
+    assert hms.calls.count("check_lock") == 1
+    assert hms.calls.count("show_locks") <= 16
+    runtime.join()
 
-        def now(self) -> float:
-            return sum(waits)
 
+@pytest.mark.parametrize(("stale_check_ms", "between_checks"), [(0, 30.0), (2_000, 2.0)])
+def test_a_queue_that_stands_still_is_watched_without_haste_and_our_entry_renewed(
+    stale_check_ms: int, between_checks: float, pool: ClientPool, hms: FakeHms
+) -> None:
+    runtime, plain, checked_at = Timed(), hms.check_lock, []
+
+    def check(rqst: Any) -> Any:
+        checked_at.append(runtime.now())
+        return plain(rqst)
+
+    keywords = {"lock.stale-check-interval-ms": stale_check_ms, "iceberg.hive.lock-check-max-wait-ms": 5_000}
+    lock = HmsTableLock(pool, runtime, Settings.load({**keywords, "user": "ada"}, environ={}))
+    for _ in range(3):
+        taken_by_another(hms, lock)
+    hms.check_lock = check  # type: ignore[method-assign]
+    with pytest.raises(LockNotAcquired):
+        lock.acquire(NAME, wait_seconds=600, request="r")
+    assert max(runtime.sleeps) <= 5.0
+    assert len(runtime.sleeps) < 600 / min(5.0, between_checks) + 60
+    longest = max(later - earlier for earlier, later in itertools.pairwise(checked_at))
+    assert between_checks <= longest <= between_checks + 5.0, "a tenth of the lease, or the stale check"
+    runtime.join()
+
+
+def test_where_the_queue_cannot_be_seen_waits_grow_as_javas_and_are_spread(pool: ClientPool, hms: FakeHms) -> None:
+    lists_no_locks(hms)
+    runtime = Timed()
     settings = Settings.load({"iceberg.hive.lock-check-max-wait-ms": 5_000, "user": "ada"}, environ={})
-    lock = HmsTableLock(pool, Measured(), settings)
-    lock._entries.enqueue(NAME, "another writer")
+    lock = HmsTableLock(pool, runtime, settings)
+    taken_by_another(hms, lock)
     with pytest.raises(LockNotAcquired):
         lock.acquire(NAME, wait_seconds=30, request="r")
-    assert waits[:3] == pytest.approx([0.0375, 0.05625, 0.084375])
-    assert max(waits) == pytest.approx(3.75)
-    assert sum(waits) == pytest.approx(30)
+    assert runtime.sleeps[:3] == pytest.approx([0.0375, 0.05625, 0.084375])
+    assert max(runtime.sleeps) == pytest.approx(3.75)
+    assert sum(runtime.sleeps) == pytest.approx(30)
+    assert hms.calls.count("check_lock") == len(runtime.sleeps)
+
+
+def test_who_loses_sight_of_the_queue_asks_for_its_own_entry_instead(pool: ClientPool, hms: FakeHms) -> None:
+    runtime, plain, plain_list = Timed(), hms.check_lock, hms.show_locks
+    lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada"}, environ={}))
+    other = taken_by_another(hms, lock)
+
+    def list_once(rqst: Any) -> Any:
+        lists_no_locks(hms)
+        return plain_list(rqst)
+
+    hms.show_locks = list_once  # type: ignore[method-assign]
+
+    def give_back(rqst: Any) -> Any:
+        if runtime.now() > 0.5:
+            hms.locks.pop(other.lock_id, None)
+        return plain(rqst)
+
+    hms.check_lock = give_back  # type: ignore[method-assign]
+    lock.acquire(NAME, wait_seconds=60, request="r").release()
+    assert runtime.now() < 1.0
+    runtime.join()

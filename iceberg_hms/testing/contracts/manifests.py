@@ -294,6 +294,45 @@ def metadata_goes_where_the_table_says(open_: Open, root: str) -> None:
         expect(paths[1].rpartition("/")[2].startswith("snap-7-1-"), f"list name {paths[1]}")
 
 
+def what_a_snapshot_added_is_told_without_the_rest(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a")))
+    own = _write(port, metadata, 8, _added("file:/d/b", "file:/d/c"))
+    told = {"operation": "append", "added-data-files": "2"}
+    second = _stage(port, metadata, 8, 6, [*own, *port.list(first)], summary=told)
+    port.flush()
+    for reader in (port, open_()):
+        found = reader.added(second)
+        expect_equal([file.manifest_path for file in found or ()], [own[0].manifest_path], "added")
+        expect_equal(reader.added(sample_snapshot(8, 6, second.manifest_list)), None, "without a count")
+        more = {**told, "added-data-files": "3"}
+        expect_equal(reader.added(sample_snapshot(8, 6, second.manifest_list, summary=more)), None, "another count")
+
+
+def a_list_on_another_says_the_same_whoever_reads_it(open_: Open, root: str) -> None:
+    for version in _VERSIONS:
+        metadata = sample_metadata(f"{root}/v{version}", version)
+        port = open_()
+        parent: Snapshot | None = None
+        for number in range(1, 9):
+            kept = () if parent is None else port.list(parent)
+            files = [*_write(port, metadata, number, _added(f"file:/d/{number}")), *kept]
+            more = {} if parent is None else {"parent_snapshot_id": parent.snapshot_id}
+            if version >= 3:
+                more["first_row_id"] = 10 * (number - 1)
+            parent = _stage(port, metadata, number, number, files, **more)
+            metadata = metadata.replace(snapshots=[*metadata.raw["snapshots"], parent.raw])
+        port.flush()
+        last = sample_snapshot(8, 8, None if parent is None else parent.manifest_list)
+        found = open_().list(last)
+        expect_equal(tuple(port.list(last)), tuple(found), f"v{version} list")
+        numbers = [file.sequence_number for file in found]
+        expect_equal(numbers, [0] * 8 if version == 1 else list(range(8, 0, -1)), f"v{version} numbers")
+        if version >= 3:
+            expect_equal([file.first_row_id for file in found], list(range(70, -1, -10)), "row ids")
+
+
 CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     entries_come_back_with_what_they_inherit,
     lines_count_files_rows_and_partitions,
@@ -311,4 +350,6 @@ CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     an_empty_list_is_a_list,
     a_v1_snapshot_may_name_its_manifests,
     metadata_goes_where_the_table_says,
+    what_a_snapshot_added_is_told_without_the_rest,
+    a_list_on_another_says_the_same_whoever_reads_it,
 )
