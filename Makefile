@@ -28,10 +28,10 @@ setup: .venv/.stamp  ## make .venv with everything in it; quick when nothing cha
 demo: setup java  ## the main job on real servers: about two minutes, ends by itself
 	$(RUN) .venv/bin/iceberg-hms demo
 
-test: setup java lint types layers  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
+test: setup java lint types layers simulate  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
 	$(RUN) $(PY) -m pytest tests integration -m "not slow"
 
-test-all: setup java engines lint types layers  ## everything: the slow tests and other metastores as well; half an hour or more
+test-all: setup java engines lint types layers simulate mutants  ## everything: the slow tests and other metastores as well; half an hour or more
 	$(RUN) $(PY) -m pytest tests integration
 
 # Other releases of the metastore come through Maven.
@@ -57,15 +57,16 @@ integration: setup java  ## the tests on real servers alone, without the slow on
 faults: setup java  ## lost replies, killed writers and the like on a real metastore; SEEDS=50 varies the timing 50 times
 	FAULT_SEEDS=$(or $(SEEDS),1) $(RUN) $(PY) -m pytest integration/test_faults_*.py
 
-# Of `make simulate`: how many schedules, and the seed of the first.
+# Of `make simulate`: how many schedules, the seed of the first, and how many processes share them (`make mutants` too).
 SCHEDULES := 3000
 SEED := 1
+JOBS := 1
 
 simulate: setup  ## the commit protocol in a world that goes wrong: SCHEDULES=100000 SEED=7
-	$(RUN) $(PY) -m iceberg_hms.testing.simulation --schedules $(SCHEDULES) --seed $(SEED)
+	$(RUN) $(PY) -m iceberg_hms.testing.simulation --schedules $(SCHEDULES) --seed $(SEED) --jobs $(JOBS)
 
 mutants: setup  ## planted defects of the protocol, each of which the simulation must find
-	$(RUN) $(PY) -m iceberg_hms.testing.simulation.mutants
+	$(RUN) $(PY) -m iceberg_hms.testing.simulation.mutants --jobs $(JOBS)
 
 format: setup  ## let ruff mend what it can
 	$(PY) -m ruff check --fix --quiet

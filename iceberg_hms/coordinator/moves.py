@@ -155,7 +155,7 @@ class Moves:
         try:
             found = self._world.pointer.load(name)
         except NotAnIcebergTable as error:
-            raise AlreadyExists(f"Table already exists: {name}") from error
+            raise _taken_meanwhile(name) from error
         except NoSuchTable:
             self._raise_unmade(answer, still_there=True, what=f"creation of {name}")
         except IcebergHmsError as error:
@@ -164,7 +164,7 @@ class Moves:
         if trace(self._cache, found.metadata_location, ours=location, base="") is Trace.LANDED:
             return
         if isinstance(answer, Refused) and answer.conflict:
-            raise AlreadyExists(f"Table already exists: {name}")
+            raise _taken_meanwhile(name)
         self._raise_unmade(answer, still_there=False, what=f"creation of {name}")
 
     def _repoint(self, name: TableName, location: str, metadata: TableMetadata, wait_seconds: float) -> str:
@@ -268,6 +268,14 @@ class Moves:
         report = replace(report, total_ms=(self._world.runtime.now() - started) * 1000)
         self._world.events.publish({"event": "committed", "report": report})
         return report
+
+
+def _taken_meanwhile(name: TableName) -> AlreadyExists:
+    """Another has the name after our creation was sent. A metastore that retries inside may have refused its own
+    creation, and ours may be renamed or registered over by now: its files stay."""
+    error = AlreadyExists(f"Table already exists: {name}")
+    error.proved_failed = False
+    return error
 
 
 def _report(

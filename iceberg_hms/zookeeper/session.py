@@ -306,9 +306,15 @@ class ZooKeeperSession:
         if sweep:
             self._runtime.spawn("zookeeper-sweeper", self._sweep, background=True)
 
+    def _catch_up(self, folder: str) -> None:
+        """Let the server that we are connected to see all that was done before: one that is behind would not show a
+        node which is there, and it would be forgotten."""
+        self._ask(lambda client: client.sync_async(self._base + folder), f"sync {folder}")
+
     def _sweep(self) -> None:
         for folder, prefix in list(self._forgotten):
             try:
+                self._catch_up(folder)
                 for name in self.children(folder):
                     if name.startswith(prefix):
                         self.delete(f"{folder}/{name}")

@@ -77,17 +77,42 @@ def test_a_taken_name_is_refused_and_leaves_no_file(harness):
     assert set(harness.files.locations()) == files
 
 
-def test_a_name_that_is_taken_in_the_last_moment_is_refused_and_leaves_no_file(empty):
-    """the name is free | another creates it | create: refused, looked up: not ours"""
+def test_a_name_that_is_taken_in_the_last_moment_is_refused_and_deletes_nothing(empty):
+    """the name is free | another creates it | create: refused, looked up: not ours. Or it was made, refused, and moved
+    on by another: nobody can tell"""
     rival = Harness()
     rival.create()
     taken = rival.pointer.rows[NAME]
     location = rival.location()
     empty.files.write(location, rival.files.read(location))
     empty.pointer.before_moves.append(lambda: empty.pointer.rows.update({NAME: taken}))
+    with pytest.raises(AlreadyExists) as caught:
+        empty.create()
+    assert not caught.value.proved_failed
+    assert len(empty.files.locations()) == 2
+    assert empty.location() == location
+
+
+def test_a_creation_that_was_made_refused_and_moved_on_keeps_its_files(empty):
+    """create: made, refused after all | another renames it, and creates the name anew | looked up: not ours"""
+    empty.pointer.answers.append(Answer.REFUSED_AFTER_APPLY)
+    load, looks = empty.pointer.load, []
+
+    def moved_on(name):
+        looks.append(name)
+        if len(looks) == 2:
+            empty.pointer.rows[OTHER] = empty.pointer.rows[NAME]
+            rival = Harness()
+            rival.create()
+            empty.files.write(rival.location(), rival.files.read(rival.location()))
+            empty.pointer.rows[NAME] = rival.pointer.rows[NAME]
+        return load(name)
+
+    empty.pointer.load = moved_on
     with pytest.raises(AlreadyExists):
         empty.create()
-    assert empty.files.locations() == (location,)
+    living = load(OTHER).metadata_location
+    assert empty.files.read(living)
 
 
 def test_a_hive_table_keeps_its_name(empty):

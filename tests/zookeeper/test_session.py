@@ -85,6 +85,9 @@ class Client:
     def get_children_async(self, path: str) -> Answer:
         return self._request("children", path)
 
+    def sync_async(self, path: str) -> Answer:
+        return self._request("sync", path)
+
     def exists_async(self, path: str, watch: Callable[[Any], None]) -> Answer:
         self.watch = watch
         return self._request("exists", path)

@@ -3,21 +3,27 @@
     python -m iceberg_hms.testing.simulation --schedules 10000 --seed 1
     python -m iceberg_hms.testing.simulation.mutants
 
-    seeded.py      random numbers that a seed decides
-    scheduler.py   threads of which one runs at a time, and the clock
-    runtime.py     the coordinator's Runtime port on them
-    faults.py      what goes wrong, how often, and where: the wire that every port call passes
-    metastore.py   the simulated metastore: rows, compare-and-swap in its four kinds, the lock queue with its lease
-    drivers.py     TablePointer and TableLock on it
-    storage.py     Files and Manifests in memory
-    history.py     what every client was told
-    invariants.py  what must hold after every step, as named predicates
-    writers.py     our writers, and those who write without us
-    scenarios.py   who writes in which weather, and what is promised then
-    schedule.py    one schedule from its seed to its verdict, and many of them
-    mutants.py     planted defects, each of which the simulation must find
+    seeded.py        random numbers that a seed decides
+    scheduler.py     threads of which one runs at a time, and the clock
+    runtime.py       the coordinator's Runtime port on them
+    faults.py        what goes wrong, how often, and where: the wire that every port call passes
+    metastore.py     the simulated metastore: rows, compare-and-swap in its four kinds, the lock queue with its lease
+    drivers.py       TablePointer and TableLock on it
+    ensemble.py      the simulated ZooKeeper: sessions, nodes, watches
+    connection.py    where kazoo's client stands: the real session and the real ZooKeeper lock run on it
+    storage.py       Files and Manifests in memory; decoding.py, so that it is quick; tables.py, the first table
+    history.py       what every client was told
+    site.py          what all processes share, and what each has: the real choice of locks among it
+    writers.py       our writers, and those who write without us
+    movers.py        those who move whole tables, and the operator who marks them
+    scenarios.py     who does what in which weather, and what is promised then
+    table_state.py   what a table is; invariants.py, what must hold after every step; judge.py, who looks
+    schedule.py      one schedule from its seed to its verdict, and many of them; batches.py, in several processes
+    mutants.py       planted defects, each of which the simulation must find: planted.py and its parts
 
 A schedule is one run of a scenario under one seed. The same seed gives the same run, event by event, so a failure is
 replayed by its seed and read in its trace. Processes crash, pause past their lease and wake; requests and replies are
-lost, delayed and delivered twice; the metastore refuses what it has just committed.
+lost, delayed and delivered twice; the metastore refuses what it has just committed; its lock API breaks and heals;
+ZooKeeper cannot be reached, and ends sessions. What runs is the product's own code down to the drivers of the
+metastore and the storage, and down to kazoo.
 """

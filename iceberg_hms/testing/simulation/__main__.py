@@ -1,4 +1,4 @@
-"""python -m iceberg_hms.testing.simulation --schedules N --seed S [--scenario NAME]"""
+"""python -m iceberg_hms.testing.simulation --schedules N --seed S [--scenario NAME] [--jobs N]"""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from collections import Counter
 from collections.abc import Sequence
 
 from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.testing.simulation.batches import Batch, tallies
 from iceberg_hms.testing.simulation.scenarios import SCENARIOS, by_name
-from iceberg_hms.testing.simulation.schedule import Result, run_schedules
+from iceberg_hms.testing.simulation.schedule import Result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run schedules until one fails. Returns 0, or 1 with the failing seed and its trace on stdout."""
     options = _parser().parse_args(arguments)
-    scenarios = by_name(options.scenario)
     started = SYSTEM_CLOCK.monotonic()
     total = 0
     told: Counter[str] = Counter()
-    for result in run_schedules(scenarios, options.schedules, options.seed, traces=options.trace):
-        total += 1
-        if options.trace and result.failure is None:
-            sys.stdout.write("\n".join((f"{result.scenario}, seed {result.seed}", *result.trace, "", "")))
-        told.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
-        if result.failure is not None:
-            sys.stdout.write(report(result))
+    run = Batch(options.scenario, options.seed, 0, options.schedules, options.trace)
+    for tally in tallies(run, options.jobs):
+        total += tally.schedules
+        told.update(tally.told)
+        sys.stdout.write(tally.text)
+        if tally.failure is not None:
+            sys.stdout.write(report(tally.failure))
             return 1
     seconds = SYSTEM_CLOCK.monotonic() - started
     sys.stdout.write(
-        f"{total} schedules of {len(scenarios)} scenarios from seed {options.seed}: all invariants held. "
-        f"{total / seconds:.0f} schedules/s; clients were told committed {told['committed']}, "
+        f"{total} schedules of {len(by_name(options.scenario))} scenarios from seed {options.seed}: "
+        f"all invariants held. {total / seconds:.0f} schedules/s; clients were told committed {told['committed']}, "
         f"failed {told['failed']}, unknown {told['unknown']} times\n"
     )
     return 0
@@ -65,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         choices=("all", *(scenario.name for scenario in SCENARIOS)),
         metavar="NAME",
         help="one scenario alone (default: all, in turns)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes (default %(default)s); seeds replay all the same"
     )
     parser.add_argument("--trace", action="store_true", help="print the trace of every schedule")
     return parser

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.ports import HeldLock, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
-from iceberg_hms.errors import LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
+from iceberg_hms.errors import (
+    IcebergHmsError,
+    LockLost,
+    LockNotAcquired,
+    LockUnavailable,
+    MetastoreRefused,
+    MetastoreUnavailable,
+)
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.simulation.faults import HEAVY, LIGHT, Wire
 from iceberg_hms.testing.simulation.metastore import (
@@ -31,13 +38,15 @@ _WAITING = {True: "acquired", False: "waiting", None: "no such lock"}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a process reaches the metastore. proven: how likely it knows already that the server is atomic."""
+    """How a process reaches the metastore. proven: how likely it knows already that the server is atomic.
+    blind: the lock API of its server is broken."""
 
     server: Metastore
     wire: Wire
     process: Process
     runtime: SimulatedRuntime
     proven: float = 0.0
+    blind: bool = False
 
 
 class SimulatedTablePointer:
@@ -66,21 +75,22 @@ class SimulatedTablePointer:
         self,
         base: Pointer,
         location: str,
-        metadata: TableMetadata,  # noqa: ARG002 - the port's
-        replaced: TableMetadata,  # noqa: ARG002 - the port's
+        metadata: TableMetadata,
+        replaced: TableMetadata,
         *,
         only_fenced: bool = False,
     ) -> SwapAnswer:
         """As the port says."""
         if only_fenced and self._link.server.verdict is not Verdict.ATOMIC:
             raise MetastoreUnavailable("this server is not proven to compare and swap")
-        return self.alter(base, location, expected=base.metadata_location)
+        kept = {key: value for key, value in base.parameters.items() if key not in replaced.properties}
+        return self.alter(base, location, {**kept, **metadata.properties}, expected=base.metadata_location)
 
-    def alter(self, base: Pointer, location: str, *, expected: str | None) -> SwapAnswer:
+    def alter(self, base: Pointer, location: str, parameters: Mapping[str, str], *, expected: str | None) -> SwapAnswer:
         """A swap; a blind one without an expected value, as foreign writers send it."""
         link = self._link
         parameters = {
-            **base.parameters,
+            **parameters,
             METADATA_LOCATION: location,
             PREVIOUS_METADATA_LOCATION: base.metadata_location,
         }
@@ -93,12 +103,12 @@ class SimulatedTablePointer:
         self,
         name: TableName,
         location: str,
-        metadata: TableMetadata,  # noqa: ARG002 - the port's
+        metadata: TableMetadata,
         owner: str | None,  # noqa: ARG002 - the port's
     ) -> SwapAnswer:
         """As the port says."""
         link = self._link
-        parameters = {METADATA_LOCATION: location}
+        parameters = {**metadata.properties, METADATA_LOCATION: location}
         return self._move(f"create {name}", lambda: link.server.insert(name, parameters, process=link.process.name))
 
     def rename(self, base: Pointer, to: TableName) -> SwapAnswer:
@@ -106,7 +116,9 @@ class SimulatedTablePointer:
         link = self._link
         return self._move(
             f"rename {base.name} {to}",
-            lambda: link.server.rename(base.name, to, expected=base.metadata_location, process=link.process.name),
+            lambda: link.server.rename(
+                base.name, to, base.parameters, expected=base.metadata_location, process=link.process.name
+            ),
         )
 
     def drop(self, base: Pointer) -> SwapAnswer:
@@ -171,6 +183,8 @@ class SimulatedTableLock:
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
         """As the port says. An entry whose unlock is lost stays until its lease ends it."""
+        if self._link.blind:
+            raise LockUnavailable("the lock API of this server is broken")
         runtime = self._link.runtime
         deadline = runtime.now() + wait_seconds
         entry: int | None = None
@@ -188,14 +202,17 @@ class SimulatedTableLock:
                     entry = None
             except MetastoreUnavailable:
                 if runtime.now() >= deadline:
-                    self._withdraw(entry, request)
+                    self._withdraw(name, entry, request)
                     raise
+            except LockUnavailable:
+                self._withdraw(name, entry, request)
+                raise
             if acquired and entry is not None:
                 held = SimulatedHeldLock(self._link, entry, sent)
                 held.start()
                 return held
             if runtime.now() >= deadline:
-                self._withdraw(entry, request)
+                self._withdraw(name, entry, request)
                 raise LockNotAcquired(f"The lock of {name} was not to be had in time")
             runtime.sleep(min(wait, max(0.0, deadline - runtime.now())))
             wait = min(wait * 2, _LONGEST_WAIT)
@@ -205,7 +222,7 @@ class SimulatedTableLock:
         link = self._link
 
         def ask() -> int:
-            found = link.server.find(request)
+            found = link.server.find(name, request)
             return link.server.enqueue(name, request, link.process.name) if found is None else found
 
         return link.wire.call(link.process, "lock", ask, lost=MetastoreUnavailable)
@@ -221,16 +238,16 @@ class SimulatedTableLock:
             show=lambda answer: _WAITING[answer] if answer is not False or not told else None,
         )
 
-    def _withdraw(self, entry: int | None, request: str) -> None:
+    def _withdraw(self, name: TableName, entry: int | None, request: str) -> None:
         link = self._link
 
         def remove() -> bool:
-            found = link.server.find(request) if entry is None else entry
+            found = link.server.find(name, request) if entry is None else entry
             return found is not None and link.server.unlock(found)
 
         try:
             link.wire.call(link.process, "unlock, given up", remove, lost=MetastoreUnavailable)
-        except MetastoreUnavailable:
+        except IcebergHmsError:
             return
 
 
@@ -296,7 +313,7 @@ class SimulatedHeldLock:
                 lost=MetastoreUnavailable,
                 weight=LIGHT,
             )
-        except MetastoreUnavailable:
+        except IcebergHmsError:
             return
 
     def _beat(self) -> None:
@@ -305,5 +322,5 @@ class SimulatedHeldLock:
                 self.renew()
             except LockLost:
                 return
-            except MetastoreUnavailable:
+            except (MetastoreUnavailable, LockUnavailable):
                 continue

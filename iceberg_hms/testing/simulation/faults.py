@@ -28,6 +28,8 @@ _SCALES = (0.0001, 0.001, 0.01, 0.1, 1.0)
 _WAKES_AT_THE_WORST = 0.6
 #: The share of its lease for which a slow foreign writer needs its lock, at most; and within which who sleeps wakes.
 CRITICAL_SHARE = 0.15
+#: A write of a file that is slow.
+MODERATE = 5.0
 #: A call of the lock, or a load of the pointer.
 LIGHT = 1.0
 
@@ -43,6 +45,9 @@ class Weather:
     refused_own: the metastore retries inside, and refuses what it has just committed.
     errors: the metastore answers a swap with an error that is no conflict, and did nothing.
     file_errors: a file is written or deleted, or not, and the storage reports an error.
+    slow_files: a file takes seconds to be written, up to a lease; all else goes on meanwhile.
+    hesitations: a process stops for less than half of its lease, so that what its lock covered is covered still.
+    partitions: a process cannot reach ZooKeeper for some time. silences: the same, and it does not notice at first.
     """
 
     crashes: int = 0
@@ -54,6 +59,10 @@ class Weather:
     refused_own: int = 0
     errors: int = 0
     file_errors: int = 0
+    slow_files: int = 0
+    hesitations: int = 0
+    partitions: int = 0
+    silences: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +153,10 @@ class Wire:
             self.scheduler.crash(process)
         if process.name not in self.punctual and self.strikes("pauses", weight):
             self._pause(process, call)
+        if process.name not in self.punctual and self.strikes("hesitations", weight):
+            self.note(process, call, "hesitates")
+            process.paused_until = self.scheduler.now + self._lease_seconds * self._luck.between(0.02, 0.45)
+            self.scheduler.step()
 
     def on_acquired(self, process: str) -> None:
         """Somebody got a lock. Whoever sleeps may wake right now: that is the worst moment."""
@@ -151,6 +164,12 @@ class Wire:
             if sleeper.name != process and sleeper.paused_until > self.scheduler.now:
                 sleeper.paused_until = self.scheduler.now + self.some_time(self._lease_seconds * CRITICAL_SHARE)
         self._sleepers = [each for each in self._sleepers if each.name == process]
+
+    def take_time(self, process: Process, call: str) -> None:
+        """The caller waits for something slow; the rest of its process does not."""
+        seconds = self._lease_seconds * self._luck.between(0.05, 1.0)
+        self.note(process, call, f"takes {seconds:.0f} s")
+        self.scheduler.sleep(seconds)
 
     def delay(self, process: Process, longest: float) -> None:
         """Let nothing of a process run for some time: until then, or until somebody else gets a lock."""

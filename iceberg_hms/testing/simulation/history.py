@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
+
+from iceberg_hms.coordinator.ports import TableName
 
 
 class Told(Enum):
@@ -36,6 +38,8 @@ class Attempt:
     ref: the tag that it makes, and the snapshot that the tag names. assumes_main: (True, main's snapshot) if the change
     requires main to be there, (False, None) if it does not care.
     denied: it was in the table when it was sent again, and was refused for what it is.
+    replaces: it takes main's history away, as CREATE OR REPLACE does.
+    landed: it was in a table once. excused: that table was dropped, replaced, or registered over with it.
     """
 
     wish: str
@@ -48,14 +52,50 @@ class Attempt:
     assumes_main: tuple[bool, int | None] = (False, None)
     told: Told = Told.NOTHING
     denied: bool = False
+    replaces: bool = False
+    landed: bool = False
+    excused: bool = False
+
+
+class MoveKind(StrEnum):
+    """A move of a whole table. PURGE: a drop with its files. OVERWRITE: a registration over a table."""
+
+    RENAME = "rename"
+    DROP = "drop"
+    PURGE = "purge"
+    CREATE = "create"
+    REGISTER = "register"
+    OVERWRITE = "overwrite"
+    REPLACE = "replace"
+
+
+@dataclass(slots=True, eq=False)
+class Move:
+    """One move that one process of its own makes.
+
+    to: where a rename goes. attempt: the change of a replacement. location: where a creation, or any other move that
+    was made, left the pointer.
+    made: the metastore made it, as far as the schedule knows. as_good: it, or one with the same effect since it began.
+    """
+
+    kind: MoveKind
+    mover: str
+    name: TableName
+    to: TableName
+    attempt: Attempt | None = None
+    told: Told = Told.NOTHING
+    made: bool = False
+    as_good: bool = False
+    location: str | None = None
 
 
 @dataclass(slots=True)
 class History:
-    """All attempts, in the order in which they began. on_told: called after each answer."""
+    """All attempts and moves, in the order in which they began. on_told: called after each answer."""
 
     attempts: list[Attempt] = field(default_factory=list)
-    on_told: Callable[[Attempt], None] | None = None
+    moves: list[Move] = field(default_factory=list)
+    on_told: Callable[[], None] | None = None
 
     def begin(self, attempt: Attempt) -> Attempt:
         self.attempts.append(attempt)
@@ -67,7 +107,13 @@ class History:
             return
         attempt.told = told
         if self.on_told is not None:
-            self.on_told(attempt)
+            self.on_told()
+
+    def tell_move(self, move: Move, told: Told) -> None:
+        """Note the answer to a move."""
+        move.told = told
+        if self.on_told is not None:
+            self.on_told()
 
     def by_wish(self) -> dict[str, list[Attempt]]:
         wishes: defaultdict[str, list[Attempt]] = defaultdict(list)

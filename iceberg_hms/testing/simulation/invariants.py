@@ -15,85 +15,37 @@ whatever changes what a predicate sees: a move of the pointer, the deletion of a
     lock-given-back           at rest no living process has a lock entry
     all-committed             where nothing goes wrong, nothing fails
     comes-to-rest             no deadlock, and an end within bounds (by the scheduler)
+
+Where tables are moved as well:
+
+    pointer-names-are-new     no swap goes to a file that was a pointer before: nobody's expected value comes back
+    same-table                a swap keeps the table's UUID, unless it registers another table over it
+    move-told-truly           a move answered as failed was not made, then or later; an acknowledged one was
+
+An acknowledged change is in the table under whatever name it has, until the table is dropped, replaced, or registered
+over. What a dropped table names stays, unless it was dropped to be purged.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cached_property
 
-from iceberg_hms.format import metadata_file
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.simulation.faults import short
-from iceberg_hms.testing.simulation.history import Attempt, History, Kind, Told
+from iceberg_hms.testing.simulation.history import Attempt, History, Kind, MoveKind, Told
 from iceberg_hms.testing.simulation.metastore import Moved
-from iceberg_hms.testing.simulation.storage import Storage
+from iceberg_hms.testing.simulation.table_state import TableState
 
 
-@dataclass(frozen=True)
-class TableState:
-    """What the pointer names, read once for each move.
+class Step(Enum):
+    """What happened since the invariants were looked at last."""
 
-    metadata: None if its file is missing or broken.
-    chain: main's snapshots, newest first. live: how often main's manifests have each data file.
-    needed: all files that the metadata names, directly or not. missing: those of them that are not there.
-    """
-
-    location: str
-    metadata: TableMetadata | None
-    chain: tuple[Snapshot, ...] = ()
-    live: Counter[str] = field(default_factory=Counter)
-    needed: frozenset[str] = frozenset()
-    missing: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, storage: Storage, location: str) -> TableState:
-        """The state behind a location, as far as it can be read."""
-        data = storage.files.get(location)
-        if data is None:
-            return cls(location, None, missing=(location,), needed=frozenset((location,)))
-        metadata = metadata_file.decode(data, location)
-        needed = {location}
-        logged = {entry["metadata-file"] for entry in metadata.metadata_log}
-        for snapshot in metadata.snapshots:
-            needed |= _named_by(storage, snapshot)
-        chain = tuple(metadata.ancestors(metadata.current_snapshot_id)) if metadata.current_snapshot_id else ()
-        live: Counter[str] = Counter()
-        if chain:
-            for manifest in storage.store.lists.get(chain[0].manifest_list or "", ()):
-                entries = storage.store.manifests.get(manifest.manifest_path, ())
-                live.update(entry.data_file.file_path for entry in entries)
-        missing = tuple(sorted(each for each in needed if not storage.exists(each)))
-        return cls(location, metadata, chain, live, frozenset(needed | logged), missing)
-
-    def has(self, attempt: Attempt) -> bool:
-        """Whether an attempt is in the table, in any way."""
-        if self.metadata is None:
-            return False
-        if attempt.snapshot_id is not None:
-            return self.metadata.snapshot_by_id(attempt.snapshot_id) is not None
-        return attempt.mark in self.metadata.properties
-
-    def has_well(self, attempt: Attempt) -> bool:
-        """Whether an attempt is in the table as its client wanted it."""
-        if self.metadata is None:
-            return False
-        if attempt.snapshot_id is not None:
-            on_main = any(snapshot.snapshot_id == attempt.snapshot_id for snapshot in self.chain)
-            return on_main and self.live[attempt.data_file or ""] == 1
-        ref = self.metadata.refs.get(attempt.ref[0]) if attempt.ref else None
-        ref_is_right = attempt.ref is None or (ref is not None and ref.snapshot_id == attempt.ref[1])
-        return attempt.mark in self.metadata.properties and ref_is_right
-
-
-def _named_by(storage: Storage, snapshot: Snapshot) -> set[str]:
-    named = {snapshot.manifest_list or ""}
-    for manifest in storage.store.lists.get(snapshot.manifest_list or "", ()):
-        named.add(manifest.manifest_path)
-        named.update(entry.data_file.file_path for entry in storage.store.manifests.get(manifest.manifest_path, ()))
-    return named
+    MOVE = auto()
+    DELETION = auto()
+    ANSWER = auto()
+    REST = auto()
 
 
 @dataclass(frozen=True)
@@ -101,40 +53,65 @@ class View:
     """What a predicate sees.
 
     before, now: the table before and after the last move. moved: the last move, if this step is one.
+    tables: all that there are. pointed: what was a pointer before this step.
+    kept: files of tables that were dropped and not purged. forgiven: files that were purged on purpose, under one of
+    two names. branches: main may begin anew, and leave its history beside it.
     deleted: the file that is about to go, if this step is a deletion.
-    kept: the kinds of writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
+    promised: the kinds of writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
     alive: processes that did not crash. locks: the processes that have lock entries. all_commit: none may fail.
     """
 
     now: TableState
+    tables: tuple[TableState, ...]
     history: History
     before: TableState | None = None
     moved: Moved | None = None
     deleted: str | None = None
-    kept: frozenset[Kind] = frozenset((Kind.OURS,))
+    promised: frozenset[Kind] = frozenset((Kind.OURS,))
+    kept: frozenset[str] = frozenset()
+    pointed: frozenset[str] | set[str] = frozenset()
+    forgiven: frozenset[str] | set[str] = frozenset()
+    branches: bool = False
     at_rest: bool = False
     alive: frozenset[str] = frozenset()
     locks: tuple[str, ...] = ()
     all_commit: bool = False
     ours: frozenset[str] = frozenset()
 
+    @property
+    def step(self) -> Step:
+        """What this view was taken after."""
+        if self.at_rest:
+            return Step.REST
+        if self.deleted is not None:
+            return Step.DELETION
+        return Step.ANSWER if self.moved is None else Step.MOVE
+
+    @cached_property
+    def wishes(self) -> dict[str, list[Attempt]]:
+        """The attempts, by what they are for."""
+        return self.history.by_wish()
+
 
 def pointer_is_whole(view: View) -> str | None:
-    if view.now.missing:
-        return f"{_file(view.now.location)} names {', '.join(map(_file, view.now.missing))}, which is not there"
+    missing = [each for each in view.now.missing if each not in view.forgiven]
+    if missing:
+        return f"{_file(view.now.location)} names {', '.join(map(_file, missing))}, which is not there"
     return None
 
 
 def acknowledged_is_there(view: View) -> str | None:
-    for wish, attempts in view.history.by_wish().items():
-        acknowledged = [each for each in attempts if each.told is Told.COMMITTED and each.kind in view.kept]
-        if acknowledged and not any(view.now.has_well(each) for each in attempts):
+    for wish, attempts in view.wishes.items():
+        acknowledged = any(each.told is Told.COMMITTED and each.kind in view.promised for each in attempts)
+        if not acknowledged or any(each.excused for each in attempts):
+            continue
+        if not any(table.has_well(each) for table in view.tables for each in attempts):
             return f"{wish} was acknowledged, and is not in {_file(view.now.location)}"
     return None
 
 
 def nothing_twice(view: View) -> str | None:
-    for wish, attempts in view.history.by_wish().items():
+    for wish, attempts in view.wishes.items():
         present = [each for each in attempts if view.now.has(each)]
         if len(present) > 1:
             return f"{wish} is in {_file(view.now.location)} {len(present)} times"
@@ -146,14 +123,18 @@ def nothing_twice(view: View) -> str | None:
 
 def refused_is_absent(view: View) -> str | None:
     for attempt in view.history.attempts:
-        if attempt.told is Told.FAILED and view.now.has(attempt):
-            return f"{attempt.wish} was answered as failed, and is in {_file(view.now.location)}"
+        if attempt.told is Told.FAILED and attempt.landed:
+            return f"{attempt.wish} was answered as failed, and was in the table"
     return None
 
 
 def resent_is_known(view: View) -> str | None:
-    denied = [attempt.wish for attempt in view.history.attempts if attempt.denied and view.now.has(attempt)]
+    denied = [attempt.wish for attempt in view.history.attempts if attempt.denied and _is_there(view, attempt)]
     return f"{', '.join(denied)} is in the table, was sent again, and was refused" if denied else None
+
+
+def _is_there(view: View, attempt: Attempt) -> bool:
+    return any(table.has(attempt) for table in view.tables)
 
 
 def one_chain(view: View) -> str | None:
@@ -169,7 +150,7 @@ def one_chain(view: View) -> str | None:
             return f"{name} has sequence numbers {numbers}, newest first"
     on_main = {snapshot.snapshot_id for snapshot in view.now.chain}
     for snapshot in metadata.snapshots:
-        if snapshot.snapshot_id not in on_main:
+        if snapshot.snapshot_id not in on_main and not view.branches:
             return f"snapshot {snapshot.snapshot_id} is beside main's history"
     moved = view.moved
     if moved is not None and moved.process in view.ours and moved.replaced is not None:
@@ -196,8 +177,40 @@ def assumption_held(view: View) -> str | None:
 
 
 def nothing_needed_deleted(view: View) -> str | None:
-    if view.deleted is not None and view.deleted in view.now.needed:
-        return f"{_file(view.deleted)} is deleted, and {_file(view.now.location)} needs it"
+    if view.deleted is None or view.deleted in view.forgiven:
+        return None
+    for table in view.tables:
+        if view.deleted in table.needed:
+            return f"{_file(view.deleted)} is deleted, and {_file(table.location)} needs it"
+    if view.deleted in view.kept:
+        return f"{_file(view.deleted)} is deleted, and belongs to a table that was dropped and not purged"
+    return None
+
+
+def pointer_names_are_new(view: View) -> str | None:
+    moved = view.moved
+    swapped = moved is not None and moved.replaced is not None and moved.was is None
+    if moved is not None and swapped and moved.location in view.pointed:
+        return f"{_file(moved.location or '')} is the pointer once more"
+    return None
+
+
+def same_table(view: View) -> str | None:
+    moved, before, now = view.moved, view.before, view.now
+    if moved is None or before is None or before.metadata is None or now.metadata is None:
+        return None
+    over = {move.mover for move in view.history.moves if move.kind is MoveKind.OVERWRITE}
+    if before.metadata.uuid != now.metadata.uuid and moved.process not in over:
+        return f"{_file(now.location)} is another table than {_file(before.location)}"
+    return None
+
+
+def move_told_truly(view: View) -> str | None:
+    for move in view.history.moves:
+        if move.told is Told.FAILED and move.made:
+            return f"the {move.kind} of {move.name} by {move.mover} was answered as failed, and was made"
+        if move.told is Told.COMMITTED and not move.as_good:
+            return f"the {move.kind} of {move.name} by {move.mover} was acknowledged, and was not made"
     return None
 
 
@@ -222,30 +235,37 @@ def all_committed(view: View) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """name: for messages. predicate: what it found, or None."""
+    """name: for messages. predicate: what it found, or None. after: the steps that can break it."""
 
     name: str
     predicate: Callable[[View], str | None]
+    after: tuple[Step, ...]
 
 
 INVARIANTS: tuple[Invariant, ...] = (
-    Invariant("pointer-is-whole", pointer_is_whole),
-    Invariant("nothing-needed-deleted", nothing_needed_deleted),
-    Invariant("refused-is-absent", refused_is_absent),
-    Invariant("resent-is-known", resent_is_known),
-    Invariant("acknowledged-is-there", acknowledged_is_there),
-    Invariant("nothing-twice", nothing_twice),
-    Invariant("one-chain", one_chain),
-    Invariant("assumption-held", assumption_held),
-    Invariant("answered", answered),
-    Invariant("lock-given-back", lock_given_back),
-    Invariant("all-committed", all_committed),
+    Invariant("pointer-is-whole", pointer_is_whole, (Step.MOVE,)),
+    Invariant("nothing-needed-deleted", nothing_needed_deleted, (Step.DELETION,)),
+    Invariant("refused-is-absent", refused_is_absent, (Step.MOVE, Step.ANSWER)),
+    Invariant("resent-is-known", resent_is_known, (Step.MOVE, Step.ANSWER)),
+    Invariant("acknowledged-is-there", acknowledged_is_there, (Step.MOVE, Step.ANSWER)),
+    Invariant("nothing-twice", nothing_twice, (Step.MOVE,)),
+    Invariant("one-chain", one_chain, (Step.MOVE,)),
+    Invariant("assumption-held", assumption_held, (Step.MOVE,)),
+    Invariant("pointer-names-are-new", pointer_names_are_new, (Step.MOVE,)),
+    Invariant("same-table", same_table, (Step.MOVE,)),
+    Invariant("move-told-truly", move_told_truly, (Step.MOVE, Step.ANSWER)),
+    Invariant("answered", answered, (Step.REST,)),
+    Invariant("lock-given-back", lock_given_back, (Step.REST,)),
+    Invariant("all-committed", all_committed, (Step.REST,)),
 )
+
+
+_AFTER = {step: tuple(each for each in INVARIANTS if step in each.after) for step in Step}
 
 
 def broken(view: View) -> str | None:
     """The first invariant that does not hold, with what it found."""
-    for invariant in INVARIANTS:
+    for invariant in _AFTER[view.step]:
         found = invariant.predicate(view)
         if found is not None:
             return f"{invariant.name}: {found}"

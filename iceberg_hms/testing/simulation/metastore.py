@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, TableName
-from iceberg_hms.errors import AlreadyExists, MetastoreRefused, NoSuchTable
+from iceberg_hms.errors import AlreadyExists, LockUnavailable, MetastoreRefused, NoSuchTable
 from iceberg_hms.testing.simulation.scheduler import Scheduler
 
 METADATA_LOCATION = "metadata_location"
@@ -41,14 +41,16 @@ class LockEntry:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A row that changed. replaced: where it pointed before, None for a new row. expected: the compare-and-swap value
-    that the alter carried, None for a blind one."""
+    """A row that changed. location: None if it was dropped. replaced: where it pointed before, None for a new row.
+    expected: the compare-and-swap value that the alter carried, None for a blind one. was: its name before, if it was
+    renamed."""
 
     table: TableName
     location: str | None
     replaced: str | None
     expected: str | None
     process: str
+    was: TableName | None = None
 
 
 class Metastore:
@@ -57,6 +59,7 @@ class Metastore:
     lease_seconds: after which the reaper removes an entry that nobody renewed. reaper: whether it runs at all.
     reaper_delay: seconds by which it is late.
     on_move: told of every row that changed. on_acquired: told which process got a lock.
+    lock_api_works: whether lock calls are carried out. databases: the parameters of each.
     """
 
     def __init__(
@@ -71,6 +74,8 @@ class Metastore:
         self.verdict = verdict
         self.lease_seconds = lease_seconds
         self.rows: dict[TableName, Mapping[str, str]] = {}
+        self.databases: dict[str, dict[str, str]] = {}
+        self.lock_api_works = True
         self.locks: list[LockEntry] = []
         self.on_move: Callable[[Moved], None] | None = None
         self.on_acquired: Callable[[str], None] | None = None
@@ -89,10 +94,7 @@ class Metastore:
         self, table: TableName, parameters: Mapping[str, str], *, expected: str | None, process: str
     ) -> SwapAnswer:
         """Write a row back whole. expected: the metadata_location that it must have; None asks nothing."""
-        if expected is not None and self.verdict is Verdict.BROKEN:
-            return Refused(False, MetastoreRefused("Cannot update parameter with JDO"))
-        compares = expected is not None and self.verdict in (Verdict.ATOMIC, Verdict.CHECKED)
-        if compares and (refusal := self._compare(table, expected)) is not None:
+        if (refusal := self._refusal(table, expected)) is not None:
             return refusal
         if self.verdict is Verdict.CHECKED:
             self._scheduler.step()
@@ -108,15 +110,21 @@ class Metastore:
         self._set(table, parameters, None, process)
         return Swapped()
 
-    def rename(self, table: TableName, to: TableName, *, expected: str, process: str) -> SwapAnswer:
-        """Give a row another name."""
-        if (refusal := self._compare(table, expected)) is not None:
+    def rename(
+        self, table: TableName, to: TableName, parameters: Mapping[str, str], *, expected: str, process: str
+    ) -> SwapAnswer:
+        """Give a row another name: an alter, which writes it back whole."""
+        if (refusal := self._refusal(table, expected)) is not None:
             return refusal
+        if self.verdict is Verdict.CHECKED:
+            self._scheduler.step()
         if to in self.rows:
             return Refused(True, AlreadyExists(f"Table already exists: {to}"))
-        parameters = self.rows[table]
-        self.remove(table, process=process)
-        self._set(to, parameters, None, process)
+        if table not in self.rows:
+            return Refused(True, NoSuchTable(table))
+        replaced = self.rows.pop(table)[METADATA_LOCATION]
+        self.rows[to] = parameters
+        self._moved(Moved(to, parameters[METADATA_LOCATION], replaced, expected, process, was=table))
         return Swapped()
 
     def remove(self, table: TableName, *, process: str) -> SwapAnswer:
@@ -128,18 +136,21 @@ class Metastore:
         return Swapped()
 
     def enqueue(self, table: TableName, request: str, process: str) -> int:
-        """A new line at the end of a table's queue; returns its id."""
+        """A new line at the end of a table's queue; returns its id. Raises LockUnavailable, as all lock calls."""
+        self._check_lock_api()
         self._last_lock += 1
         self.locks.append(LockEntry(self._last_lock, table, request, process, self._scheduler.now))
         return self._last_lock
 
-    def find(self, request: str) -> int | None:
-        """The entry of a request, as show_locks has it."""
+    def find(self, table: TableName, request: str) -> int | None:
+        """A table's entry of a request, as show_locks has it."""
+        self._check_lock_api()
         self._reap()
-        return next((entry.id for entry in self.locks if entry.request == request), None)
+        return next((entry.id for entry in self.locks if (entry.table, entry.request) == (table, request)), None)
 
     def check(self, lock: int) -> bool | None:
         """Whether an entry is the first of its table; renews it. None: it is gone."""
+        self._check_lock_api()
         self._reap()
         for entry in self.locks:
             if entry.id == lock:
@@ -153,6 +164,7 @@ class Metastore:
 
     def unlock(self, lock: int) -> bool:
         """Remove an entry; False if it was gone."""
+        self._check_lock_api()
         before = len(self.locks)
         self.locks = [entry for entry in self.locks if entry.id != lock]
         return len(self.locks) < before
@@ -168,7 +180,19 @@ class Metastore:
             oldest = self._scheduler.now - self.lease_seconds - self._reaper_delay
             self.locks = [entry for entry in self.locks if entry.seen >= oldest]
 
-    def _compare(self, table: TableName, expected: str | None) -> Refused | None:
+    def _check_lock_api(self) -> None:
+        if not self.lock_api_works:
+            raise LockUnavailable("the lock API of the metastore is broken")
+
+    def _refusal(self, table: TableName, expected: str | None) -> Refused | None:
+        """What a server makes of an expected value before it writes."""
+        if expected is not None and self.verdict is Verdict.BROKEN:
+            return Refused(False, MetastoreRefused("Cannot update parameter with JDO"))
+        if expected is not None and self.verdict in (Verdict.ATOMIC, Verdict.CHECKED):
+            return self._compare(table, expected)
+        return None
+
+    def _compare(self, table: TableName, expected: str) -> Refused | None:
         if table not in self.rows:
             return Refused(True, NoSuchTable(table))
         found = self.rows[table][METADATA_LOCATION]

@@ -16,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import iceberg_hms
@@ -98,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (default: all)")
     parser.add_argument("--schedules", type=int, default=10_000, help="at most, a mutant (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants hunted side by side (default %(default)s)")
     options = parser.parse_args(arguments)
     unknown = set(options.names) - {mutant.name for mutant in MUTANTS}
     if unknown:
@@ -107,9 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for mutant in chosen:
         # All before the first hunt, which takes minutes.
         patched((PACKAGE / mutant.module).read_text(encoding="utf-8"), mutant)
-    for mutant in chosen:
-        verdicts.append(hunt(mutant, schedules=options.schedules, seed=options.seed))
-        sys.stderr.write(table(verdicts[-1:]).splitlines()[1] + "\n")
+    with ThreadPoolExecutor(options.jobs) as executor:
+        for verdict in executor.map(partial(hunt, schedules=options.schedules, seed=options.seed), chosen):
+            verdicts.append(verdict)
+            sys.stderr.write(table([verdict]).splitlines()[1] + "\n")
     sys.stdout.write(table(verdicts))
     return 0 if all(each.found is not None for each in verdicts) else 1
 

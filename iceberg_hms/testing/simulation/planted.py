@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """name: for the table. breaks: the rule that it breaks. module: path below the package. old, new: its text.
-    scenario: where it is hunted; one alone for what the turns of all would take too long to show."""
-
-    name: str
-    breaks: str
-    module: str
-    old: str
-    new: str
-    scenario: str = "all"
-
+from iceberg_hms.testing.simulation.mutant import Mutant as Mutant
+from iceberg_hms.testing.simulation.planted_locks import LOCKS
+from iceberg_hms.testing.simulation.planted_moves import MOVES
 
 _GROUP = "coordinator/group.py"
 _RESOLUTION = "coordinator/resolution.py"
@@ -246,4 +234,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "                del self._queues[name]\n",
         "                pass\n",
     ),
+    *MOVES,
+    *LOCKS,
 )

@@ -28,6 +28,10 @@ class SimulatedEvent:
         self._set = True
         self._scheduler.wake(self._waiters)
 
+    def clear(self) -> None:
+        """As threading.Event has it."""
+        self._set = False
+
     def is_set(self) -> bool:
         """As the port says."""
         return self._set

@@ -10,26 +10,25 @@ from functools import lru_cache
 from typing import Final
 
 from iceberg_hms.config import Settings
-from iceberg_hms.format import metadata_file
-from iceberg_hms.format.create import new_table_metadata
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.schema import Schema
+from iceberg_hms.testing.simulation.decoding import remembered
+from iceberg_hms.testing.simulation.ensemble import Ensemble
 from iceberg_hms.testing.simulation.faults import Wire
-from iceberg_hms.testing.simulation.history import Attempt, History, Kind, Told
-from iceberg_hms.testing.simulation.invariants import TableState, View, broken
-from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION, Metastore, Moved
-from iceberg_hms.testing.simulation.runtime import EPOCH_MS, SimulatedRuntime
+from iceberg_hms.testing.simulation.history import History, Kind, Told
+from iceberg_hms.testing.simulation.judge import Judge
+from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION, Metastore
+from iceberg_hms.testing.simulation.movers import NAMES, Mover, Operator
+from iceberg_hms.testing.simulation.runtime import SimulatedRuntime
 from iceberg_hms.testing.simulation.scenarios import Scenario
 from iceberg_hms.testing.simulation.scheduler import Process, Scheduler, WorkerPool
 from iceberg_hms.testing.simulation.seeded import Seeded
+from iceberg_hms.testing.simulation.site import TABLE, Site
 from iceberg_hms.testing.simulation.storage import Storage
+from iceberg_hms.testing.simulation.tables import first_metadata
 from iceberg_hms.testing.simulation.writers import (
-    TABLE,
     Auditor,
     CasWriter,
     ForeignWriter,
     LockWriter,
-    Site,
     StrayWriter,
     Writer,
     key_of,
@@ -37,11 +36,6 @@ from iceberg_hms.testing.simulation.writers import (
 
 #: How often a crashed writer's work is taken up by a new process.
 _SUCCESSORS_MAX: Final = 3
-_SCHEMA: Final = {
-    "type": "struct",
-    "schema-id": 0,
-    "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
-}
 
 
 @dataclass(frozen=True)
@@ -81,6 +75,9 @@ class Schedule:
             reaper=scenario.reaper,
             reaper_delay=luck.pick((0.0, 0.0, scenario.lease_seconds)),
         )
+        self.metastore.lock_api_works = scenario.lock_api_works
+        self.metastore.databases[TABLE.namespace] = {}
+        self.ensemble = self._ensemble(luck) if scenario.zookeeper else None
         network = Process("network")
         self.storage = Storage(SimulatedRuntime(self.scheduler, network, luck.fork("storage")))
         self.history = History()
@@ -88,24 +85,25 @@ class Schedule:
             scheduler=self.scheduler,
             wire=self.wire,
             metastore=self.metastore,
+            ensemble=self.ensemble,
             storage=self.storage,
             history=self.history,
             settings=_settings(),
+            lock=scenario.lock,
             network=network,
             luck=luck.fork("site"),
             lease_seconds=scenario.lease_seconds,
             waits=scenario.waits,
             proven=scenario.proven,
-            present=lambda attempt: self._state.has(attempt),
+            present=lambda attempt: self.judge.has(attempt),
         )
         self._writers: list[Writer] = []
-        self._foreign: list[ForeignWriter] = []
+        self._others: list[ForeignWriter | Mover | Operator] = []
         self._successors = 0
-        self._state = self._create_table()
-        self.metastore.on_move = self._on_move
+        self.judge = Judge(scenario, self.storage, self.history, self.scheduler.fail, self._ours)
+        self._create_table()
+        self.metastore.on_move = self.judge.on_move
         self.metastore.on_acquired = self.wire.on_acquired
-        self.storage.on_delete = self._on_delete
-        self.history.on_told = self._on_told
         self.wire.on_crash = self._on_crash
 
     def run(self, *, traces: bool = False) -> Result:
@@ -133,44 +131,66 @@ class Schedule:
     def prepare(self) -> None:
         """Make the processes; none of them has begun."""
         scenario = self.scenario
-        self._writers = [Writer(self.site, f"w{index + 1}", scenario.changes) for index in range(scenario.writers)]
-        self._foreign = [
+        names, within = (NAMES, 30.0) if scenario.movers else ((TABLE,), scenario.within)
+        self._writers = [
+            Writer(
+                self.site,
+                f"w{index + 1}",
+                scenario.changes,
+                names=names,
+                within=within,
+                blind=index < scenario.blind,
+            )
+            for index in range(scenario.writers)
+        ]
+        self._others = [
             *(LockWriter(self.site, f"locker{index + 1}") for index in range(scenario.lock_writers)),
             *(CasWriter(self.site, f"swapper{index + 1}") for index in range(scenario.cas_writers)),
             *(StrayWriter(self.site, f"stray{index + 1}") for index in range(scenario.strays)),
+            *(
+                Mover(self.site, f"mover{index + 1}", scenario.moves, self.judge.pool)
+                for index in range(scenario.movers)
+            ),
+            *([Operator(self.site, scenario.acts)] if scenario.acts else []),
         ]
 
-    def _everybody(self) -> list[Writer | ForeignWriter]:
-        return [*self._writers, *self._foreign]
+    def _everybody(self) -> list[Writer | ForeignWriter | Mover | Operator]:
+        return [*self._writers, *self._others]
+
+    def _ours(self) -> list[str]:
+        """The processes whose swaps follow what they replace."""
+        return [*(writer.node.process.name for writer in self._writers), "auditor", "operator"]
 
     def check_at_rest(self) -> None:
         """What must hold when nothing runs any more."""
-        self._check(at_rest=True)
+        living = [each.node.process.name for each in self._everybody() if each.node.process.alive]
+        self.judge.check(at_rest=True, alive=living, locks=self._locks_left())
 
     def _audit(self) -> None:
         """Called once, when nothing runs any more."""
         self.wire.clear_up()
+        self.metastore.lock_api_works = self.scenario.lock_api_works
         self.check_at_rest()
         if self.scheduler.failure is None:
-            auditor = Auditor(self.site, expects_success=self.scenario.comes_back)
+            auditor = Auditor(self.site, expects_success=self.scenario.comes_back and not self.judge.forgave)
             self.scheduler.spawn(auditor.process, "audit", auditor.run)
 
-    def _create_table(self) -> TableState:
-        location, data = _first_metadata(tuple(sorted(self.scenario.properties.items())))
+    def _create_table(self) -> None:
+        location, data = first_metadata(tuple(sorted(self.scenario.properties.items())))
         self.storage.files[location] = data
-        self.metastore.rows[TABLE] = {METADATA_LOCATION: location}
-        return TableState.read(self.storage, location)
+        self.metastore.rows[TABLE] = {**self.scenario.properties, METADATA_LOCATION: location}
+        self.judge.begin(TABLE, location)
 
-    def _on_move(self, moved: Moved) -> None:
-        if moved.location is not None:
-            before, self._state = self._state, TableState.read(self.storage, moved.location)
-            self._check(before=before, moved=moved)
-
-    def _on_delete(self, location: str) -> None:
-        self._check(deleted=location)
-
-    def _on_told(self, _attempt: Attempt) -> None:
-        self._check()
+    def _ensemble(self, luck: Seeded) -> Ensemble:
+        scenario = self.scenario
+        ensemble = Ensemble(
+            self.scheduler,
+            timeout_seconds=scenario.lease_seconds,
+            ends_after=luck.pick((1.0, 1.0, 1.5)),
+            cut_off_after=0.1 if scenario.hasty else 1.5,
+        )
+        ensemble.on_first = self.wire.on_acquired
+        return ensemble
 
     def _on_crash(self, process: Process) -> None:
         """Somebody notices, some time, and runs the job again with its own key."""
@@ -197,45 +217,21 @@ class Schedule:
 
         self.scheduler.spawn(self.site.network, f"rerun of {process.name}", begin)
 
-    def _check(
-        self,
-        *,
-        before: TableState | None = None,
-        moved: Moved | None = None,
-        deleted: str | None = None,
-        at_rest: bool = False,
-    ) -> None:
-        ours = frozenset((*(writer.node.process.name for writer in self._writers), "auditor"))
-        living = [each.node.process.name for each in self._everybody() if each.node.process.alive]
-        view = View(
-            now=self._state,
-            history=self.history,
-            before=before,
-            moved=moved,
-            deleted=deleted,
-            kept=self.scenario.kept,
-            at_rest=at_rest,
-            alive=frozenset(living),
-            locks=self._locks_left() if at_rest else (),
-            all_commit=self.scenario.all_commit,
-            ours=ours,
-        )
-        found = broken(view)
-        if found is not None:
-            self.scheduler.fail(found)
-
     def _locks_left(self) -> tuple[str, ...]:
         """Processes with entries; after a lost call an entry may be left for its lease to end."""
-        if self.scenario.weather.lost_requests or self.scenario.weather.lost_replies:
+        weather = self.scenario.weather
+        lossy = weather.lost_requests or weather.lost_replies or weather.partitions or weather.silences
+        if lossy or "break" in self.scenario.acts:
             return ()
-        return tuple(entry.process for entry in self.metastore.locks)
+        nodes = [] if self.ensemble is None else self.ensemble.holders()
+        return (*(entry.process for entry in self.metastore.locks), *nodes)
 
 
 def run_schedule(scenario: Scenario, seed: int, pool: WorkerPool | None = None) -> Result:
     """One schedule: the same scenario and seed give the same events."""
     own = pool or WorkerPool()
     try:
-        with quiet_logs():
+        with quiet_logs(), remembered():
             return Schedule(scenario, seed, own).run()
     finally:
         if pool is None:
@@ -243,13 +239,14 @@ def run_schedule(scenario: Scenario, seed: int, pool: WorkerPool | None = None) 
 
 
 def run_schedules(
-    scenarios: Sequence[Scenario], schedules: int, seed: int, *, traces: bool = False
+    scenarios: Sequence[Scenario], schedules: int, seed: int, *, skipped: int = 0, traces: bool = False
 ) -> Iterator[Result]:
-    """Schedules under the seeds seed, seed + 1, ...; the scenarios take turns. traces: keep them all."""
+    """Schedules under the seeds seed, seed + 1, ...; the scenarios take turns. traces: keep them all.
+    skipped: how many of the first are left out."""
     pool = WorkerPool()
     try:
-        with quiet_logs():
-            for index in range(schedules):
+        with quiet_logs(), remembered():
+            for index in range(skipped, schedules):
                 yield Schedule(scenarios[index % len(scenarios)], seed + index, pool).run(traces=traces)
     finally:
         pool.close()
@@ -270,17 +267,3 @@ def quiet_logs() -> Iterator[None]:
 def _settings() -> Settings:
     """Defaults, with less to wait for where only the length of the trace would grow."""
     return replace(Settings.load({}, environ={}), status_check_max_wait_ms=10_000)
-
-
-@lru_cache(maxsize=64)
-def _first_metadata(properties: tuple[tuple[str, str], ...]) -> tuple[str, bytes]:
-    metadata: TableMetadata = new_table_metadata(
-        Schema.parse(_SCHEMA),
-        None,
-        None,
-        "file:/t",
-        dict(properties),
-        uuid="00000000-0000-4000-8000-000000000000",
-        now_ms=EPOCH_MS - 86_400_000,
-    )
-    return "file:/t/metadata/00000-first.metadata.json", metadata_file.encode(metadata)

@@ -13,7 +13,7 @@ from iceberg_hms.format.partition import PartitionSpec
 from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
-from iceberg_hms.testing.simulation.faults import LIGHT, Wire
+from iceberg_hms.testing.simulation.faults import LIGHT, MODERATE, Wire
 from iceberg_hms.testing.simulation.runtime import SimulatedRuntime
 from iceberg_hms.testing.simulation.scheduler import Process
 
@@ -101,6 +101,10 @@ class SimulatedManifests:
         """As the port says."""
         return self._inner.list(snapshot)
 
+    def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
+        """As the port says."""
+        return self._inner.added(snapshot)
+
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
     ) -> Iterator[ManifestEntry]:
@@ -136,6 +140,8 @@ class SimulatedManifests:
 def _touch(wire: Wire, process: Process, call: str, effect: Callable[[], T]) -> T:
     """A call that changes files: its process may crash beside it, and the storage may report an error either way."""
     wire.leave(process, call, LIGHT)
+    if wire.strikes("slow_files", MODERATE):
+        wire.take_time(process, call)
     if wire.strikes("file_errors", LIGHT):
         if wire.between(0.0, 1.0) < 0.5:
             effect()

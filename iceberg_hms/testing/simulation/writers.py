@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.changes.requirements import assert_ref_snapshot_id, assert_table_uuid
-from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.changes.requirements import assert_create, assert_ref_snapshot_id, assert_table_uuid
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
 from iceberg_hms.coordinator.staging import stage_one
-from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, IcebergHmsError, InvalidInput, MetastoreUnavailable
 from iceberg_hms.format import metadata_file
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.create import create_updates
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import MAIN_BRANCH
-from iceberg_hms.testing.simulation.drivers import Link, SimulatedTableLock, SimulatedTablePointer
-from iceberg_hms.testing.simulation.faults import CRITICAL_SHARE, HEAVY, Wire
-from iceberg_hms.testing.simulation.history import Attempt, History, Kind, Told
-from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION, Metastore
-from iceberg_hms.testing.simulation.runtime import SimulatedRuntime
-from iceberg_hms.testing.simulation.scheduler import Process, Scheduler
-from iceberg_hms.testing.simulation.seeded import Seeded
-from iceberg_hms.testing.simulation.storage import SimulatedFiles, SimulatedManifests, Storage
+from iceberg_hms.testing.simulation.faults import CRITICAL_SHARE, HEAVY
+from iceberg_hms.testing.simulation.history import Attempt, Kind, Told
+from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION
+from iceberg_hms.testing.simulation.scheduler import Process
+from iceberg_hms.testing.simulation.site import TABLE, Node, Site
+from iceberg_hms.testing.simulation.tables import empty_table
 
-TABLE = TableName("db", "t")
 #: How often a client that was told "unknown" sends the same change again, at most.
 _RESENDS = 2
 #: Seconds within which it does so.
@@ -46,103 +38,39 @@ def key_of(wish: str) -> str | None:
     return wish if wish.endswith("1") else None
 
 
-@dataclass(frozen=True)
-class Site:
-    """What all processes of a schedule share. present: whether an attempt is in the table now; for judging alone."""
-
-    scheduler: Scheduler
-    wire: Wire
-    metastore: Metastore
-    storage: Storage
-    history: History
-    settings: Settings
-    network: Process
-    luck: Seeded
-    lease_seconds: float
-    waits: Sequence[float]
-    proven: float
-    present: Callable[[Attempt], bool]
-
-
-class Node:
-    """A process, and its ports."""
-
-    def __init__(self, site: Site, name: str, *, skew_ms: int = 0) -> None:
-        self.site = site
-        self.process = Process(name, skew_ms)
-        self.luck = site.luck.fork(name)
-        self.runtime = SimulatedRuntime(site.scheduler, self.process, self.luck.fork("runtime"))
-        link = Link(site.metastore, site.wire, self.process, self.runtime, site.proven)
-        self.link = link
-        self.pointer = SimulatedTablePointer(link)
-        self.lock = SimulatedTableLock(link)
-        self.files = SimulatedFiles(site.storage, site.wire, self.process)
-
-    def manifests(self) -> SimulatedManifests:
-        return SimulatedManifests(self.site.storage, self.site.wire, self.process)
-
-    def publish(self, _event: object) -> None:
-        """coordinator.ports.Events: nobody listens."""
-
-    def coordinator(self) -> Coordinator:
-        """A coordinator of its own, as each process has it."""
-        world = World(self.pointer, self.lock, self.files, self.manifests, self.runtime, self)
-        return Coordinator(world, self.site.settings)
-
-    def idle(self, longest: float) -> None:
-        """Sleep for some time; the rest of the process goes on."""
-        alarm, rings = Process(self.process.name), self.runtime.event()
-        self.site.wire.delay(alarm, longest)
-        self.site.scheduler.spawn(alarm, "alarm", rings.set)
-        rings.wait()
-
-    def append(self, attempt: Attempt, key: str | None = None) -> Append:
-        """The change of an attempt that adds one data file."""
-        path = attempt.data_file or ""
-        self.site.storage.data.add(path)
-        return Append(
-            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
-            snapshot_id=attempt.snapshot_id or 0,
-            schema_id=0,
-            spec_id=0,
-            table_uuid=None,
-            idempotency_key=key,
-            now_ms=self.runtime.now_ms,
-        )
-
-    def new_append(self, wish: str, kind: Kind = Kind.OURS) -> Attempt:
-        """An attempt to add a data file, under new names."""
-        number = len(self.site.history.attempts) + 1
-        return self.site.history.begin(
-            Attempt(
-                wish,
-                self.process.name,
-                kind,
-                snapshot_id=number * 1000 + self.luck.below(1000),
-                data_file=f"file:/t/data/{wish}-{number}.parquet",
-            )
-        )
-
-
 class Writer:
     """A client with its coordinator in one process.
 
     resume: what a crashed writer was after, to be sent again under its keys.
+    names: of the tables, one of which each change goes to. within: seconds within which it begins.
+    blind: as `Node`.
     """
 
-    def __init__(self, site: Site, name: str, changes: int, *, resume: Sequence[str] = ()) -> None:
-        self.node = Node(site, name, skew_ms=site.luck.below(7_200_000) - 3_600_000)
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        changes: int,
+        *,
+        resume: Sequence[str] = (),
+        names: Sequence[TableName] = (TABLE,),
+        within: float = 0.1,
+        blind: bool = False,
+    ) -> None:
+        self.node = Node(site, name, skew_ms=site.luck.below(7_200_000) - 3_600_000, blind=blind)
         self._coordinator = self.node.coordinator()
         self._luck = self.node.luck
         self._wishes = tuple(resume) or tuple(f"{name}.{index + 1}" for index in range(changes))
         self._resumes = bool(resume)
+        self._names = tuple(names)
+        self._within = within
 
     def start(self) -> None:
         self.node.runtime.spawn("client", self._run)
 
     def _run(self) -> None:
         runtime = self.node.runtime
-        runtime.sleep(self._luck.between(0.0, 0.1))
+        runtime.sleep(self._luck.between(0.0, self._within))
         if self._luck.chance(0.5):
             for wish in self._wishes:
                 runtime.spawn(f"client {wish}", partial(self._fulfil, wish))
@@ -151,19 +79,20 @@ class Writer:
             self._fulfil(wish)
 
     def _fulfil(self, wish: str) -> None:
+        name = self._luck.pick(self._names)
         if self._resumes or self._luck.chance(0.6):
-            self._append(wish)
+            self._append(wish, name)
             return
         try:
-            attempt, change = self._other_change(wish)
+            attempt, change = self._other_change(wish, name)
         except IcebergHmsError:
             return
-        self._commit(attempt, change)
+        self._commit(attempt, change, name)
 
-    def _append(self, wish: str) -> None:
+    def _append(self, wish: str, name: TableName) -> None:
         attempt = self.node.new_append(wish)
         for _ in range(_RESENDS + 1):
-            self._commit(attempt, self.node.append(attempt, key_of(wish)))
+            self._commit(attempt, self.node.append(attempt, key_of(wish)), name)
             if attempt.told is not Told.UNKNOWN or self._luck.chance(0.5):
                 break
             self.node.idle(_RESEND_WITHIN)
@@ -171,9 +100,9 @@ class Writer:
             # A failure is an order to delete.
             self.node.site.storage.delete(attempt.data_file or "")
 
-    def _other_change(self, wish: str) -> tuple[Attempt, Change]:
+    def _other_change(self, wish: str, name: TableName) -> tuple[Attempt, Change]:
         """A change of properties, or a tag that only one writer can make; both may assume that main did not move."""
-        base = self._coordinator.load(TABLE).metadata
+        base = self._coordinator.load(name).metadata
         main = base.current_snapshot_id
         attempt = Attempt(wish, self.node.process.name, mark=f"mark-{wish}")
         requirements = [assert_table_uuid(base.uuid or "")]
@@ -187,12 +116,12 @@ class Writer:
             attempt.ref = ("release", main)
         return self.node.site.history.begin(attempt), from_request(requirements, changes)
 
-    def _commit(self, attempt: Attempt, change: Change) -> None:
+    def _commit(self, attempt: Attempt, change: Change, name: TableName) -> None:
         site, process = self.node.site, self.node.process
         wait = self._luck.pick(site.waits)
         present = site.present(attempt)
         try:
-            self._coordinator.commit(TABLE, change, wait_seconds=wait)
+            self._coordinator.commit(name, change, wait_seconds=wait)
         except CommitStateUnknown as error:
             told, answer = Told.UNKNOWN, error.message.partition(": ")[0]
         except IcebergHmsError as error:
@@ -315,14 +244,17 @@ class Auditor:
         self._site = site
         self._expects_success = expects_success
         self.process = Process("auditor")
-        self.failure: str | None = None
 
     def run(self) -> None:
-        """One commit in fine weather; `failure` is set if it should have succeeded and did not."""
+        """One commit in fine weather; the schedule fails if it should have succeeded and did not."""
         node = Node(self._site, "auditor")
+        coordinator = node.coordinator()
         attempt = node.new_append("auditor.1")
         try:
-            node.coordinator().commit(TABLE, node.append(attempt), wait_seconds=10 * self._site.lease_seconds)
+            if TABLE not in self._site.metastore.rows:
+                metadata = empty_table(node.runtime.uuid(), {}, node.runtime.now_ms())
+                coordinator.moves.create(TABLE, from_request([assert_create()], create_updates(metadata)))
+            coordinator.commit(TABLE, node.append(attempt), wait_seconds=10 * self._site.lease_seconds)
         except IcebergHmsError as error:
             self._site.history.tell(attempt, Told.UNKNOWN if isinstance(error, CommitStateUnknown) else Told.FAILED)
             self._site.wire.note(node.process, "audit", error)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
-from iceberg_hms.errors import LockLost, LockNotAcquired, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.simulation.drivers import SOCKET_TIMEOUT, Link, SimulatedTableLock, SimulatedTablePointer
 from iceberg_hms.testing.simulation.faults import Weather, Wire
@@ -60,7 +60,7 @@ def test_a_swap_keeps_what_is_not_ours_and_a_stale_one_is_refused() -> None:
         stale = pointer.swap(base, "c", NOTHING, NOTHING)
         assert isinstance(stale, Refused)
         assert stale.conflict
-        assert pointer.alter(base, "c", expected=None) == Swapped()
+        assert pointer.alter(base, "c", base.parameters, expected=None) == Swapped()
 
     Site().run(work)
 
@@ -272,3 +272,46 @@ def test_a_lost_reply_makes_no_second_entry() -> None:
             assert len(site.server.locks) == 1
 
         site.run(work)
+
+
+def test_a_swap_writes_the_tables_properties_and_removes_those_that_are_gone() -> None:
+    def properties(**given: str) -> TableMetadata:
+        return TableMetadata({"properties": given})
+
+    def work(link: Link) -> None:
+        pointer = SimulatedTablePointer(link)
+        pointer.swap(pointer.load(T), "b", properties(mark="1", old="2"), properties())
+        pointer.swap(pointer.load(T), "c", properties(mark="3"), properties(mark="1", old="2"))
+        row = pointer.load(T)
+        assert (row.parameters["mark"], row.parameters["kept"]) == ("3", "yes")
+        assert "old" not in row.parameters
+
+    Site().run(work)
+
+
+def test_where_the_lock_api_is_broken_a_lock_is_unavailable_and_what_is_held_lives_on_until_its_lease_ends() -> None:
+    site = Site()
+
+    def work(link: Link) -> None:
+        held = SimulatedTableLock(link).acquire(T, wait_seconds=5.0, request="r")
+        site.server.lock_api_works = False
+        with pytest.raises(LockUnavailable):
+            SimulatedTableLock(link).acquire(T, wait_seconds=5.0, request="r2")
+        link.runtime.sleep(20.0)
+        held.ensure()
+        link.runtime.sleep(20.0)
+        with pytest.raises(LockUnavailable):
+            held.ensure()
+        link.runtime.sleep(30.0)
+        with pytest.raises(LockLost):
+            held.ensure()
+
+    site.run(work)
+
+
+def test_for_a_process_whose_server_has_no_lock_api_there_is_no_lock() -> None:
+    def work(link: Link) -> None:
+        with pytest.raises(LockUnavailable):
+            SimulatedTableLock(replace(link, blind=True)).acquire(T, wait_seconds=5.0, request="r")
+
+    Site().run(work)

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
-from iceberg_hms.testing.simulation.history import Attempt, History, Told
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.testing.simulation.history import Attempt, History, Move, MoveKind, Told
 
 
 def test_answers_are_kept_and_told_on() -> None:
     history = History()
     told: list[str] = []
-    history.on_told = lambda attempt: told.append(attempt.wish)
     attempt = history.begin(Attempt("a", "w1"))
+    move = Move(MoveKind.DROP, "mover1", TableName("db", "t"), TableName("db", "u"))
+    history.on_told = lambda: told.append(f"{attempt.told.value} {move.told.value}")
     history.tell(attempt, Told.COMMITTED)
-    assert attempt.told is Told.COMMITTED
-    assert told == ["a"]
+    history.tell_move(move, Told.FAILED)
+    assert told == ["committed nothing", "committed failed"]
 
 
 def test_unknown_may_become_committed_and_never_failed() -> None:

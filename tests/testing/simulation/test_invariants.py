@@ -3,11 +3,14 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.testing.simulation.history import Kind, Told
-from iceberg_hms.testing.simulation.invariants import INVARIANTS, TableState
-from iceberg_hms.testing.simulation.metastore import LockEntry
-from iceberg_hms.testing.simulation.writers import TABLE
-from tests.testing.simulation.worlds import World
+from iceberg_hms.testing.simulation.history import Kind, MoveKind, Told
+from iceberg_hms.testing.simulation.invariants import INVARIANTS
+from iceberg_hms.testing.simulation.metastore import LockEntry, Verdict
+from iceberg_hms.testing.simulation.runtime import EPOCH_MS
+from iceberg_hms.testing.simulation.site import TABLE
+from iceberg_hms.testing.simulation.table_state import TableState
+from iceberg_hms.testing.simulation.tables import empty_table
+from tests.testing.simulation.worlds import OTHER, World
 
 
 def names(world: World) -> str:
@@ -206,6 +209,126 @@ def test_a_failure_where_nothing_went_wrong_is_seen() -> None:
     assert names(world) == "all-committed"
 
 
+def test_a_pointer_name_that_comes_back_is_seen() -> None:
+    world = World()
+    first = world.location
+    world.append(1, process="stranger")
+    world.move(first, process="stranger")
+    assert names(world) == "pointer-names-are-new"
+
+
+def test_a_swap_to_another_table_is_seen_unless_it_registers_that_one_over() -> None:
+    uuid = "11111111-1111-4111-8111-111111111111"
+    other = empty_table(uuid, {}, EPOCH_MS)
+    world = World(movers=1)
+    world.mover(MoveKind.OVERWRITE, "mover1")
+    world.point(other, world.location, process="mover1")
+    assert world.failure is None
+    world.point(world.metadata().replace(**{"table-uuid": "2" + uuid[1:]}), world.location, process="w1")
+    assert names(world) == "same-table"
+
+
+def test_a_move_that_was_made_and_is_answered_as_failed_is_seen() -> None:
+    world = World(movers=1)
+    move = world.mover(MoveKind.RENAME, "mover1")
+    world.rename("mover1")
+    world.history.tell_move(move, Told.UNKNOWN)
+    assert world.failure is None
+    world.history.tell_move(move, Told.FAILED)
+    assert names(world) == "move-told-truly"
+
+
+def test_a_failed_move_that_is_made_later_is_seen() -> None:
+    world = World(movers=1)
+    world.history.tell_move(world.mover(MoveKind.DROP, "mover1"), Told.FAILED)
+    assert world.failure is None
+    world.drop("mover1")
+    world.tell(world.attempt(1), Told.FAILED)
+    assert names(world) == "move-told-truly"
+
+
+def test_an_acknowledged_move_that_was_not_made_is_seen() -> None:
+    for kind in (MoveKind.RENAME, MoveKind.DROP, MoveKind.PURGE, MoveKind.CREATE, MoveKind.OVERWRITE):
+        world = World(movers=1)
+        world.history.tell_move(world.mover(kind, "mover1"), Told.COMMITTED)
+        assert names(world) == "move-told-truly"
+
+
+def test_a_drop_may_be_acknowledged_when_somebody_else_took_the_name_away() -> None:
+    for take_away in (World.drop, World.rename):
+        world = World(movers=2)
+        move = world.mover(MoveKind.DROP, "mover1")
+        take_away(world, "mover2")
+        world.history.tell_move(move, Told.COMMITTED)
+        assert world.failure is None
+
+
+def test_an_acknowledged_change_is_in_the_renamed_table() -> None:
+    world = World(movers=1)
+    before = world.location
+    mine = world.attempt(1)
+    world.append(1)
+    world.tell(mine, Told.COMMITTED)
+    world.mover(MoveKind.RENAME, "mover1")
+    world.rename("mover1")
+    assert world.failure is None
+    world.update(world.mark("x"), base=before, process="mover1", table=OTHER)
+    assert names(world) == "acknowledged-is-there"
+
+
+def test_a_rename_that_writes_an_older_row_back_is_seen() -> None:
+    world = World(movers=1, verdict=Verdict.IGNORED)
+    before = world.location
+    mine = world.attempt(1)
+    world.append(1)
+    world.tell(mine, Told.COMMITTED)
+    world.rename("mover1", location=before)
+    assert names(world) == "acknowledged-is-there"
+
+
+def test_a_dropped_or_replaced_table_takes_its_changes_along() -> None:
+    for kind in (MoveKind.DROP, MoveKind.OVERWRITE):
+        world = World(movers=1)
+        before = world.metadata()
+        mine = world.attempt(1)
+        world.append(1)
+        world.tell(mine, Told.COMMITTED)
+        world.mover(kind, "mover1")
+        if kind is MoveKind.DROP:
+            world.drop("mover1")
+        else:
+            world.point(before, "file:/t/metadata/older.metadata.json", process="mover1")
+        world.rest()
+        assert world.failure is None
+
+
+def test_a_change_that_was_answered_as_failed_and_was_in_a_table_that_is_gone_is_seen() -> None:
+    world = World(movers=1)
+    mine = world.attempt(1)
+    world.append(1)
+    world.drop("mover1")
+    world.tell(mine, Told.FAILED)
+    assert names(world) == "refused-is-absent"
+
+
+def test_the_deletion_of_a_file_of_a_table_that_was_renamed_is_seen() -> None:
+    world = World(movers=1)
+    world.append(1)
+    world.rename("mover1")
+    world.storage.delete("file:/t/data/1.parquet")
+    assert names(world) == "nothing-needed-deleted"
+
+
+def test_the_files_of_a_dropped_table_stay_unless_it_was_dropped_to_be_purged() -> None:
+    for kind, seen in ((MoveKind.DROP, "nothing-needed-deleted"), (MoveKind.PURGE, "")):
+        world = World(movers=1)
+        world.append(1)
+        world.mover(kind, "mover1")
+        world.drop("mover1")
+        world.storage.delete("file:/t/data/1.parquet")
+        assert names(world) == seen
+
+
 def test_every_invariant_is_shown_red_here() -> None:
     shown = {
         "pointer-is-whole",
@@ -215,6 +338,9 @@ def test_every_invariant_is_shown_red_here() -> None:
         "resent-is-known",
         "one-chain",
         "assumption-held",
+        "pointer-names-are-new",
+        "same-table",
+        "move-told-truly",
         "nothing-needed-deleted",
         "answered",
         "lock-given-back",

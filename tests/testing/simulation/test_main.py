@@ -9,6 +9,9 @@ import pytest
 from iceberg_hms.testing.simulation.__main__ import main, report
 from iceberg_hms.testing.simulation.schedule import Result
 
+#: A run that is long enough for two processes to share.
+_PARTS = ("--schedules", "60", "--scenario", "no-lock-refused", "--trace")
+
 
 def test_a_good_run_says_how_many_and_how_fast(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--schedules", "3", "--seed", "5", "--scenario", "calm"]) == 0
@@ -50,3 +53,14 @@ def test_two_processes_give_the_same_trace_whatever_their_hashes() -> None:
         said.append(finished.stdout.splitlines()[:-1])
     assert said[0] == said[1]
     assert len(said[0]) > 500
+
+
+def test_in_two_processes_a_run_says_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for jobs in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "iceberg_hms.testing.simulation", *_PARTS, "--jobs", jobs], timeout=120, check=True
+        )
+        said.append(capfd.readouterr().out.splitlines()[:-1])
+    assert said[0] == said[1]
+    assert sum(line.startswith("no-lock-refused, seed ") for line in said[0]) == 60

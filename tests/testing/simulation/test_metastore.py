@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName
-from iceberg_hms.errors import AlreadyExists, MetastoreRefused, NoSuchTable
+from iceberg_hms.errors import AlreadyExists, LockUnavailable, MetastoreRefused, NoSuchTable
 from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION, Metastore, Moved, Verdict
 from iceberg_hms.testing.simulation.scheduler import Scheduler, WorkerPool
 from iceberg_hms.testing.simulation.seeded import Seeded
@@ -79,12 +79,12 @@ def test_between_check_and_swap_another_one_may_come_unless_they_are_one(verdict
 def test_rows_come_and_go_and_are_renamed() -> None:
     server, _ = metastore()
     assert isinstance(server.insert(T, at("x"), process="p"), Refused)
-    assert server.rename(T, OTHER, expected="a", process="p") == Swapped()
+    assert server.rename(T, OTHER, at("a"), expected="a", process="p") == Swapped()
     assert server.insert(T, at("x"), process="p") == Swapped()
-    taken = server.rename(T, OTHER, expected="x", process="p")
+    taken = server.rename(T, OTHER, at("x"), expected="x", process="p")
     assert isinstance(taken, Refused)
     assert isinstance(taken.error, AlreadyExists)
-    stale = server.rename(T, TableName("db", "free"), expected="y", process="p")
+    stale = server.rename(T, TableName("db", "free"), at("y"), expected="y", process="p")
     assert isinstance(stale, Refused)
     assert isinstance(stale.error, MetastoreRefused)
     assert server.remove(T, process="p") == Swapped()
@@ -105,7 +105,8 @@ def test_locks_queue_by_table_in_the_order_of_their_arrival() -> None:
         server.enqueue(OTHER, "r3", "q"),
     )
     assert (server.check(first), server.check(second), server.check(elsewhere)) == (True, False, True)
-    assert server.find("r2") == second
+    assert server.find(T, "r2") == second
+    assert server.find(OTHER, "r2") is None
     assert server.holds(T, "p")
     assert server.unlock(first)
     assert not server.unlock(first)
@@ -130,7 +131,7 @@ def test_a_late_reaper_leaves_what_is_over_and_none_leaves_it_for_ever() -> None
     late, scheduler = metastore(lease_seconds=60.0, reaper_delay=60.0)
     lock = late.enqueue(T, "r1", "p")
     scheduler.now = 100.0
-    assert late.find("r1") == lock
+    assert late.find(T, "r1") == lock
     never, scheduler = metastore(lease_seconds=60.0, reaper=False)
     never.enqueue(T, "r1", "p")
     waiting = never.enqueue(T, "r2", "q")
@@ -147,3 +148,30 @@ def test_who_gets_a_lock_is_told() -> None:
     server.check(first)
     server.check(first)
     assert told == ["p"]
+
+
+def test_a_rename_is_told_as_one_move_and_writes_the_row_back_whole() -> None:
+    server, _ = metastore(verdict=Verdict.IGNORED)
+    moves: list[Moved] = []
+    server.on_move = moves.append
+    server.alter(T, at("b"), expected=None, process="q")
+    stale = server.rename(T, OTHER, at("a"), expected="a", process="p")
+    assert stale == Swapped()
+    assert server.rows == {OTHER: at("a")}
+    assert moves[1] == Moved(OTHER, "a", "b", "a", "p", was=T)
+
+
+def test_a_lock_api_that_is_broken_answers_no_lock_call_and_keeps_its_entries() -> None:
+    server, _ = metastore()
+    lock = server.enqueue(T, "r1", "p")
+    server.lock_api_works = False
+    for call in (
+        lambda: server.enqueue(T, "r2", "p"),
+        lambda: server.check(lock),
+        lambda: server.find(T, "r1"),
+        lambda: server.unlock(lock),
+    ):
+        with pytest.raises(LockUnavailable):
+            call()
+    server.lock_api_works = True
+    assert server.check(lock) is True

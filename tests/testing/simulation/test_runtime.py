@@ -31,9 +31,11 @@ def test_an_event_wakes_whoever_waits_and_waiting_in_vain_ends() -> None:
         runtime.spawn("setter", lambda: (runtime.sleep(1.0), event.set())[-1])
         seen.append(event.wait(None))
         seen.append((event.is_set(), event.wait(0.0), round(runtime.now())))
+        event.clear()
+        seen.append((event.is_set(), event.wait(1.0)))
 
     assert run(work).failure is None
-    assert seen == [False, True, (True, True, 4)]
+    assert seen == [False, True, (True, True, 4), (False, False)]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,7 +10,7 @@ from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION, Verdict
 from iceberg_hms.testing.simulation.scenarios import Scenario
 from iceberg_hms.testing.simulation.schedule import Schedule, quiet_logs
 from iceberg_hms.testing.simulation.scheduler import WorkerPool
-from iceberg_hms.testing.simulation.writers import TABLE
+from iceberg_hms.testing.simulation.site import TABLE
 
 
 def ran(seed: int = 1, **scenario: Any) -> Schedule:

@@ -7,20 +7,23 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging import stage_one
 from iceberg_hms.format import metadata_file
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.manifest import DataFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.memory_manifests import MemoryManifests
-from iceberg_hms.testing.simulation.history import Attempt, Kind, Told
+from iceberg_hms.testing.simulation.history import Attempt, Kind, Move, MoveKind, Told
 from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION
 from iceberg_hms.testing.simulation.runtime import EPOCH_MS
 from iceberg_hms.testing.simulation.scenarios import Scenario
 from iceberg_hms.testing.simulation.schedule import Schedule
 from iceberg_hms.testing.simulation.scheduler import Process, Scheduler, WorkerPool
 from iceberg_hms.testing.simulation.seeded import Seeded
-from iceberg_hms.testing.simulation.writers import TABLE
+from iceberg_hms.testing.simulation.site import TABLE
+
+OTHER = TableName("db", "u")
 
 
 class World:
@@ -67,23 +70,36 @@ class World:
         manifests.flush()
         return self.point(metadata, base, process)
 
-    def update(self, *changes: Any, base: str | None = None, process: str = "w1") -> str:
+    def update(self, *changes: Any, base: str | None = None, process: str = "w1", table: TableName = TABLE) -> str:
         """Move the pointer to the base with some updates."""
         base = base or self.location
-        return self.point(apply(self.metadata(base), list(changes), now_ms=EPOCH_MS), base, process)
+        return self.point(apply(self.metadata(base), list(changes), now_ms=EPOCH_MS), base, process, table)
 
     def mark(self, name: str) -> Any:
         return updates.set_properties({name: "1"})
 
-    def point(self, metadata: TableMetadata, base: str, process: str = "w1") -> str:
+    def point(self, metadata: TableMetadata, base: str, process: str = "w1", table: TableName = TABLE) -> str:
         logged = metadata.with_metadata_log_entry(base, metadata.last_updated_ms)
         location = f"file:/t/metadata/{len(self.storage.files):05}-x.metadata.json"
         self.storage.files[location] = metadata_file.encode(logged)
-        self.move(location, process)
+        self.move(location, process, table)
         return location
 
-    def move(self, location: str, process: str = "w1") -> None:
-        self.schedule.metastore.alter(TABLE, {METADATA_LOCATION: location}, expected=None, process=process)
+    def move(self, location: str, process: str = "w1", table: TableName = TABLE) -> None:
+        self.schedule.metastore.alter(table, {METADATA_LOCATION: location}, expected=None, process=process)
+
+    def mover(self, kind: MoveKind, name: str) -> Move:
+        """A move of TABLE that has begun."""
+        move = Move(kind, name, TABLE, OTHER)
+        self.history.moves.append(move)
+        return move
+
+    def rename(self, process: str, location: str | None = None) -> None:
+        row = {METADATA_LOCATION: location or self.location}
+        self.schedule.metastore.rename(TABLE, OTHER, row, expected=self.location, process=process)
+
+    def drop(self, process: str) -> None:
+        self.schedule.metastore.remove(TABLE, process=process)
 
     def tell(self, attempt: Attempt, told: Told) -> None:
         self.history.tell(attempt, told)

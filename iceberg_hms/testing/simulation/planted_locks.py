@@ -1,0 +1,142 @@
+"""The planted defects of the locks: ZooKeeper's, and the choice between it and the metastore's."""
+
+from __future__ import annotations
+
+from iceberg_hms.testing.simulation.mutant import Mutant
+
+_HELD = "zookeeper/held.py"
+_ATTEMPT = "zookeeper/attempt.py"
+_SESSION = "zookeeper/session.py"
+_TABLE_LOCKS = "catalog/table_locks.py"
+_HELD_LOCKS = "catalog/held_locks.py"
+
+LOCKS: tuple[Mutant, ...] = (
+    Mutant(
+        "ignore-suspended",
+        "while ZooKeeper is out of reach no swap starts",
+        _HELD,
+        "        if state is not SessionState.CONNECTED:\n",
+        "        if False:\n",
+        scenario="hasty",
+    ),
+    Mutant(
+        "keep-the-lock-of-a-lost-session",
+        "a lost session is the end of its locks",
+        _HELD,
+        "        if self._session.epoch != self._node.epoch:\n",
+        "        if False:\n",
+        scenario="hasty",
+    ),
+    Mutant(
+        "a-new-session-is-the-old-one",
+        "each session is an epoch of its own",
+        _SESSION,
+        "                self._epoch += 1\n                self._forgotten.clear()\n            sweep",
+        "                self._forgotten.clear()\n            sweep",
+        scenario="hasty",
+    ),
+    Mutant(
+        "the-second-has-the-lock-too",
+        "the first node of a folder has the lock",
+        _ATTEMPT,
+        "        if position == 0:\n",
+        "        if position <= 1:\n",
+        scenario="zookeeper-alone",
+    ),
+    Mutant(
+        "the-newest-node-is-the-first",
+        "nodes are in the order of their numbers",
+        _ATTEMPT,
+        "row = in_order(self._session.children(self._folder))",
+        "row = in_order(self._session.children(self._folder))[::-1]",
+        scenario="zookeeper-alone",
+    ),
+    Mutant(
+        "leave-the-node",
+        "whoever gives up takes its node away",
+        _ATTEMPT,
+        "        if self._tried:\n            self._session.discard(self._folder, self._prefix)\n",
+        "        if False:\n            self._session.discard(self._folder, self._prefix)\n",
+        scenario="zookeeper-alone",
+    ),
+    Mutant(
+        "leave-the-second-node",
+        "a node whose creation was not answered is taken away as well",
+        _HELD,
+        "        if node.strays is not None:\n",
+        "        if False:\n",
+        scenario="zookeeper-alone",
+    ),
+    Mutant(
+        "forget-what-could-not-be-deleted",
+        "a node that could not be deleted is deleted later",
+        _HELD,
+        "            self._session.discard(node.folder, node.name)\n",
+        "            pass\n",
+        scenario="zookeeper-alone",
+    ),
+    Mutant(
+        "sweep-never",
+        "what could not be deleted is deleted when there is a connection again",
+        _SESSION,
+        "            sweep = self._state is SessionState.CONNECTED and bool(self._forgotten)\n",
+        "            sweep = False\n",
+        scenario="zookeeper-alone",
+    ),
+    Mutant(
+        "leave-out-the-metastore",
+        "a marked table takes the metastore's lock too, where it can be had",
+        _TABLE_LOCKS,
+        "            if with_hms:\n",
+        "            if False:\n",
+        scenario="marked-beside-locks",
+    ),
+    Mutant(
+        "mark-under-one-lock",
+        "a mark is changed under the locks of both modes",
+        _TABLE_LOCKS,
+        "            if mode is LockMode.HMS or self._hms_can_be_had():\n",
+        "            if mode is LockMode.HMS:\n",
+        scenario="marking",
+    ),
+    Mutant(
+        "take-the-mark-for-granted",
+        "the mark is read again under the lock",
+        _TABLE_LOCKS,
+        "                if found is mode:\n                    held.row",
+        "                if found:\n                    held.row",
+        scenario="marking",
+    ),
+    Mutant(
+        "swap-before-the-mark-settled",
+        "under ZooKeeper alone nothing is swapped before all know of the database's mark",
+        _TABLE_LOCKS,
+        "        if not seconds:\n            return row\n",
+        "        if True:\n            return row\n",
+        scenario="database-mark",
+    ),
+    Mutant(
+        "mark-over-old-locks",
+        "a table goes to ZooKeeper alone when the metastore's locks are over",
+        _TABLE_LOCKS,
+        "            elif not self._is_marked(name, row):\n",
+        "            elif False:\n",
+        scenario="marking-alone",
+    ),
+    Mutant(
+        "zookeeper-without-a-mark",
+        "without a mark nothing is swapped under ZooKeeper alone",
+        _TABLE_LOCKS,
+        "            case LockMode.FREE if self._zookeeper",
+        "            case LockMode.FREE | LockMode.HMS if self._zookeeper",
+        scenario="marking",
+    ),
+    Mutant(
+        "no-lock-and-no-fence",
+        "without a lock a swap goes to an atomic server only",
+        _HELD_LOCKS,
+        "    only_fenced = True\n",
+        "    only_fenced = False\n",
+        scenario="no-lock-refused",
+    ),
+)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from iceberg_hms.errors import ConfigError, LockUnavailable
+from iceberg_hms.testing.simulation.metastore import Verdict
+from iceberg_hms.testing.simulation.scenarios import Scenario
+from iceberg_hms.testing.simulation.schedule import Schedule, quiet_logs
+from iceberg_hms.testing.simulation.scheduler import WorkerPool
+from iceberg_hms.testing.simulation.site import TABLE, Node
+
+
+def run(work: Callable[[Node], Any], *, blind: bool = False, **scenario: Any) -> Schedule:
+    """One process alone."""
+    pool = WorkerPool()
+    schedule = Schedule(Scenario("test", "", **{"writers": 0, **scenario}), 1, pool)
+    node = Node(schedule.site, "p", blind=blind)
+    node.runtime.spawn("work", lambda: work(node))
+    with quiet_logs():
+        schedule.scheduler.run()
+    pool.close()
+    assert schedule.scheduler.failure is None
+    return schedule
+
+
+def calls(schedule: Schedule) -> list[str]:
+    return [event.call for event in schedule.wire.trace.events]
+
+
+MARKED = {"iceberg-hms.lock": "zookeeper"}
+
+
+def take(node: Node) -> None:
+    node.chosen.acquire(TABLE, wait_seconds=5.0, request="r").release()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "blind", "zookeeper", "metastore"),
+    [
+        ({}, False, False, True),
+        ({"zookeeper": True, "properties": MARKED}, False, True, True),
+        ({"zookeeper": True, "properties": MARKED}, True, True, False),
+        ({"zookeeper": True, "properties": MARKED, "lock_api_works": False}, False, True, False),
+        ({"lock": "none", "properties": {"iceberg-hms.exclusive": "true"}}, False, False, False),
+    ],
+)
+def test_a_process_takes_the_locks_that_the_table_asks_for(
+    scenario: dict[str, Any], blind: bool, zookeeper: bool, metastore: bool
+) -> None:
+    said = calls(run(take, blind=blind, **scenario))
+    assert any(call.startswith("zk create") for call in said) == zookeeper
+    assert ("lock" in said) == metastore
+
+
+def test_without_a_lock_api_and_a_mark_there_is_no_lock() -> None:
+    def work(node: Node) -> None:
+        with pytest.raises(LockUnavailable):
+            take(node)
+
+    run(work, blind=True, zookeeper=True)
+
+
+def test_an_operator_marks_the_table_and_its_database() -> None:
+    def work(node: Node) -> None:
+        admin = node.lock_admin()
+        admin.use(TABLE, "zookeeper", wait_seconds=60.0)
+        assert node.pointer.load(TABLE).parameters["iceberg-hms.lock"] == "zookeeper"
+        admin.use_for_namespace("db", "hms")
+        assert node.site.metastore.databases["db"] == {"iceberg-hms.lock": "hms"}
+        take(node)
+
+    run(work, zookeeper=True)
+
+
+def test_what_may_be_left_of_old_locks_is_nothing_on_an_atomic_server_only() -> None:
+    seen = {}
+    for verdict in (Verdict.ATOMIC, Verdict.IGNORED):
+        run(lambda node, verdict=verdict: seen.setdefault(verdict, node._leftover_seconds()), verdict=verdict)
+    assert seen == {Verdict.ATOMIC: 0.0, Verdict.IGNORED: 60.0}
+
+
+def test_an_unknown_setting_is_refused_as_in_production() -> None:
+    with pytest.raises((ValueError, ConfigError)):
+        run(take, lock="paper")
