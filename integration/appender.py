@@ -1,34 +1,87 @@
-"""One writer, as a program of its own: appends small Parquet files to a table through the Python API.
+"""One writer, as a program of its own: appends small Parquet files to a table.
 
-    python -m integration.appender METASTORE_URI WAREHOUSE TABLE FOLDER WRITER COUNT
+    python -m integration.appender URI WAREHOUSE TABLE FOLDER WRITER COUNT [DOOR]
+
+DOOR says through what: `library` (the default) is ours; `unlocked` is ours with its lock switched off; `hive` is
+PyIceberg's Hive catalog; `rest` is PyIceberg's REST catalog, and URI then a server of ours.
 
 It writes `ready`, waits for a line on its input so that all writers start together, and then writes one JSON line for
-each append: {"path": ..., "error": null or text}.
+each append: {"path": ..., "error": null or text, "refused": whether that says that nothing of it is in the table,
+"snapshot_id": of a success, where the writer is told one}.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import iceberg_hms
 from integration import interop
 
+#: Appends one file, by its location; returns the snapshot that it made, None where that is not told.
+Append = Callable[[str], int | None]
 
-def main(uri: str, warehouse: str, table_name: str, folder: Path, writer: int, count: int) -> None:
-    with iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse) as catalog:
+
+@contextmanager
+def library(uri: str, warehouse: str, table_name: str, *, locked: bool = True) -> Iterator[Append]:
+    with iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse) as connected:
+        table = (connected if locked else unlocked(connected)).load_table(table_name)
+        yield lambda location: table.append([location]).snapshot_ids[0]
+
+
+def unlocked(catalog: Any) -> Any:
+    """What no setting allows on a table that others write to: a lock that only this process sees."""
+    from iceberg_hms.testing.memory_lock import MemoryTableLock
+    from integration.faults import rewired
+
+    return rewired(catalog, lock=MemoryTableLock())
+
+
+@contextmanager
+def pyiceberg(kind: str, uri: str, warehouse: str, table_name: str) -> Iterator[Append]:
+    from pyiceberg.catalog import load_catalog
+
+    with closing(load_catalog(kind, type=kind, uri=uri, warehouse=warehouse)) as catalog:
         table = catalog.load_table(table_name)
+
+        def append(location: str) -> int | None:
+            table.add_files([location], check_duplicate_files=False)
+            current = table.current_snapshot()
+            # A server may answer with a table that has later appends of the same group in it.
+            return current.snapshot_id if current is not None and kind == "hive" else None
+
+        yield append
+
+
+def is_refusal(error: Exception) -> bool:
+    """Of our errors all but one say that nothing was changed; of PyIceberg's, only one does."""
+    from pyiceberg.exceptions import CommitFailedException
+
+    if isinstance(error, iceberg_hms.IcebergHmsError):
+        return not isinstance(error, iceberg_hms.CommitStateUnknown)
+    return isinstance(error, CommitFailedException)
+
+
+def main(uri: str, warehouse: str, table: str, folder: Path, writer: int, count: int, door: str = "library") -> None:
+    given = (uri, warehouse, table)
+    opened = pyiceberg(door, *given) if door in ("hive", "rest") else library(*given, locked=door == "library")
+    # Of PyIceberg any error is counted, whatever it is; of ours, only those that we declare.
+    errors = Exception if door in ("hive", "rest") else iceberg_hms.IcebergHmsError
+    with opened as append:
         _say("ready")
         sys.stdin.readline()
         for number in range(count):
             path = interop.small_parquet(folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
-            error = None
+            told = {"path": f"file:{path}", "error": None, "refused": False, "snapshot_id": None}
             try:
-                table.append([f"file:{path}"])
-            except iceberg_hms.IcebergHmsError as raised:
-                error = f"{type(raised).__name__}: {raised}"
-            _say(json.dumps({"path": f"file:{path}", "error": error}))
+                told["snapshot_id"] = append(f"file:{path}")
+            except errors as raised:
+                told |= {"error": f"{type(raised).__name__}: {raised}", "refused": is_refusal(raised)}
+            _say(json.dumps(told))
 
 
 def _say(line: str) -> None:
@@ -37,4 +90,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]))
+    main(*sys.argv[1:4], Path(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]), *sys.argv[7:])

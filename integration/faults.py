@@ -128,9 +128,10 @@ class Scene:
         self._closing.append(proxy.close)
         return proxy
 
-    def on_swap(self, action: Action, **arguments: Any) -> Fault:
+    def on_swap(self, action: Action, *, proxy: FaultProxy | None = None, **arguments: Any) -> Fault:
         """A fault of true swaps, not of the first alter on a connection, which asks whether they are fenced."""
-        return self.proxy.on(ALTER, action, only=lambda request: PROBE_KEY.encode() not in request, **arguments)
+        through = proxy or self.proxy
+        return through.on(ALTER, action, only=lambda request: PROBE_KEY.encode() not in request, **arguments)
 
     def on_probe(self, action: Action, **arguments: Any) -> Fault:
         """A fault of that first alter."""

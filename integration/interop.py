@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,17 @@ def java_data_file(spark: Any, table: Any, path: Path) -> Any:
         .withRecordCount(footer.num_rows)
         .build()
     )
+
+
+def java_error(call: Callable[[], Any]) -> str | None:
+    """Call a method of Java. What it threw, as `package.Class: message`; None if it returned."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        call()
+    except Py4JJavaError as error:
+        return str(error.java_exception.toString())
+    return None
 
 
 def pyiceberg_catalog(metastore: Any) -> Any:

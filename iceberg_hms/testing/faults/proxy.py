@@ -17,23 +17,17 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
 
-from iceberg_hms.errors import EngineError, InvalidInput
+from iceberg_hms.errors import InvalidInput
 from iceberg_hms.testing.faults.script import PASS, Action, Call, Fault, Step, Wait
+from iceberg_hms.testing.faults.tcp import TcpProxy, connect, hang_up, no_delay
 from iceberg_hms.testing.faults.wire import Kind, Message, read_message
 
 logger = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_SECONDS = 10.0
-JOIN_TIMEOUT_SECONDS = 10.0
-_BACKLOG = 128
 
-
-class FaultProxy:
+class FaultProxy(TcpProxy):
     """Listens on 127.0.0.1, on a free port, until `close`.
 
     target: `thrift://host:port` of the true server.
@@ -51,14 +45,7 @@ class FaultProxy:
         self._script: list[Fault] = []
         self._calls: list[Call] = []
         self._counts: Counter[str] = Counter()
-        self._connections: dict[int, _Connection] = {}
-        self._accepted = 0
-        self._threads: list[threading.Thread] = []
-        self._closed = threading.Event()
-        self._listener: tuple[socket.socket, threading.Thread] | None = None
-        #: The port it listens on, the same after `refuse` and `accept`.
-        self.port = 0
-        self.accept()
+        super().__init__()
 
     @property
     def uri(self) -> str:
@@ -105,32 +92,6 @@ class FaultProxy:
         with self._changed:
             return self._counts[method]
 
-    def accept(self) -> None:
-        """Take connections (again)."""
-        if self._listener is None:
-            try:
-                listener = socket.create_server(("127.0.0.1", self.port), backlog=_BACKLOG)
-            except OSError as error:
-                raise EngineError(f"The fault proxy cannot listen on port {self.port}: {error}") from error
-            self.port = listener.getsockname()[1]
-            self._listener = listener, self._start("fault-proxy", lambda: self._serve(listener))
-
-    def refuse(self) -> None:
-        """Take no more connections, and cut those that are open: the server is out of reach through this proxy."""
-        listening, self._listener = self._listener, None
-        if listening is not None:
-            listener, thread = listening
-            _hang_up(listener)
-            thread.join(JOIN_TIMEOUT_SECONDS)
-        self.cut()
-
-    def cut(self) -> None:
-        """Cut all open connections."""
-        with self._changed:
-            connections = list(self._connections.values())
-        for connection in connections:
-            connection.end()
-
     def close(self) -> None:
         """End all connections and all threads; held calls are dropped. Twice is harmless."""
         self._closed.set()
@@ -138,20 +99,7 @@ class FaultProxy:
             script = list(self._script)
         for fault in script:
             fault.drop()
-        self.refuse()
-        for thread in self._threads:
-            thread.join(JOIN_TIMEOUT_SECONDS)
-        alive = [thread.name for thread in self._threads if thread.is_alive()]
-        if alive:
-            raise EngineError(f"threads of the fault proxy did not end: {', '.join(alive)}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().close()
 
     def take(self, connection: int, request: Message) -> tuple[Call, Fault | None]:
         """Note a call, and say what is done to it. For the connections of this proxy."""
@@ -173,40 +121,12 @@ class FaultProxy:
         """Wait, but no longer than the proxy is open. For the connections of this proxy."""
         self._closed.wait(seconds)
 
-    def _start(self, name: str, function: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=function, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-        return thread
-
-    def _serve(self, listener: socket.socket) -> None:
-        with listener:
-            while True:
-                try:
-                    client, _ = listener.accept()
-                except OSError:
-                    return
-                with self._changed:
-                    self._accepted += 1
-                    connection = _Connection(self, self._accepted, client, self._target)
-                    self._connections[self._accepted] = connection
-                self._start(f"fault-proxy-{connection.number}", partial(self._carry, connection))
-
-    def _carry(self, connection: _Connection) -> None:
-        try:
-            connection.run()
-        except (OSError, EOFError) as error:
-            logger.debug("connection %d ended: %s", connection.number, error)
-        except InvalidInput as error:
-            logger.warning("connection %d is cut: %s", connection.number, error.message)
-        finally:
-            connection.close()
-            with self._changed:
-                self._connections.pop(connection.number, None)
+    def _connect(self, number: int, client: socket.socket) -> _Connection:
+        return _Connection(self, number, client, self._target)
 
 
 class _Connection:
-    """One client's connection and its own connection to the server."""
+    """tcp.Connection that does what the script says to each call."""
 
     def __init__(self, proxy: FaultProxy, number: int, client: socket.socket, target: tuple[str, int]) -> None:
         self.number = number
@@ -217,10 +137,8 @@ class _Connection:
         self._ended = False
 
     def run(self) -> None:
-        _no_delay(self._client)
-        server = socket.create_connection(self._target, CONNECT_TIMEOUT_SECONDS)
-        server.settimeout(None)
-        _no_delay(server)
+        no_delay(self._client)
+        server = connect(self._target)
         self._server = server
         while not self._ended and self._next_is_request(server):
             request = read_message(self._client.recv)
@@ -257,7 +175,7 @@ class _Connection:
                         self._client.sendall(reply.data)
                 case Step.CUT:
                     cut = True
-                    _hang_up(self._client)
+                    hang_up(self._client)
                 case Step.HOLD:
                     if fault is not None and not fault.hold():
                         return False
@@ -268,9 +186,9 @@ class _Connection:
     def end(self) -> None:
         """Hang up on both sides. The thread that runs it, which wakes by that, closes them."""
         self._ended = True
-        _hang_up(self._client)
+        hang_up(self._client)
         if self._server is not None:
-            _hang_up(self._server)
+            hang_up(self._server)
 
     def close(self) -> None:
         """Called by the thread that ran it."""
@@ -285,15 +203,3 @@ def _answer(server: socket.socket) -> Message:
     if reply is None:
         raise EOFError("the server hung up without an answer")
     return reply
-
-
-def _no_delay(connection: socket.socket) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _hang_up(connection: socket.socket) -> None:
-    """End both directions and wake whoever waits on it. Twice is harmless."""
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        logger.debug("a connection was gone already")

@@ -1,0 +1,122 @@
+"""A TCP proxy before a server of any kind, ZooKeeper for one, that can be cut off from it as a network cuts.
+
+with StreamProxy(zookeeper.hosts) as proxy:
+    ... iceberg_hms.connect(zookeeper=proxy.address, ...)
+    proxy.partition()       # nothing passes, and neither side is told
+    proxy.heal()
+    proxy.refuse()          # both sides are told: connections are cut, and no new ones taken
+    proxy.accept()
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.testing.faults.tcp import TcpProxy, connect, hang_up, no_delay
+
+_CHUNK_BYTES = 65_536
+
+
+class StreamProxy(TcpProxy):
+    """Carries bytes both ways, until `close`.
+
+    target: `host:port` of the true server. Raises InvalidInput for anything else, EngineError if it cannot listen.
+    """
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        if not host or not port.isdigit():
+            raise InvalidInput(f"{target!r} is not host:port")
+        self._target = (host, int(port))
+        self._passable = threading.Event()
+        self._passable.set()
+        self._passing = threading.Lock()
+        super().__init__()
+
+    @property
+    def address(self) -> str:
+        """What clients are given in place of the target."""
+        return f"127.0.0.1:{self.port}"
+
+    def partition(self) -> None:
+        """Let nothing pass any more, in either direction, not even the end of a connection: as when packets are lost.
+        Connections stay open and new ones are taken, but they are silent. On return the last byte has passed."""
+        with self._passing:
+            self._passable.clear()
+
+    def heal(self) -> None:
+        """Let everything pass again. What was sent meanwhile arrives, as TCP would send it again."""
+        self._passable.set()
+
+    def close(self) -> None:
+        """End all connections and all threads. Twice is harmless."""
+        self._closed.set()
+        self._passable.set()
+        super().close()
+
+    def wait_for_passage(self) -> None:
+        """Wait while there is a partition. For the connections of this proxy."""
+        self._passable.wait()
+
+    def deliver(self, data: bytes, to: socket.socket) -> None:
+        """Pass bytes on, as soon as they may. For the connections of this proxy."""
+        while not self._closed.is_set():
+            self._passable.wait()
+            with self._passing:
+                if self._passable.is_set():
+                    to.sendall(data)
+                    return
+
+    def _connect(self, number: int, client: socket.socket) -> _Stream:
+        return _Stream(self, number, client, self._target)
+
+
+class _Stream:
+    """tcp.Connection of bytes: one thread for each direction."""
+
+    def __init__(self, proxy: StreamProxy, number: int, client: socket.socket, target: tuple[str, int]) -> None:
+        self._proxy = proxy
+        self._number = number
+        self._client = client
+        self._target = target
+        self._server: socket.socket | None = None
+        self._back: threading.Thread | None = None
+        self._ended = False
+
+    def run(self) -> None:
+        self._proxy.wait_for_passage()
+        no_delay(self._client)
+        server = self._server = connect(self._target)
+        if self._ended:
+            return
+        self._back = self._proxy.start(f"fault-proxy-{self._number}-back", lambda: self._pump(server, self._client))
+        self._pump(self._client, server)
+
+    def _pump(self, source: socket.socket, to: socket.socket) -> None:
+        """Until either side ends, or `end` wakes us."""
+        try:
+            while data := source.recv(_CHUNK_BYTES):
+                self._proxy.deliver(data, to)
+        except OSError:
+            # The end of one side is the end of both, however it ends.
+            pass
+        self._proxy.wait_for_passage()
+        self.end()
+
+    def end(self) -> None:
+        """Hang up on both sides."""
+        self._ended = True
+        hang_up(self._client)
+        if self._server is not None:
+            hang_up(self._server)
+
+    def close(self) -> None:
+        """Called by the thread that ran it."""
+        self.end()
+        if self._back is not None:
+            self._back.join()
+        self._client.close()
+        if self._server is not None:
+            self._server.close()

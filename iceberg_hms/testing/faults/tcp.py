@@ -1,0 +1,156 @@
+"""What proxies share: a port on loopback, and one thread for each connection that is taken there.
+
+What is done with the bytes of a connection is theirs: `proxy.FaultProxy` knows Thrift's calls, `stream.StreamProxy`
+knows nothing of what it carries.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Protocol, Self
+
+from iceberg_hms.errors import EngineError, InvalidInput
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_SECONDS = 10.0
+JOIN_TIMEOUT_SECONDS = 10.0
+_BACKLOG = 128
+
+
+class Connection(Protocol):
+    """One client's connection and its own connection to the server."""
+
+    def run(self) -> None:
+        """Carry it until it ends. May raise OSError, EOFError, and InvalidInput for bytes that are not understood."""
+        ...
+
+    def end(self) -> None:
+        """Hang up on both sides, from another thread. Twice is harmless."""
+        ...
+
+    def close(self) -> None:
+        """Called by the thread that ran it."""
+        ...
+
+
+class TcpProxy(ABC):
+    """Listens on 127.0.0.1, on a free port, until `close`. Raises EngineError if it cannot."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._connections: dict[int, Connection] = {}
+        self._accepted = 0
+        self._threads: list[threading.Thread] = []
+        self._closed = threading.Event()
+        self._listener: tuple[socket.socket, threading.Thread] | None = None
+        #: The port it listens on, the same after `refuse` and `accept`.
+        self.port = 0
+        self.accept()
+
+    @abstractmethod
+    def _connect(self, number: int, client: socket.socket) -> Connection:
+        """What carries a connection that was taken. number: 1 for the first one. Must not block."""
+
+    def accept(self) -> None:
+        """Take connections (again)."""
+        if self._listener is None:
+            try:
+                listener = socket.create_server(("127.0.0.1", self.port), backlog=_BACKLOG)
+            except OSError as error:
+                raise EngineError(f"The fault proxy cannot listen on port {self.port}: {error}") from error
+            self.port = listener.getsockname()[1]
+            self._listener = listener, self.start("fault-proxy", lambda: self._serve(listener))
+
+    def refuse(self) -> None:
+        """Take no more connections, and cut those that are open: the server is out of reach through this proxy."""
+        listening, self._listener = self._listener, None
+        if listening is not None:
+            listener, thread = listening
+            hang_up(listener)
+            thread.join(JOIN_TIMEOUT_SECONDS)
+        self.cut()
+
+    def cut(self) -> None:
+        """Cut all open connections."""
+        with self._mutex:
+            connections = list(self._connections.values())
+        for connection in connections:
+            connection.end()
+
+    def close(self) -> None:
+        """End all connections and all threads. Twice is harmless."""
+        self._closed.set()
+        self.refuse()
+        for thread in self._threads:
+            thread.join(JOIN_TIMEOUT_SECONDS)
+        alive = [thread.name for thread in self._threads if thread.is_alive()]
+        if alive:
+            raise EngineError(f"threads of the fault proxy did not end: {', '.join(alive)}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, name: str, function: Callable[[], None]) -> threading.Thread:
+        """A thread that ends with the proxy. For its connections."""
+        thread = threading.Thread(target=function, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def _serve(self, listener: socket.socket) -> None:
+        with listener:
+            while True:
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    return
+                with self._mutex:
+                    self._accepted += 1
+                    number = self._accepted
+                    connection = self._connections[number] = self._connect(number, client)
+                self.start(f"fault-proxy-{number}", partial(self._carry, number, connection))
+
+    def _carry(self, number: int, connection: Connection) -> None:
+        try:
+            connection.run()
+        except (OSError, EOFError) as error:
+            logger.debug("connection %d ended: %s", number, error)
+        except InvalidInput as error:
+            logger.warning("connection %d is cut: %s", number, error.message)
+        finally:
+            connection.close()
+            with self._mutex:
+                self._connections.pop(number, None)
+
+
+def connect(target: tuple[str, int]) -> socket.socket:
+    """A connection to the true server, without a timeout once it is there. Raises OSError."""
+    server = socket.create_connection(target, CONNECT_TIMEOUT_SECONDS)
+    server.settimeout(None)
+    no_delay(server)
+    return server
+
+
+def no_delay(connection: socket.socket) -> None:
+    """Send each message at once."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def hang_up(connection: socket.socket) -> None:
+    """End both directions and wake whoever waits on it. Twice is harmless."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        logger.debug("a connection was gone already")

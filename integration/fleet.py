@@ -1,0 +1,127 @@
+"""Writers of all kinds that append to one table at the same time, and what each of them was told.
+
+    with ExitStack() as stack:
+        fleet = Fleet(stack, table, folder, appends=3)
+        fleet.process("ours", metastore.uri, metastore.warehouse)
+        fleet.java("java", spark, catalog)
+        told = fleet.run()
+
+Each writer has loaded the table before the first one starts, so all of them build their first append on the same base.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from integration import interop
+
+COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one append came to.
+
+    error: None when it was acknowledged. refused: it says that nothing of it is in the table.
+    snapshot_id: of a success, where the writer is told one.
+    """
+
+    writer: str
+    path: str
+    error: str | None
+    refused: bool
+    snapshot_id: int | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.error is None
+
+    @property
+    def items(self) -> list[int | str]:
+        """For `iceberg_hms.testing.history.check_table`."""
+        return [self.path, *([] if self.snapshot_id is None else [self.snapshot_id])]
+
+
+class Fleet:
+    """Writers of one table. Each appends `appends` files to it, one a commit. What is started here ends with the stack.
+
+    seconds: that a writer may take for all of its appends.
+    """
+
+    def __init__(self, stack: ExitStack, table: str, folder: Path, *, appends: int, seconds: float = 240) -> None:
+        self._stack = stack
+        self._table = table
+        self._folder = folder
+        self._appends = appends
+        self._seconds = seconds
+        self._processes: list[subprocess.Popen[str]] = []
+        self._writers: list[Callable[[], list[Told]]] = []
+        folder.mkdir(exist_ok=True)
+
+    def process(self, name: str, uri: str, warehouse: str, *, door: str = "library", **environ: str) -> None:
+        """A writer in a process of its own; appender.py says what the doors are."""
+        where = [uri, warehouse, self._table, str(self._folder), str(len(self._writers)), str(self._appends), door]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "integration.appender", *where],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, **environ},
+        )
+        self._stack.enter_context(process)
+        self._stack.callback(process.kill)
+        self._processes.append(process)
+
+        def append() -> list[Told]:
+            output, _ = process.communicate("go\n", timeout=self._seconds)
+            assert process.returncode == 0
+            return [Told(name, **json.loads(line)) for line in output.splitlines()]
+
+        self._writers.append(append)
+
+    def java(self, name: str, spark: Any, catalog: Any) -> None:
+        """A catalog object of Java, on a thread of its own."""
+        writer = len(self._writers)
+        table = catalog.loadTable(interop.java_identifier(spark, self._table))
+
+        def append() -> list[Told]:
+            told = []
+            for number in range(self._appends):
+                path = interop.small_parquet(self._folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
+                change = table.newFastAppend().appendFile(interop.java_data_file(spark, table, path))
+                error = interop.java_error(change.commit)
+                refused = error is not None and error.startswith(COMMIT_FAILED)
+                told.append(Told(name, f"file:{path}", error, refused))
+            return told
+
+        self._writers.append(append)
+
+    def run(self) -> list[Told]:
+        """Start all, once each has loaded the table, and wait for them."""
+        for process in self._processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        with ThreadPoolExecutor(len(self._writers)) as pool:
+            running = [pool.submit(append) for append in self._writers]
+            return [told for each in running for told in each.result()]
+
+
+def summary(told: Iterable[Told]) -> str:
+    """How often each writer was told what, for people."""
+    counts: dict[str, Counter[str]] = {}
+    for each in told:
+        word = "acknowledged" if each.error is None else each.error.partition(":")[0].rpartition(".")[2]
+        counts.setdefault(each.writer, Counter())[word] += 1
+    return "; ".join(f"{writer}: {dict(words)}" for writer, words in counts.items())

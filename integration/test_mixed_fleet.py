@@ -1,0 +1,219 @@
+"""Writers of every kind on one table of one metastore: no commit that was acknowledged is lost.
+
+PyIceberg's Hive catalog and Java's HiveCatalog take the metastore's lock and swap blindly under it, so beside them the
+lock is what counts. Java without locks compares and swaps, so beside it the expected value is. We do both, always.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import iceberg_hms
+from iceberg_hms.rest.server import Server
+from iceberg_hms.testing.faults.proxy import FaultProxy
+from iceberg_hms.testing.faults.script import FREEZE, delay
+from iceberg_hms.testing.history import Report, Rule, check_table
+from integration import interop
+from integration.faults import ALTER, LIMIT, in_background
+from integration.fleet import Fleet, Told, summary
+
+logger = logging.getLogger(__name__)
+
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+#: Appends of each writer, in the short form and in the long one: FLEET_APPENDS=100 makes it longer.
+SHORT = 3
+LONG = int(os.environ.get("FLEET_APPENDS") or "30")
+#: While a writer of PyIceberg sleeps between its looks at the lock, nobody behind it gets the lock: up to 14 s a time.
+SECONDS_EACH = 15
+#: How late the swaps of writers come that do not compare.
+BLIND_SECONDS = 0.2
+
+sizes = pytest.mark.parametrize(
+    "appends", [SHORT, pytest.param(LONG, marks=[pytest.mark.slow, pytest.mark.timeout(120 + 2 * LONG * SECONDS_EACH)])]
+)
+
+
+@pytest.fixture
+def catalog(metastore: Any) -> Iterator[Any]:
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def make_table(catalog: Any, name: str, **properties: str) -> str:
+    # PyIceberg would set the mapping with its first added file, and leave all others with a new schema of properties.
+    mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}]'
+    catalog.create_table(name, SCHEMA, properties={"schema.name-mapping.default": mapping, **properties})
+    return name
+
+
+def java_catalog(stack: ExitStack, spark: Any, implementation: str, **properties: str) -> Any:
+    catalog = interop.java_catalog(spark, implementation, "of-the-fleet", **properties)
+    stack.callback(catalog.close)
+    return catalog
+
+
+def judge(catalog: Any, table: str, told: Sequence[Told]) -> Report:
+    """The whole history against what every writer was told. Whoever was told nothing certain may be in it or not."""
+    logger.info("%s", summary(told))
+    acknowledged = [item for each in told if each.acknowledged for item in each.items]
+    refused = [item for each in told if each.refused for item in each.items]
+    report = check_table(catalog, table, acknowledged=acknowledged, refused=refused)
+    report.raise_if_broken()
+    assert set(report.data_files) <= {each.path for each in told}
+    return report
+
+
+@sizes
+def test_a_mixed_fleet_on_one_table_loses_nothing(
+    metastore: Any, spark: Any, catalog: Any, namespace: str, stack: ExitStack, tmp_path: Path, appends: int
+) -> None:
+    """
+    three processes of the library, two stock REST clients of our server (PyIceberg's, Java's), Java's HiveCatalog in
+    its default mode and PyIceberg's Hive catalog load an empty table
+    all start: each appends file after file, with its own retries; the blind swaps of Java's and PyIceberg's Hive
+    catalogs arrive late, so that there is time to be overwritten by them
+    whoever gives up is counted, and is not in the table
+
+    Every append that anybody was told of is there once: ours by lock and expected value, theirs because we wait for
+    the lock that they hold. No reaper runs on this server, so nobody's lock is given to another, and they lose nothing
+    to one another either. No process of the library gives up.
+    """
+    table = make_table(catalog, f"{namespace}.t")
+    server = stack.enter_context(Server(catalog, "127.0.0.1", 0, None))
+    theirs = stack.enter_context(FaultProxy(metastore.uri))
+    theirs.on(ALTER, delay(BLIND_SECONDS), times=None)
+    where = {"uri": theirs.uri, "warehouse": metastore.warehouse}
+    fleet = Fleet(stack, table, tmp_path / "data", appends=appends, seconds=120 + appends * SECONDS_EACH)
+    for _ in range(3):
+        fleet.process("library", metastore.uri, metastore.warehouse)
+    fleet.process("pyiceberg-rest", server.uri, metastore.warehouse, door="rest")
+    fleet.process("pyiceberg-hive", **where, door="hive")
+    fleet.java("java-rest", spark, java_catalog(stack, spark, interop.REST_CATALOG, uri=server.uri))
+    fleet.java("java-hive", spark, java_catalog(stack, spark, interop.HIVE_CATALOG, **where))
+    told = fleet.run()
+    report = judge(catalog, table, told)
+    assert [each for each in told if each.writer == "library" and not each.acknowledged] == []
+    heard = {each.writer for each in told if each.acknowledged}
+    assert heard & {"pyiceberg-rest", "java-rest"}
+    assert heard & {"pyiceberg-hive", "java-hive"}
+    assert theirs.count("lock") >= theirs.count("unlock") >= 2 * appends
+    assert report.snapshots == len(report.data_files)
+
+
+@sizes
+def test_beside_java_without_locks_nothing_is_lost_on_either_side(
+    metastore: Any, spark: Any, catalog: Any, namespace: str, stack: ExitStack, tmp_path: Path, appends: int
+) -> None:
+    """
+    a table with engine.hive.lock-enabled=false
+    two processes of the library as it is, one with lock=none, and two of Java's HiveCatalog load it
+    all start: Java and lock=none take no lock, and swap by compare-and-swap alone
+
+    Every append that anybody was told of is there once. Who meets too many others may give up, and then is not in it.
+    """
+    table = make_table(catalog, f"{namespace}.t", **{"engine.hive.lock-enabled": "false"})
+    without, java = (stack.enter_context(FaultProxy(metastore.uri)) for _ in range(2))
+    fleet = Fleet(stack, table, tmp_path / "data", appends=appends, seconds=120 + appends * SECONDS_EACH)
+    for _ in range(2):
+        fleet.process("library", metastore.uri, metastore.warehouse)
+    fleet.process("library lock=none", without.uri, metastore.warehouse, ICEBERG_HMS_LOCK="none")
+    for _ in range(2):
+        other = java_catalog(stack, spark, interop.HIVE_CATALOG, uri=java.uri, warehouse=metastore.warehouse)
+        fleet.java("java-hive", spark, other)
+    told = fleet.run()
+    report = judge(catalog, table, told)
+    assert {each.writer for each in told if each.acknowledged} == {"library", "library lock=none", "java-hive"}
+    assert all(each.acknowledged or each.refused for each in told if each.writer != "java-hive")
+    for proxy in (without, java):
+        assert proxy.count("lock") == 0
+        assert proxy.count(ALTER) >= appends
+    assert report.snapshots == len(report.data_files)
+
+
+class Delayed:
+    """A fleet of ours while a blind swap of PyIceberg, under the lock and on an older base, is held in a proxy."""
+
+    def __init__(self, metastore: Any, table: str, stack: ExitStack, folder: Path, door: str) -> None:
+        theirs = stack.enter_context(FaultProxy(metastore.uri))
+        self.proxy = stack.enter_context(FaultProxy(metastore.uri))
+        self._other = Fleet(stack, table, folder / "theirs", appends=1)
+        self._other.process("pyiceberg-hive", theirs.uri, metastore.warehouse, door="hive")
+        self._fleet = Fleet(stack, table, folder / "ours", appends=2)
+        for _ in range(3):
+            self._fleet.process(door, self.proxy.uri, metastore.warehouse, door=door)
+        self._blind = theirs.on(ALTER, FREEZE)
+
+    def start(self) -> None:
+        """Returns when PyIceberg's swap is held, and ours have begun."""
+        self._told = in_background(self._other.run)
+        assert self._blind.held(LIMIT)
+        self._ours = in_background(self._fleet.run)
+
+    def ours(self) -> list[Told]:
+        told: list[Told] = self._ours.result(LIMIT)
+        assert all(each.acknowledged for each in told)
+        return told
+
+    def theirs(self) -> list[Told]:
+        self._blind.release()
+        told: list[Told] = self._told.result(LIMIT)
+        assert all(each.acknowledged for each in told)
+        return told
+
+
+def test_a_blind_swap_that_is_late_overwrites_none_of_ours(
+    metastore: Any, catalog: Any, namespace: str, stack: ExitStack, tmp_path: Path
+) -> None:
+    """
+    P    PyIceberg takes the lock and reads the table; its blind swap is held
+    A-C  three processes of the library append; all stand in the queue for the lock
+    P    swaps, unlocks
+    A-C  append on top of it
+    """
+    table = make_table(catalog, f"{namespace}.t")
+    delayed = Delayed(metastore, table, stack, tmp_path, "library")
+    delayed.start()
+    assert delayed.proxy.wait_for("lock", 3, LIMIT)
+    assert delayed.proxy.count(ALTER) == 0
+    told = [*delayed.theirs(), *delayed.ours()]
+    assert judge(catalog, table, told).snapshots == len(told)
+
+
+def test_control_without_our_lock_the_late_blind_swap_overwrites_ours(
+    metastore: Any, catalog: Any, namespace: str, stack: ExitStack, tmp_path: Path
+) -> None:
+    """
+    P    PyIceberg takes the lock and reads the table; its blind swap is held
+    A-C  the same three processes with their lock switched off: each append is made, and acknowledged
+    P    swaps over all of them
+
+    Nothing else differs from the test above, and here the checker must find every append of ours lost. If it does not,
+    this module proves nothing.
+    """
+    table = make_table(catalog, f"{namespace}.t")
+    delayed = Delayed(metastore, table, stack, tmp_path, "unlocked")
+    delayed.start()
+    ours = delayed.ours()
+    before = check_table(catalog, table, acknowledged=[item for each in ours for item in each.items])
+    assert before.broken == frozenset()
+    theirs = delayed.theirs()
+    report = check_table(catalog, table, acknowledged=[item for each in [*ours, *theirs] for item in each.items])
+    assert report.broken == {Rule.LOST}
+    assert list(report.data_files) == [each.path for each in theirs]
+    lost = [str(item) for each in ours for item in each.items]
+    assert len(report.findings) == len(lost) == 12
+    assert all(any(item in finding.message for finding in report.findings) for item in lost)
