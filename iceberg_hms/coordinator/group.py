@@ -40,6 +40,9 @@ from iceberg_hms.format.metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
+#: A group is built on what the last one left, without a look at the pointer, if that is not older.
+REMEMBERED_SECONDS = 5.0
+
 #: Table property: whether metadata files that fall out of the metadata log are deleted after a commit.
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
@@ -49,11 +52,12 @@ class Habit:
     """What the last group learned of its table, for the next one.
 
     lock_first: other writers move the table, so what is built before the lock is wasted.
-    last_location: where the pointer was when the last group ended, as far as it knows.
+    last_location: where the pointer was when the last group ended, as far as it knows. ended: when, by `Runtime.now()`.
     """
 
     lock_first: bool = False
     last_location: str | None = None
+    ended: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +118,13 @@ class GroupCommit:
                 self._abandon(self._unsent)
                 self._fail_unsent(error)
         self._finish(usage)
-        return Habit(lock_first=self._contested, last_location=self._last_location)
+        ended = self._world.runtime.now()
+        return Habit(lock_first=self._contested, last_location=self._last_location, ended=ended)
 
     def _commit(self, habit: Habit) -> None:
         if not habit.lock_first:
-            self._build(self._load(), locked=False)
+            remembered = self._remembered(habit)
+            self._build(remembered or self._load(), locked=False, fresh=remembered is None)
         for _ in range(self._settings.commit_retry_num_retries + 1):
             if not self._waiting:
                 return
@@ -191,15 +197,24 @@ class GroupCommit:
         self._abandon(attempt)
         return False
 
+    def _remembered(self, habit: Habit) -> Base | None:
+        """The table as the last group left it, if that was just now: good enough to build on, since it is read again
+        under the lock."""
+        location = habit.last_location
+        if location is None or self._world.runtime.now() - habit.ended > REMEMBERED_SECONDS:
+            return None
+        return Base(Pointer(self._name, location, None, {}, None), self._cache.get(location))
+
     def _load(self, row: Pointer | None = None) -> Base:
         pointer = row or self._world.pointer.load(self._name)
         return Base(pointer, self._cache.get(pointer.metadata_location))
 
-    def _build(self, base: Base, *, locked: bool = True) -> Attempt | None:
+    def _build(self, base: Base, *, locked: bool = True, fresh: bool = True) -> Attempt | None:
         """Steps 3 and 4. None if there is nothing to swap: each member has its outcome, or has to wait for the lock.
 
         locked: whether the lock covers what is read. Only then may a change be acknowledged because it is in the table:
-        whoever holds the lock may be about to swap over it.
+        whoever holds the lock may be about to swap over it. fresh: whether it was read just now. Only then may a change
+        be refused for what is in it.
         """
         self._attempts += 1
         manifests = self._world.manifests()
@@ -208,6 +223,8 @@ class GroupCommit:
         for member, files in staging.files.items():
             self._own_files.setdefault(member, {}).update(dict.fromkeys(files))
         if not locked and (staging.already or (staging.carried and staging.metadata is base.metadata)):
+            return None
+        if staging.broken and not fresh:
             return None
         for member, error in staging.broken:
             self._outcomes.append((member, Unknown(error) if isinstance(error, CommitStateUnknown) else Failed(error)))

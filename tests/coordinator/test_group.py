@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.coordinator import usage
+from iceberg_hms.coordinator.group import REMEMBERED_SECONDS
 from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.errors import (
     AssumptionBroken,
@@ -351,10 +352,53 @@ def test_after_a_contested_group_the_next_one_locks_before_it_builds(harness):
     assert harness.commit(append("file:/b")).attempts == 1, "built once, under the lock"
     harness.lock.acquire = acquire
     assert harness.commit(append("file:/c")).attempts == 1
-    harness.pointer.calls.clear()
+    files = len(harness.metadata_files())
+    seen = []
+
+    def look(name, *, wait_seconds, request):
+        seen.append(len(harness.metadata_files()) - files)
+        return acquire(name, wait_seconds=wait_seconds, request=request)
+
+    harness.lock.acquire = look
     harness.commit(append("file:/d"))
-    assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"], "quiet again: build first"
+    assert seen == [1], "quiet again: built before the lock"
     assert harness.data_files() == ["file:/a", "file:/b", "file:/c", "file:/d"]
+
+
+def test_what_the_last_group_left_is_built_on_without_a_look(harness):
+    harness.commit(append("file:/a"))
+    harness.pointer.calls.clear()
+    assert harness.commit(append("file:/b")).attempts == 1
+    assert [method for method, _ in harness.pointer.calls] == ["load", "swap"], "the look under the lock is enough"
+
+
+def test_what_was_left_a_while_ago_is_not_built_on(harness):
+    harness.commit(append("file:/a"))
+    now = harness.runtime.now
+    harness.runtime.now = lambda: now() + REMEMBERED_SECONDS + 1
+    harness.pointer.calls.clear()
+    harness.commit(append("file:/b"))
+    assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"]
+
+
+def test_what_is_remembered_refuses_nobody(harness):
+    """commit | another sets a property | a change that needs it: not in what is remembered, there under the lock"""
+    harness.commit(append("file:/a"))
+    harness.foreign_commit(theirs="yes")
+
+    class Needs:
+        identity = set_properties(a="b").identity
+
+        def check(self, base):
+            if base.properties.get("theirs") != "yes":
+                raise AssumptionBroken("theirs", "it is not there")
+
+        def stage(self, base, manifests):
+            return set_properties(ours="yes").stage(base, manifests)
+
+    report = harness.commit(Needs())
+    assert report.replays == 0
+    assert harness.metadata().properties["ours"] == "yes"
 
 
 def test_the_row_that_was_read_under_the_lock_is_not_read_again(harness):

@@ -132,8 +132,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "believe-a-look-without-the-lock",
         "a change counts as committed before only on a base that was read under the lock",
         _GROUP,
-        "self._build(self._load(), locked=False)",
-        "self._build(self._load())",
+        "self._build(remembered or self._load(), locked=False, fresh=remembered is None)",
+        "self._build(remembered or self._load())",
         scenario="resent",
     ),
     Mutant(
