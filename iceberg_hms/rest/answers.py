@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import ipaddress
 from collections.abc import Mapping
@@ -11,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.responses import Response
 
+from iceberg_hms.rest.bodies import Bodies, Body
+
 if TYPE_CHECKING:
     from iceberg_hms.format.metadata import TableMetadata
 
 JSON: Final = "application/json"
 #: Smaller bodies are sent as they are: compressing them saves no packet.
 COMPRESS_FROM_BYTES: Final = 1_400
-#: Metadata shrinks tenfold already at the lowest level, which costs the least time.
-COMPRESS_LEVEL: Final = 1
 
 
 def json_response(value: Any, *, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
@@ -41,10 +40,23 @@ def table_response(data: bytes, metadata_location: str | None, *, tag: str | Non
     return json_response(body, headers={"ETag": tag} if tag else None)
 
 
-def commit_response(data: bytes, metadata_location: str) -> Response:
-    """A CommitTableResponse."""
-    body = {"metadata-location": metadata_location, "metadata": orjson.Fragment(data)}
-    return json_response(body, headers={"ETag": entity_tag(metadata_location, "all")})
+class SharedResponse(Response):
+    """An answer whose body others send as well."""
+
+    def __init__(self, body: Body, headers: Mapping[str, str]) -> None:
+        super().__init__(body.data, 200, dict(headers), JSON)
+        self.shared = body
+
+
+def commit_response(metadata: TableMetadata, metadata_location: str, bodies: Bodies) -> Response:
+    """A CommitTableResponse. bodies: those of the same group have this one too."""
+
+    def render() -> bytes:
+        answer = {"metadata-location": metadata_location, "metadata": orjson.Fragment(metadata.to_bytes())}
+        return orjson.dumps(answer)
+
+    body = bodies.get(metadata_location, render)
+    return SharedResponse(body, {"ETag": entity_tag(metadata_location, "all")})
 
 
 def not_modified(tag: str) -> Response:
@@ -80,7 +92,8 @@ def compressed(response: Response, accepted: str, peer: str | None) -> Response:
     where compressing costs more than sending. Changes the response and returns it."""
     if len(response.body) < COMPRESS_FROM_BYTES or not _accepts_gzip(accepted) or is_loopback(peer):
         return response
-    response.body = gzip.compress(response.body, COMPRESS_LEVEL, mtime=0)
+    shared = response.shared if isinstance(response, SharedResponse) else Body(bytes(response.body))
+    response.body = shared.packed()
     response.headers["Content-Length"] = str(len(response.body))
     response.headers["Content-Encoding"] = "gzip"
     response.headers["Vary"] = "Accept-Encoding"

@@ -39,7 +39,7 @@ def commit_table(call: Call) -> Response:
         # The protocol's way to say it (UpdateRequirement.AssertTableDoesNotExist in Java).
         raise AssumptionBroken("assert-create", "table already exists") from error
     call.context.counters.committed(report)
-    return commit_response(report.metadata.to_bytes(), report.metadata_location)
+    return commit_response(report.metadata, report.metadata_location, call.context.bodies)
 
 
 def _creates(request: CommitTable) -> bool:

@@ -23,6 +23,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.rest.answers import compressed
+from iceberg_hms.rest.bodies import Bodies
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.payloads import decode_segment
@@ -51,6 +52,7 @@ class Context:
     readers: Workers
     movers: Workers
     clock: Clock = SYSTEM_CLOCK
+    bodies: Bodies = field(default_factory=Bodies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from iceberg_hms.rest.answers import (
     table_response,
     tag_matches,
 )
+from iceberg_hms.rest.bodies import Bodies
 
 
 def test_metadata_goes_out_as_the_bytes_that_came_in() -> None:
@@ -35,9 +36,20 @@ def test_a_staged_table_has_no_location_and_no_tag() -> None:
 
 
 def test_a_commit_is_answered_with_what_a_load_would_be_tagged_with() -> None:
-    response = commit_response(b"{}", "file:/m.json")
+    response = commit_response(TableMetadata({}), "file:/m.json", Bodies())
     assert orjson.loads(response.body) == {"metadata-location": "file:/m.json", "metadata": {}}
     assert response.headers["etag"] == entity_tag("file:/m.json", "all")
+
+
+def test_commits_of_one_group_are_answered_with_the_same_bytes() -> None:
+    bodies, metadata = Bodies(), TableMetadata({"x": "y" * 10_000})
+    first, second = (commit_response(metadata, "file:/m.json", bodies) for _ in range(2))
+    assert first.body is second.body
+    other = commit_response(TableMetadata({}), "file:/n.json", bodies)
+    assert other.body != first.body
+    packed = [compressed(each, "gzip", "10.0.0.7").body for each in (first, second)]
+    assert packed[0] is packed[1]
+    assert gzip.decompress(packed[0]).startswith(b'{"metadata-location":"file:/m.json"')
 
 
 def test_tags_differ_by_file_and_by_snapshots() -> None:

@@ -1,0 +1,56 @@
+"""Bodies that many answers share."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+
+from iceberg_hms.rest.bodies import KEPT, Bodies, Body
+
+
+def test_a_body_is_rendered_once_whoever_asks() -> None:
+    bodies, made = Bodies(), list[str]()
+
+    def render() -> bytes:
+        made.append("made")
+        return b"x" * 100
+
+    found: list[Body] = []
+    threads = [threading.Thread(target=lambda: found.append(bodies.get("a", render))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == ["made"]
+    assert all(body is found[0] for body in found)
+
+
+def test_a_body_is_compressed_once() -> None:
+    body = Body(b"x" * 10_000)
+    assert body.packed() is body.packed()
+    assert gzip.decompress(body.packed()) == body.data
+
+
+def test_only_the_last_are_kept() -> None:
+    bodies = Bodies()
+    first = bodies.get("0", lambda: b"0")
+    for number in range(1, KEPT):
+        bodies.get(str(number), lambda: b"")
+    assert bodies.get("0", lambda: b"again") is first
+    bodies.get("new", lambda: b"")
+    assert bodies.get("0", lambda: b"again") is first, "it was asked for last"
+    assert bodies.get("1", lambda: b"again").data == b"again"
+
+
+def test_a_body_that_cannot_be_made_is_made_next_time() -> None:
+    bodies = Bodies()
+
+    def broken() -> bytes:
+        raise ValueError("broken")
+
+    for _ in range(2):
+        try:
+            bodies.get("a", broken)
+        except ValueError:
+            continue
+    assert bodies.get("a", lambda: b"x").data == b"x"
