@@ -2,7 +2,8 @@
 
     Manifests     the staged manifest lists, to be flushed    storage/manifests.py (the port is changes/change.py's)
     TableLock     one writer at a time                        metastore/lock.py, zookeeper/lock.py; which of them a
-                                                              table takes: catalog/table_locks.py
+                                                              table takes: catalog/table_locks.py. Held locks:
+                                                              metastore/heartbeat.py, zookeeper/held.py
     TablePointer  the table's row in the metastore            metastore/tables.py
     Files         metadata files                              storage/files.py
     Runtime       threads, waits, clock, ids                  catalog/runtime.py

@@ -145,6 +145,17 @@ def renewing_moves_the_cover(guard: Guard) -> None:
         held.release()
 
 
+def moves_may_start_under_a_fresh_lock(guard: Guard) -> None:
+    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
+    try:
+        held.ensure()
+        expect(held.covered_since() <= guard.runtime.now(), "ensure moved covered_since into the future")
+        expect(held.only_fenced is False, "something is locked, and yet only fenced swaps may go out")
+        expect(held.row is None or held.row.name == guard.name, "the row of another table")
+    finally:
+        held.release()
+
+
 def a_malformed_request_is_refused(guard: Guard) -> None:
     for request in ("", "A", "a/b", "x" * 37, "a\n"):
         with expect_raises(InvalidInput, f"request {request!r}"):
@@ -162,5 +173,6 @@ CHECKS: tuple[Check, ...] = (
     release_twice_is_harmless,
     a_released_lock_is_not_renewed,
     renewing_moves_the_cover,
+    moves_may_start_under_a_fresh_lock,
     a_malformed_request_is_refused,
 )

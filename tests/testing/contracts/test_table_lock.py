@@ -47,4 +47,4 @@ def test_entries_that_stay_are_found() -> None:
 
 def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.__name__ for check in table_lock.CHECKS]
-    assert len(set(names)) == len(names) == 10
+    assert len(set(names)) == len(names) == 11

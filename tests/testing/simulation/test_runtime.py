@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.testing.contracts import runtime as contract
 from iceberg_hms.testing.simulation.runtime import EPOCH_MS, SimulatedRuntime
 from iceberg_hms.testing.simulation.scheduler import Process, Scheduler, WorkerPool
 from iceberg_hms.testing.simulation.seeded import Seeded
@@ -110,3 +111,16 @@ def test_ids_are_of_the_seed() -> None:
         again.jitter(),
     )
     assert 0 <= runtime.snapshot_id() < 2**63
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
+def test_the_simulated_runtime_keeps_the_contract(check: contract.Check, seed: int) -> None:
+    ran: list[bool] = []
+
+    def work(runtime: SimulatedRuntime) -> None:
+        check(runtime)
+        ran.append(True)
+
+    assert run(work, seed=seed).failure is None
+    assert ran == [True]
