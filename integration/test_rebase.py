@@ -194,3 +194,40 @@ def test_pyiceberg_appends_that_were_overtaken_all_land(
     assert len(check_history(metastore, table, [])) == WRITERS * APPENDS
     rows = interop.pyiceberg_rows(metastore, table)
     assert sorted(row["name"] for row in rows) == sorted(name for name, _ in outcomes)
+
+
+class Together:
+    """A catalog whose commits are held back until two have come; once."""
+
+    def __init__(self, catalog: Any) -> None:
+        self._catalog = catalog
+        self._gate: Barrier | None = Barrier(2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def commit(self, *arguments: Any, **options: Any) -> Any:
+        gate = self._gate
+        if gate is not None:
+            gate.wait(60)
+            self._gate = None
+        return self._catalog.commit(*arguments, **options)
+
+
+@pytest.mark.parametrize("word", ["plain", "none"])
+def test_pyiceberg_sends_its_appends_again_by_itself(catalog: Any, namespace: str, metastore: Any, word: str) -> None:
+    """Two upserts of one new key: PyIceberg validates neither and sends the refused one again, so that both land
+    without a rebase too. That is why its appends count as plain."""
+    from pyiceberg.catalog import load_catalog
+
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA, properties={"iceberg-hms.rebase-appends": word})
+    with Server(Together(catalog), host="127.0.0.1", port=0, token=TOKEN) as server:
+
+        def upsert(name: str) -> list[str]:
+            loaded = load_catalog(name, type="rest", uri=server.uri, token=TOKEN).load_table(table)
+            loaded.upsert(pa.table({"id": [1], "name": [name]}, schema=SCHEMA), join_cols=["id"])
+            return [name]
+
+        side_by_side([lambda: upsert("a"), lambda: upsert("b")])
+    assert sorted(row["name"] for row in interop.pyiceberg_rows(metastore, table)) == ["a", "b"]

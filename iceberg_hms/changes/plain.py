@@ -34,8 +34,8 @@ _HARMLESS: Final = frozenset(
 _OURS: Final = "iceberg-hms."
 #: Spark's MERGE tells here how many rows it matched: it read the table.
 _MERGE: Final = "spark.merge-into."
-#: The first Spark and Iceberg whose MERGE does so.
-_SPARK, _ICEBERG = (4, 1), (1, 11)
+#: The first Spark and Iceberg whose MERGE does so, and the first PyIceberg that sends an append again by itself.
+_SPARK, _ICEBERG, _PYICEBERG = (4, 1), (1, 11), (0, 12)
 
 
 def mode(base: TableMetadata) -> str:
@@ -51,7 +51,7 @@ def why_not_plain(base: TableMetadata, summary: Mapping[str, str], client: str) 
     unknown = sorted(key for key in summary if not _is_harmless(key))
     if unknown:
         return f"its summary has {', '.join(unknown)}, which may mean that it read the table"
-    if _is_pyiceberg(client) or _is_new_spark(summary):
+    if _is_new_pyiceberg(client) or _is_new_spark(summary):
         return None
     if all(base.properties.get(level, "").strip().lower() == "snapshot" for level in ISOLATION_LEVELS):
         return None
@@ -62,9 +62,11 @@ def _is_harmless(key: str) -> bool:
     return key in METRICS or key in _HARMLESS or key.startswith(_OURS)
 
 
-def _is_pyiceberg(client: str) -> bool:
-    # It never validates an append, and its summaries do not name it.
-    return "pyiceberg/" in client.lower()
+def _is_new_pyiceberg(client: str) -> bool:
+    # It validates no append, not even that of an upsert, and sends it again by itself after a conflict; older ones tell
+    # their caller. Its summaries do not name it.
+    found = re.search(r"pyiceberg/(\d+)\.(\d+)", client.lower())
+    return found is not None and (int(found[1]), int(found[2])) >= _PYICEBERG
 
 
 def _is_new_spark(summary: Mapping[str, str]) -> bool:

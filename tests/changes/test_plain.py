@@ -54,6 +54,12 @@ def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> N
     assert f"{REBASE_APPENDS}=all" in reason
 
 
+@pytest.mark.parametrize("client", ["PyIceberg/0.11.4 0.14.1", "PyIceberg/x", "pyiceberg", "MyPyIceberg 9"])
+def test_an_older_pyiceberg_tells_its_caller_of_a_conflict_and_must_hear_of_it(client: str) -> None:
+    assert why_not_plain(table(), METRICS, client) is not None
+    assert why_not_plain(table(), METRICS, "PyIceberg/1.0.0 0.14.1") is None
+
+
 @pytest.mark.parametrize(
     "key",
     [
