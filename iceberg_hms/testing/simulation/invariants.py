@@ -8,6 +8,7 @@ whatever changes what a predicate sees: a move of the pointer, the deletion of a
     nothing-twice             no change is in the table twice, acknowledged or not
     resent-is-known           a change that is sent again and is in the table is not refused for what it is
     refused-is-absent         a change that was answered as failed is not in the table, then or later
+    row-ids-given-once        no two manifests have the same row ids, and the table's next one is behind them all
     one-chain                 every branch is one line of snapshots to its root, and our swaps follow what they replace
     assumption-held           a change lands only where what it assumed holds
     nothing-needed-deleted    no file goes that the current metadata names
@@ -118,6 +119,17 @@ def nothing_twice(view: View) -> str | None:
     for path, count in view.now.live.items():
         if count > 1:
             return f"{_file(path)} is in {_file(view.now.location)} {count} times"
+    return None
+
+
+def row_ids_given_once(view: View) -> str | None:
+    metadata, end = view.now.metadata, 0
+    for first, last in view.now.rows:
+        if first < end:
+            return f"row {first} is in {_file(view.now.location)} twice"
+        end = last
+    if metadata is not None and end > metadata.next_row_id:
+        return f"row {end - 1} is in {_file(view.now.location)}, whose next is {metadata.next_row_id}"
     return None
 
 
@@ -249,6 +261,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("resent-is-known", resent_is_known, (Step.MOVE, Step.ANSWER)),
     Invariant("acknowledged-is-there", acknowledged_is_there, (Step.MOVE, Step.ANSWER)),
     Invariant("nothing-twice", nothing_twice, (Step.MOVE,)),
+    Invariant("row-ids-given-once", row_ids_given_once, (Step.MOVE,)),
     Invariant("one-chain", one_chain, (Step.MOVE,)),
     Invariant("assumption-held", assumption_held, (Step.MOVE,)),
     Invariant("pointer-names-are-new", pointer_names_are_new, (Step.MOVE,)),

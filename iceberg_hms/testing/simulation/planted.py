@@ -5,6 +5,7 @@ from __future__ import annotations
 from iceberg_hms.testing.simulation.mutant import Mutant as Mutant
 from iceberg_hms.testing.simulation.planted_locks import LOCKS
 from iceberg_hms.testing.simulation.planted_moves import MOVES
+from iceberg_hms.testing.simulation.planted_rebase import REBASE
 
 _GROUP = "coordinator/group.py"
 _RESOLUTION = "coordinator/resolution.py"
@@ -170,6 +171,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _OUTCOME,
         "        except IcebergHmsError:\n            return Trace.UNTRACEABLE\n",
         "        except IcebergHmsError:\n            return Trace.ABSENT\n",
+        scenario="short-log",
     ),
     Mutant(
         "one-log-is-the-chain",
@@ -236,4 +238,5 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *MOVES,
     *LOCKS,
+    *REBASE,
 )

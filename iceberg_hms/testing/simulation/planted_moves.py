@@ -105,12 +105,4 @@ MOVES: tuple[Mutant, ...] = (
         "                if found is not Trace.ABSENT:\n",
         scenario="moves",
     ),
-    Mutant(
-        "move-without-a-look-at-the-lock",
-        "no move starts under a lock that is lost",
-        _MOVES,
-        "                lock.ensure()\n",
-        "                pass\n",
-        scenario="moves-zookeeper",
-    ),
 )

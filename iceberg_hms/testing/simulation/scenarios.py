@@ -35,6 +35,7 @@ class Scenario:
     """One table, its writers, and what may go wrong.
 
     writers: coordinators, each a process; changes: of each of them.
+    rest: how likely an append is sent as a stock client of the REST server sends it, with lists of its own.
     lock_writers: foreign, with the lock and a blind swap, punctual. cas_writers: foreign, with compare-and-swap alone.
     strays: foreign, with a lock that they may lose, and a blind swap all the same.
     movers: processes that each make one of `moves`, on two names to which all write then.
@@ -55,6 +56,7 @@ class Scenario:
     writers: int = 3
     changes: int = 2
     lock_writers: int = 0
+    rest: float = 0.0
     cas_writers: int = 0
     strays: int = 0
     movers: int = 0
@@ -174,6 +176,26 @@ SCENARIOS: tuple[Scenario, ...] = (
         Weather(pauses=3, lost_replies=1),
         strays=1,
         kept=frozenset(),
+    ),
+    Scenario(
+        "rebase-calm",
+        "stock clients whose appends overtake each other, and nothing goes wrong: none of them fails",
+        writers=4,
+        changes=3,
+        rest=0.8,
+        waits=(300.0,),
+        all_commit=True,
+    ),
+    Scenario(
+        "rebase",
+        "the same on a table of version 3 in bad weather, beside foreign writers of both kinds",
+        _WORST,
+        writers=4,
+        rest=0.8,
+        lock_writers=1,
+        cas_writers=1,
+        properties={"format-version": "3"},
+        kept=_OURS_AND_LOCKED,
     ),
     Scenario(
         "zookeeper",

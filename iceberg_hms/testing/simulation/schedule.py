@@ -137,6 +137,7 @@ class Schedule:
                 self.site,
                 f"w{index + 1}",
                 scenario.changes,
+                rest=scenario.rest,
                 names=names,
                 within=within,
                 blind=index < scenario.blind,

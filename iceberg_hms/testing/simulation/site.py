@@ -9,12 +9,14 @@ from iceberg_hms.catalog.lock_admin import LockAdmin
 from iceberg_hms.catalog.lock_modes import LockModes
 from iceberg_hms.catalog.table_locks import ChosenTableLock
 from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.change import Update
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.simulation.connection import SimulatedClient
 from iceberg_hms.testing.simulation.drivers import Link, SimulatedTableLock, SimulatedTablePointer
 from iceberg_hms.testing.simulation.ensemble import Ensemble
@@ -29,6 +31,7 @@ from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 TABLE = TableName("db", "t")
+_SPARK = {"engine-name": "spark", "engine-version": "4.1.4", "iceberg-version": "Apache Iceberg 1.11.0"}
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,18 @@ class Node:
             idempotency_key=key,
             now_ms=self.runtime.now_ms,
         )
+
+    def sent_append(self, attempt: Attempt, base: TableMetadata, key: str | None = None) -> Sequence[Update]:
+        """The same as a stock client sends it: made on the table as it saw it, with lists of its own on disk. It says
+        of itself what Spark says, so that it is known to be plain."""
+        manifests = self.manifests()
+        staged = [dict(update) for update in self.append(attempt, key).stage(base, manifests).updates]
+        manifests.flush()
+        for update in staged:
+            if update["action"] == "add-snapshot":
+                snapshot = update["snapshot"]
+                update["snapshot"] = {**snapshot, "summary": {**snapshot["summary"], **_SPARK}}
+        return staged
 
     def new_append(self, wish: str, kind: Kind = Kind.OURS) -> Attempt:
         """An attempt to add a data file, under new names."""

@@ -19,6 +19,7 @@ class TableState:
     metadata: None if its file is missing or broken.
     chain: main's snapshots, newest first. live: how often main's manifests have each data file.
     needed: all files that the metadata names, directly or not. missing: those of them that are not there.
+    rows: from version 3 on, the row ids of each of main's manifests, from and to; sorted.
     """
 
     location: str
@@ -27,6 +28,7 @@ class TableState:
     live: Counter[str] = field(default_factory=Counter)
     needed: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def read(cls, storage: Storage, location: str) -> TableState:
@@ -41,12 +43,16 @@ class TableState:
             needed |= _named_by(storage, snapshot)
         chain = tuple(metadata.ancestors(metadata.current_snapshot_id)) if metadata.current_snapshot_id else ()
         live: Counter[str] = Counter()
+        rows: list[tuple[int, int]] = []
         if chain:
             for manifest in storage.store.lists.get(chain[0].manifest_list or "", ()):
                 entries = storage.store.manifests.get(manifest.manifest_path, ())
                 live.update(entry.data_file.file_path for entry in entries)
+                if manifest.first_row_id is not None:
+                    count = (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+                    rows.append((manifest.first_row_id, manifest.first_row_id + count))
         missing = tuple(sorted(each for each in needed if not storage.exists(each)))
-        return cls(location, metadata, chain, live, frozenset(needed | logged), missing)
+        return cls(location, metadata, chain, live, frozenset(needed | logged), missing, tuple(sorted(rows)))
 
     def has(self, attempt: Attempt) -> bool:
         """Whether an attempt is in the table, in any way."""

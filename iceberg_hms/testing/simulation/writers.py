@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.change import Change, Update
+from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import assert_create, assert_ref_snapshot_id, assert_table_uuid
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
@@ -43,7 +44,7 @@ class Writer:
 
     resume: what a crashed writer was after, to be sent again under its keys.
     names: of the tables, one of which each change goes to. within: seconds within which it begins.
-    blind: as `Node`.
+    blind: as `Node`. rest: how likely an append is sent as a stock client of the REST server sends it.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Writer:
         name: str,
         changes: int,
         *,
+        rest: float = 0.0,
         resume: Sequence[str] = (),
         names: Sequence[TableName] = (TABLE,),
         within: float = 0.1,
@@ -64,6 +66,7 @@ class Writer:
         self._resumes = bool(resume)
         self._names = tuple(names)
         self._within = within
+        self._rest = rest
 
     def start(self) -> None:
         self.node.runtime.spawn("client", self._run)
@@ -91,8 +94,21 @@ class Writer:
 
     def _append(self, wish: str, name: TableName) -> None:
         attempt = self.node.new_append(wish)
+        sent: Sequence[Update] = ()
+        try:
+            if self._luck.chance(self._rest):
+                base = self._coordinator.load(name).metadata
+                sent = self.node.sent_append(attempt, base, key_of(wish))
+                requirements = for_update_table(base, sent)
+        except IcebergHmsError:
+            self.node.site.history.tell(attempt, Told.FAILED)
+            return
         for _ in range(_RESENDS + 1):
-            self._commit(attempt, self.node.append(attempt, key_of(wish)), name)
+            if sent:
+                change: Change = from_request(list(requirements), list(sent))
+            else:
+                change = self.node.append(attempt, key_of(wish))
+            self._commit(attempt, change, name)
             if attempt.told is not Told.UNKNOWN or self._luck.chance(0.5):
                 break
             self.node.idle(_RESEND_WITHIN)

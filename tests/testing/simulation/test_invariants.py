@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.testing.simulation.history import Kind, MoveKind, Told
-from iceberg_hms.testing.simulation.invariants import INVARIANTS
+from iceberg_hms.testing.simulation.history import History, Kind, MoveKind, Told
+from iceberg_hms.testing.simulation.invariants import INVARIANTS, View, row_ids_given_once
 from iceberg_hms.testing.simulation.metastore import LockEntry, Verdict
 from iceberg_hms.testing.simulation.runtime import EPOCH_MS
 from iceberg_hms.testing.simulation.site import TABLE
@@ -334,6 +334,7 @@ def test_every_invariant_is_shown_red_here() -> None:
         "pointer-is-whole",
         "acknowledged-is-there",
         "nothing-twice",
+        "row-ids-given-once",
         "refused-is-absent",
         "resent-is-known",
         "one-chain",
@@ -347,3 +348,16 @@ def test_every_invariant_is_shown_red_here() -> None:
         "all-committed",
     }
     assert {invariant.name for invariant in INVARIANTS} == shown
+
+
+@pytest.mark.parametrize(
+    ("rows", "seen"),
+    [(((0, 10), (10, 20)), False), (((0, 10), (9, 20)), True), (((0, 10), (10, 31)), True), ((), False)],
+)
+def test_row_ids_that_are_given_twice_or_beyond_the_next_are_seen(
+    rows: tuple[tuple[int, int], ...], seen: bool
+) -> None:
+    metadata = empty_table("u", {"format-version": "3"}, EPOCH_MS).replace(next_row_id=30)
+    state = TableState("file:/m", metadata, rows=rows)
+    view = View(state, (state,), History())
+    assert (row_ids_given_once(view) is not None) is seen
