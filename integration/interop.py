@@ -51,6 +51,16 @@ def java_data_file(spark: Any, table: Any, path: Path) -> Any:
     )
 
 
+def says(spark: Any, update: Any, keys: dict[str, str]) -> Any:
+    """An update whose snapshot's summary has the keys, unless the JVM says them already, as Spark's does in part once
+    it has an Iceberg catalog."""
+    known = dict(spark._jvm.org.apache.iceberg.EnvironmentContext.get())
+    for key, value in keys.items():
+        if key not in known:
+            update.set(key, value)
+    return update
+
+
 def java_error(call: Callable[[], Any]) -> str | None:
     """Call a method of Java. What it threw, as `package.Class: message`; None if it returned."""
     from py4j.protocol import Py4JJavaError

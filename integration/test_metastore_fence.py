@@ -225,6 +225,8 @@ def test_a_writer_that_lives_keeps_its_lock(
                 other.commit(f"{namespace}.t", requirements=[], updates=[update], wait_seconds=2)
         assert alive.poll() is None
         assert [entry.acquired for entry in of(pool, namespace)] == [True]
+    # It was killed now, and the next writer removes its lock.
+    commit(catalog, namespace)
 
 
 def test_without_looking_a_killed_writers_lock_stays(

@@ -87,8 +87,7 @@ def java_appender(
             path = interop.small_parquet(folder / f"{name}-{number}.parquet", [number])
             append = loaded.newAppend() if merge else loaded.newFastAppend()
             append.appendFile(interop.java_data_file(spark, loaded, path))
-            for key, value in (keys or {}).items():
-                append.set(key, value)
+            interop.says(spark, append, keys or {})
             outcomes.append((f"file:{path}", interop.java_error(append.commit)))
         return outcomes
 

@@ -12,7 +12,7 @@ import pytest
 
 from iceberg_hms.rest.server import Server
 from integration import interop
-from integration.test_rebase import ALL, SCHEMA, TOKEN
+from integration.test_rebase import ALL, SCHEMA, SPARK_KEYS, TOKEN
 from integration.test_rebase import catalog as catalog
 
 MERGE = """
@@ -123,9 +123,7 @@ def test_an_append_that_says_more_than_metrics_is_refused_when_it_was_overtaken(
         loaded = java.loadTable(interop.java_identifier(spark, table))
         path = interop.small_parquet(tmp_path / "a.parquet", [1])
         append = loaded.newFastAppend().appendFile(interop.java_data_file(spark, loaded, path))
-        append.set("engine-name", "spark").set("engine-version", "4.1.4")
-        if key is not None:
-            append.set(key, "1")
+        interop.says(spark, append, {**SPARK_KEYS, **({} if key is None else {key: "1"})})
         error = interop.java_error(append.commit)
         java.close()
     assert overtaken.times == 1
