@@ -203,7 +203,11 @@ class GroupCommit:
         location = habit.last_location
         if location is None or self._world.runtime.now() - habit.ended > REMEMBERED_SECONDS:
             return None
-        return Base(Pointer(self._name, location, None, {}, None), self._cache.get(location))
+        try:
+            return Base(Pointer(self._name, location, None, {}, None), self._cache.get(location))
+        except IcebergHmsError:
+            # Others may have moved the table since, and deleted the file.
+            return None
 
     def _load(self, row: Pointer | None = None) -> Base:
         pointer = row or self._world.pointer.load(self._name)

@@ -381,6 +381,17 @@ def test_what_was_left_a_while_ago_is_not_built_on(harness):
     assert [method for method, _ in harness.pointer.calls] == ["load", "load", "swap"]
 
 
+def test_what_was_left_and_is_gone_by_now_harms_nobody():
+    harness = Harness(metadata_cache_max_bytes=0)
+    harness.create()
+    harness.commit(append("file:/a"))
+    left = harness.location()
+    harness.foreign_commit(theirs="yes")
+    harness.files.delete(left)
+    harness.commit(append("file:/b"))
+    assert harness.data_files() == ["file:/a", "file:/b"]
+
+
 def test_what_is_remembered_refuses_nobody(harness):
     """commit | another sets a property | a change that needs it: not in what is remembered, there under the lock"""
     harness.commit(append("file:/a"))
