@@ -176,6 +176,9 @@ def one_chain(view: View) -> str | None:
 def assumption_held(view: View) -> str | None:
     if view.moved is None or view.before is None or view.now.metadata is None:
         return None
+    if view.before.metadata is not None and view.before.metadata.uuid != view.now.metadata.uuid:
+        # Another table was registered over this one, with all that had landed in it.
+        return None
     for attempt in view.history.attempts:
         cares, assumed = attempt.assumes_main
         if not cares or view.before.has(attempt) or not view.now.has(attempt):
