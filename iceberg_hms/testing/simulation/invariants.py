@@ -135,7 +135,9 @@ def row_ids_given_once(view: View) -> str | None:
 
 def refused_is_absent(view: View) -> str | None:
     for attempt in view.history.attempts:
-        if attempt.told is Told.FAILED and attempt.landed:
+        # Beside a writer that swaps blindly without a lock what landed may be gone without a trace: then it did not.
+        was_there = attempt.landed if view.promised else view.now.has(attempt)
+        if attempt.told is Told.FAILED and was_there:
             return f"{attempt.wish} was answered as failed, and was in the table"
     return None
 
