@@ -66,13 +66,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
     if not settings.metastore_uri:
         raise ConfigError("no metastore is named", next_step="give metastore_uri, or set ICEBERG_HMS_URI")
     runtime = ThreadRuntime(clock)
-    pool = ClientPool(
-        [uri.strip() for uri in settings.metastore_uri.split(",")],
-        size=settings.clients,
-        connect_timeout_ms=settings.connect_timeout_ms,
-        socket_timeout_ms=settings.socket_timeout_ms,
-        user=settings.user,
-    )
+    pool = ClientPool.configured(settings)
     namespaces = HmsNamespaces(pool, user=settings.user)
     hms_lock = HmsTableLock(pool, runtime, settings)
     zookeeper_lock = _zookeeper_lock(settings, runtime, pool)
@@ -103,7 +97,7 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         manifests=manifests.open,
         runtime=runtime,
         events=events,
-        foreign_waits=lock_table.LockTable(pool, clock).foreign_waits,
+        foreign_waits=hms_lock.foreign_waits,
     )
     return Catalog(
         Services(

@@ -54,13 +54,7 @@ def probe(uri: str, settings: Settings, *, namespace: str = "default", clock: Cl
 
     Raises MetastoreUnavailable if the server cannot be reached.
     """
-    pool = ClientPool(
-        [uri],
-        size=1,
-        connect_timeout_ms=settings.connect_timeout_ms,
-        socket_timeout_ms=settings.socket_timeout_ms,
-        user=settings.user,
-    )
+    pool = ClientPool.configured(settings, only=uri)
     try:
         return _Probe(pool, settings, scratch_name(namespace, clock)).run(uri)
     finally:

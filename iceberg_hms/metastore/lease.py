@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 
+from iceberg_hms.config import Settings
 from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.faults import ServerFault
 from iceberg_hms.metastore.pool import ClientPool
@@ -40,6 +41,11 @@ def config_value(client: MetastoreClient, name: str) -> str | None:
         logger.debug("the metastore does not tell %s: %s", name, fault.detail)
         return None
     return str(value) or None
+
+
+def lease_or_default(pool: ClientPool, settings: Settings) -> float:
+    """The server's lease, or `lock.lease-default-ms` if it does not tell; in seconds. Raises MetastoreUnavailable."""
+    return lease_seconds(pool) or settings.lock_lease_default_ms / 1000
 
 
 def lease_seconds(pool: ClientPool) -> float | None:

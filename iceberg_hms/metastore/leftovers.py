@@ -6,7 +6,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.capabilities import probe
-from iceberg_hms.metastore.lease import lease_seconds
+from iceberg_hms.metastore.lease import lease_or_default
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.verdict import CompareAndSwap
 
@@ -17,7 +17,7 @@ def leftover_seconds(pool: ClientPool, settings: Settings, *, clock: Clock = SYS
     such a swap is refused. Raises MetastoreUnavailable."""
     if all(_is_atomic(uri, settings, clock) for uri in settings.metastore_uris):
         return 0.0
-    return lease_seconds(pool) or settings.lock_lease_default_ms / 1000
+    return lease_or_default(pool, settings)
 
 
 def _is_atomic(uri: str, settings: Settings, clock: Clock) -> bool:

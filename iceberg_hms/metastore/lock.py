@@ -16,8 +16,8 @@ from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreError,
 from iceberg_hms.metastore.entries import Entry, LockEntries
 from iceberg_hms.metastore.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.heartbeat import BEATS_PER_LEASE, HmsHeldLock
-from iceberg_hms.metastore.identity import agent_info
-from iceberg_hms.metastore.lease import lease_seconds
+from iceberg_hms.metastore.identity import agent_info, parse
+from iceberg_hms.metastore.lease import lease_or_default
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.stale import StaleEntries, Watch
 from iceberg_hms.metastore.strays import StraySweeper
@@ -93,6 +93,15 @@ class HmsTableLock:
         held.start()
         return held
 
+    def foreign_waits(self, name: TableName) -> bool:
+        """Whether a writer that is not ours waits for a table's lock. False where the metastore does not tell."""
+        try:
+            entries = self._entries.of(name)
+        except MetastoreError as error:
+            logger.debug("it is not known who waits for the lock of %s: %s", name, error.message)
+            return False
+        return any(not entry.acquired and parse(entry.agent_info) is None for entry in entries)
+
     def close(self) -> None:
         """Let those that wait for a lock give up and withdraw their entries, look for lost entries once more, and no
         longer. Locks that are held stay held until they are released."""
@@ -103,12 +112,11 @@ class HmsTableLock:
         self._strays.close()
 
     def _lease_seconds(self) -> float:
-        default = self._settings.lock_lease_default_ms / 1000
         if self._lease is None:
             try:
-                self._lease = lease_seconds(self._pool) or default
+                self._lease = lease_or_default(self._pool, self._settings)
             except MetastoreUnavailable:
-                return default
+                return self._settings.lock_lease_default_ms / 1000
         return self._lease
 
 

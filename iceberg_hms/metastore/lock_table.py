@@ -7,7 +7,6 @@ operator to judge; here it is named.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,8 +21,6 @@ from iceberg_hms.metastore.lease import lease_seconds
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.scratch import scratch_name
 from iceberg_hms.metastore.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +62,6 @@ class LockTable:
         rows = sorted(map(_row, answer.locks), key=lambda row: (row.lock_id, row.namespace, row.table))
         return self._judged(rows)
 
-    def foreign_waits(self, name: TableName) -> bool:
-        """Whether a writer that is not ours waits for a table's lock. False where the metastore does not tell."""
-        request = ShowLocksRequest(dbname=name.namespace, tablename=name.name, isExtended=False)
-        try:
-            answer = self._pool.run(lambda client: client.call("show_locks", rqst=request), idempotent=True)
-        except MetastoreError as error:
-            logger.debug("it is not known who waits for the lock of %s: %s", name, error.message)
-            return False
-        return any(each.state == LockState.WAITING and parse(each.agentInfo or "") is None for each in answer.locks)
-
     def remove(self, lock_id: int) -> None:
         """Unlock; harmless when the lock is gone. A transaction's lock is refused: it ends with its transaction."""
         self._pool.run(lambda client: client.call("unlock", rqst=UnlockRequest(lockid=lock_id)), idempotent=True)
@@ -106,13 +93,7 @@ def api_works(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
     """Whether any server of the list carries out a lock call on a fresh connection. It is tried on a name that no table
     has. Never raises."""
     for uri in settings.metastore_uris:
-        pool = ClientPool(
-            [uri],
-            size=1,
-            connect_timeout_ms=settings.connect_timeout_ms,
-            socket_timeout_ms=settings.socket_timeout_ms,
-            user=settings.user,
-        )
+        pool = ClientPool.configured(settings, only=uri)
         try:
             entries = LockEntries(pool, settings.user)
             entry: Entry = entries.enqueue(scratch_name("default", clock), agent_info("probe"))

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.faults import NoAnswer, NotSent
@@ -50,6 +51,17 @@ class ClientPool:
         self._preferred = 0
         self._closed = False
         self._process = os.getpid()
+
+    @classmethod
+    def configured(cls, settings: Settings, *, only: str | None = None) -> ClientPool:
+        """The pool that settings ask for. only: one server of the list, with one connection, to ask it alone."""
+        return cls(
+            settings.metastore_uris if only is None else [only],
+            size=settings.clients if only is None else 1,
+            connect_timeout_ms=settings.connect_timeout_ms,
+            socket_timeout_ms=settings.socket_timeout_ms,
+            user=settings.user,
+        )
 
     def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
         """Call `function` with a connection that nobody else uses, and return what it returns.

@@ -8,7 +8,7 @@ import pytest
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.metastore import leftovers
+from iceberg_hms.metastore import lease, leftovers
 from iceberg_hms.metastore.capabilities import Capabilities
 from iceberg_hms.metastore.verdict import CompareAndSwap
 
@@ -37,5 +37,5 @@ def test_only_where_every_server_is_proven_nothing_is_waited_for(
         return replace(SERVER, uri=uri, compare_and_swap=verdict)
 
     monkeypatch.setattr(leftovers, "probe", probe)
-    monkeypatch.setattr(leftovers, "lease_seconds", lambda pool: told)
+    monkeypatch.setattr(lease, "lease_seconds", lambda pool: told)
     assert leftovers.leftover_seconds(object(), settings) == seconds  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.metastore import strays
 from iceberg_hms.metastore.entries import Entry
+from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.lock import HmsTableLock
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.verdict import CompareAndSwap
@@ -377,3 +378,20 @@ def test_who_loses_sight_of_the_queue_asks_for_its_own_entry_instead(pool: Clien
     lock.acquire(NAME, wait_seconds=60, request="r").release()
     assert runtime.now() < 1.0
     runtime.join()
+
+
+def test_only_a_writer_that_is_not_ours_and_waits_is_a_foreign_waiter(lock: HmsTableLock) -> None:
+    lock._entries.enqueue(NAME, "Iceberg-0123")
+    assert not lock.foreign_waits(NAME), "it has the lock"
+    lock._entries.enqueue(NAME, agent_info("r-1"))
+    assert not lock.foreign_waits(NAME), "it is ours"
+    lock._entries.enqueue(NAME, "Iceberg-4567")
+    assert lock.foreign_waits(NAME)
+    assert not lock.foreign_waits(TableName("db", "u"))
+
+
+def test_who_waits_is_not_known_where_the_lock_table_cannot_be_read(hms: FakeHms, lock: HmsTableLock) -> None:
+    for writer in ("Iceberg-0123", "Iceberg-4567"):
+        lock._entries.enqueue(NAME, writer)
+    hms.misbehave["show_locks"].append(TApplicationException(TApplicationException.UNKNOWN_METHOD, "none"))
+    assert not lock.foreign_waits(NAME)

@@ -146,23 +146,3 @@ def test_a_server_that_is_not_there_does_not_work() -> None:
     with running() as server:
         gone = server.uri
     assert not lock_table.api_works(settings(gone))
-
-
-def test_only_a_writer_that_is_not_ours_and_waits_is_a_foreign_waiter() -> None:
-    with running() as server, pool_of(server) as pool:
-        table, entries = lock_table.LockTable(pool), LockEntries(pool, "ann")
-        entries.enqueue(NAME, "Iceberg-0123")
-        assert not table.foreign_waits(NAME), "it has the lock"
-        entries.enqueue(NAME, agent_info("r-1"))
-        assert not table.foreign_waits(NAME), "it is ours"
-        entries.enqueue(NAME, "Iceberg-4567")
-        assert table.foreign_waits(NAME)
-        assert not table.foreign_waits(OTHER)
-
-
-def test_who_waits_is_not_known_where_the_lock_table_cannot_be_read() -> None:
-    with running() as server, pool_of(server) as pool:
-        LockEntries(pool, "ann").enqueue(NAME, "Iceberg-0123")
-        LockEntries(pool, "ann").enqueue(NAME, "Iceberg-4567")
-        server.hms.misbehave["show_locks"].append(TApplicationException(TApplicationException.UNKNOWN_METHOD, "none"))
-        assert not lock_table.LockTable(pool).foreign_waits(NAME)

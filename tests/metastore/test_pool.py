@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault
@@ -161,3 +162,11 @@ def test_one_server_of_the_list_has_a_pool_of_its_own() -> None:
 def test_what_its_connections_found_is_known_to_the_pool() -> None:
     with running() as server, pool_of(server) as pool:
         assert pool.verdicts.unknown == (server.uri,)
+
+
+def test_settings_make_a_pool_of_all_servers_or_one_connection_to_one_of_them() -> None:
+    settings = Settings.load({"uri": "thrift://a:1, thrift://b:2", "clients": 7}, environ={})
+    pool = ClientPool.configured(settings)
+    assert (pool.uris, pool._size) == (("thrift://a:1", "thrift://b:2"), 7)
+    alone = ClientPool.configured(settings, only="thrift://b:2")
+    assert (alone.uris, alone._size) == (("thrift://b:2",), 1)
