@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.ports import Event
+
+#: How many functions run side by side for all callers of `gather` together; each caller runs one more itself.
+GATHER_THREADS: Final = 32
 
 
 class ThreadRuntime:
@@ -17,6 +22,7 @@ class ThreadRuntime:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
+        self._pool = ThreadPoolExecutor(GATHER_THREADS, thread_name_prefix="iceberg-hms-gather")
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -44,27 +50,51 @@ class ThreadRuntime:
         threading.Thread(target=function, name=name, daemon=background).start()
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Run all but the first on threads of their own, the first on the caller's; in the caller's context."""
+        """The caller runs them too, so that a pool whose threads are all taken, by callers that wait here as well, or
+        that takes no more work since the process ends, makes it slower and never stops it."""
         if not functions:
             return []
-        results: list[Any] = [None] * len(functions)
-        errors: list[BaseException] = []
+        batch = _Batch(functions)
+        try:
+            for _ in range(min(len(functions) - 1, GATHER_THREADS)):
+                self._pool.submit(contextvars.copy_context().run, batch.work)
+        except RuntimeError:  # the interpreter is shutting down
+            pass
+        batch.work()
+        return batch.results()
 
-        def run(index: int) -> None:
+
+class _Batch:
+    """Functions that several threads take from, one after the other."""
+
+    def __init__(self, functions: Sequence[Callable[[], Any]]) -> None:
+        self._functions = functions
+        self._left = deque(range(len(functions)))
+        self._results: list[Any] = [None] * len(functions)
+        self._errors: list[BaseException] = []
+        self._running = len(functions)
+        self._mutex = threading.Lock()
+        self._done = threading.Event()
+
+    def work(self) -> None:
+        """Run what nobody else has taken."""
+        while True:
             try:
-                results[index] = functions[index]()
+                index = self._left.popleft()
+            except IndexError:
+                return
+            try:
+                self._results[index] = self._functions[index]()
             except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
-                errors.append(error)
+                self._errors.append(error)
+            with self._mutex:
+                self._running -= 1
+                if not self._running:
+                    self._done.set()
 
-        threads = [
-            threading.Thread(target=contextvars.copy_context().run, args=(run, index))
-            for index in range(1, len(functions))
-        ]
-        for thread in threads:
-            thread.start()
-        run(0)
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return results
+    def results(self) -> list[Any]:
+        """Wait for all. Raises the first error."""
+        self._done.wait()
+        if self._errors:
+            raise self._errors[0]
+        return self._results
