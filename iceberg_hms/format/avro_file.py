@@ -15,6 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import fastavro
@@ -25,11 +26,16 @@ from iceberg_hms.errors import CorruptFile, InvalidInput
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
+#: What a 64-bit number takes at most.
+_LONG_BYTES: Final = 10
 #: Records are flushed to a block at this many bytes before compression; Java's default.
 BLOCK_BYTES: Final = 64_000
 #: A block that would grow beyond this is refused, so that a damaged or hostile file cannot use up the memory.
 MAX_BLOCK_BYTES: Final = 1 << 30
 _DEFLATE_LEVEL: Final = 6
+#: Up to so many bytes are stored in a deflate block as they are: compressing them takes longer than all else that is
+#: done to write a small file, and saves little.
+_STORED_MAX: Final = 1_000
 # What fastavro, zlib, bz2, lzma and pyarrow raise on bytes that are not what the schema or the codec says.
 _DECODE_ERRORS: Final = (
     EOFError,
@@ -105,7 +111,7 @@ def decode(data: bytes, location: str) -> Container:
     header = reader.header()
     sync = reader.take(_SYNC_BYTES, "header")
     try:
-        schema = orjson.loads(header["avro.schema"])
+        schema = _schema(header["avro.schema"])
         metadata = {key: value.decode("utf-8") for key, value in header.items() if not key.startswith("avro.")}
         codec = header.get("avro.codec", b"null").decode("utf-8")
     except (KeyError, ValueError) as error:
@@ -120,6 +126,12 @@ def decode(data: bytes, location: str) -> Container:
         if reader.take(_SYNC_BYTES, what) != sync:
             raise CorruptFile(location, f"the sync marker after {what} is wrong")
     return Container(location, metadata, schema, codec, tuple(blocks), header["avro.schema"])
+
+
+@lru_cache(maxsize=64)
+def _schema(text: bytes) -> Any:
+    """A schema's JSON, never to be changed: a table's files have few."""
+    return orjson.loads(text)
 
 
 def parse(schema: Any) -> Any:
@@ -154,6 +166,8 @@ def compress(codec: str, raw: bytes) -> bytes:
     if codec != "deflate":
         return raw
     # Raw deflate: the format leaves zlib's header and checksum out.
+    if len(raw) <= _STORED_MAX:
+        return struct.pack("<BHH", 1, len(raw), len(raw) ^ 0xFFFF) + raw
     compressor = zlib.compressobj(_DEFLATE_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return compressor.compress(raw) + compressor.flush()
 
@@ -167,8 +181,8 @@ def join_blocks(codec: str, blocks: Sequence[Block]) -> Block:
 class Writer:
     """Makes one container file in memory.
 
-    schema: the Avro schema for the header. coding_schema: one of the same layout that names fields as records do; it
-    may be parsed already.
+    schema: the Avro schema for the header, or its JSON. coding_schema: one of the same layout that names fields as
+    records do; it may be parsed already.
     """
 
     def __init__(self, schema: Any, metadata: Mapping[str, str], *, coding_schema: Any = None, codec: str = "deflate"):
@@ -176,7 +190,8 @@ class Writer:
             raise InvalidInput(f"Cannot write Avro with codec {codec}; use deflate or null")
         self._parsed = fastavro.parse_schema(schema if coding_schema is None else coding_schema)
         self._codec = codec
-        entries = {"avro.schema": orjson.dumps(schema), "avro.codec": codec.encode()}
+        text = schema if isinstance(schema, bytes) else orjson.dumps(schema)
+        entries = {"avro.schema": text, "avro.codec": codec.encode()}
         entries |= {key: value.encode("utf-8") for key, value in metadata.items()}
         header = _MAGIC + _header(entries)
         # Any 16 bytes will do. Made from the header, the same content always gives the same file.
@@ -258,14 +273,15 @@ class _Reader:
 
     def long(self, what: str) -> int:
         value = shift = 0
-        while True:
-            (byte,) = self.take(1, what)
+        for byte in self._data[self._position : self._position + _LONG_BYTES]:
+            self._position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value >> 1 ^ -(value & 1)
             shift += 7
-            if shift > 63:
-                raise CorruptFile(self._location, f"a number in its {what} is too long")
+        if self.at_end:
+            self.take(1, what)
+        raise CorruptFile(self._location, f"a number in its {what} is too long")
 
     def header(self) -> dict[str, bytes]:
         entries: dict[str, bytes] = {}

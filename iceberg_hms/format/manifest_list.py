@@ -186,8 +186,8 @@ def encode_list(
         metadata["sequence-number"] = str(sequence_number)
     if format_version >= 3:
         metadata["first-row-id"] = str(first_row_id)
-    schema, parsed = _schemas(format_version)
-    writer = avro_file.Writer(schema, metadata, coding_schema=parsed)
+    schemas = _schemas(format_version)
+    writer = avro_file.Writer(schemas.text, metadata, coding_schema=schemas.parsed)
     blocks = _blocks([_encoded(format_version, file) for file in numbered])
     if carried is not None:
         blocks = _joined((*blocks, *carried.blocks))
@@ -230,11 +230,20 @@ def _joined(blocks: Sequence[avro_file.Block]) -> tuple[avro_file.Block, ...]:
     return (avro_file.join_blocks(_CODEC, blocks[:merged]), *blocks[merged:])
 
 
+@dataclass(frozen=True, slots=True)
+class _Schemas:
+    """The schema of a list: as JSON, parsed, and the names of those of its fields that may not be null."""
+
+    text: bytes
+    parsed: Any
+    required: tuple[str, ...]
+
+
 @cache
-def _schemas(format_version: int) -> tuple[Any, Any]:
-    """The schema of a list, and the same one parsed."""
+def _schemas(format_version: int) -> _Schemas:
     schema = avro_schemas.manifest_file(format_version)
-    return schema, avro_file.parse(schema)
+    required = tuple(field["name"] for field in schema["fields"] if not isinstance(field["type"], list))
+    return _Schemas(orjson.dumps(schema), avro_file.parse(schema), required)
 
 
 @lru_cache(maxsize=_ENCODED_MAX)
@@ -242,16 +251,12 @@ def _encoded(format_version: int, file: ManifestFile) -> bytes:
     """A numbered manifest as a record of a list. Raises InvalidInput for what such a list cannot say."""
     if format_version == 1 and file.content != ManifestContent.DATA:
         raise InvalidInput(f"Cannot store delete manifests in a v1 table: {file.manifest_path}")
-    schema, parsed = _schemas(format_version)
+    schemas = _schemas(format_version)
     record = _record(file)
-    missing = [
-        field["name"]
-        for field in schema["fields"]
-        if not isinstance(field["type"], list) and record[field["name"]] is None
-    ]
+    missing = [name for name in schemas.required if record[name] is None]
     if missing:
         raise InvalidInput(f"Manifest {file.manifest_path} has no {', '.join(missing)}; rewrite the table's manifests")
-    return avro_file.encode_record(parsed, record)
+    return avro_file.encode_record(schemas.parsed, record)
 
 
 def decode_list(data: bytes, location: str) -> tuple[ManifestFile, ...]:
@@ -263,10 +268,10 @@ def read_list(data: bytes, location: str) -> Iterator[ManifestFile]:
     """The same, one after the other: who needs only the first ones stops. Raises CorruptFile when it comes to what is
     broken."""
     container = avro_file.decode(data, location)
-    missing = {500, 501, 502, 503} - avro_schemas.top_level_ids(container.schema)
+    missing, schema = _reading_schema(container.schema_text)
     if missing:
-        raise CorruptFile(location, f"it is not a manifest list: no fields with ids {sorted(missing)}")
-    for record in container.records(_reading_schema(container.schema_text)):
+        raise CorruptFile(location, f"it is not a manifest list: no fields with ids {list(missing)}")
+    for record in container.records(schema):
         try:
             yield _from_record(record)
         except (KeyError, TypeError, AttributeError) as error:
@@ -294,10 +299,15 @@ def added_in_front(files: Iterable[ManifestFile], snapshot_id: int, count: int) 
 
 
 @lru_cache(maxsize=64)
-def _reading_schema(schema_text: bytes) -> Any:
-    """A list's schema with the names of today, parsed if it can be; writers have few."""
+def _reading_schema(schema_text: bytes) -> tuple[tuple[int, ...], Any]:
+    """The ids of fields that a list must have and this schema has not; the schema with the names of today, parsed if it
+    can be. Writers have few schemas."""
+    schema = orjson.loads(schema_text)
+    missing = {500, 501, 502, 503} - avro_schemas.top_level_ids(schema)
+    if missing:
+        return tuple(sorted(missing)), None
     known = avro_schemas.known_fields(avro_schemas.manifest_file(3))
-    return avro_file.parsed_if_possible(avro_schemas.relabel(orjson.loads(schema_text), known))
+    return (), avro_file.parsed_if_possible(avro_schemas.relabel(schema, known))
 
 
 _COUNTS = (

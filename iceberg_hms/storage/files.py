@@ -7,8 +7,9 @@ name is looked up first, which is enough because every name that we write is new
 from __future__ import annotations
 
 import contextlib
+import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,8 +66,12 @@ class PyArrowFiles:
 
     def read(self, location: str) -> bytes:
         """The whole file. Raises MissingFile, StorageError, and InvalidInput for what is no location."""
-        with self.open(location) as file, _mapped(location):
-            return bytes(file.read())
+        filesystem, path, parsed = self._resolve(location)
+        with _mapped(location):
+            if _is_local(filesystem, parsed):
+                return Path(path).read_bytes()
+            with filesystem.open_input_file(path) as file:
+                return bytes(file.read())
 
     def open(self, location: str) -> Any:
         """A pyarrow.NativeFile to read from at any place, as for footers; the caller closes it. Raises as `read`."""
@@ -77,25 +82,45 @@ class PyArrowFiles:
     def write(self, location: str, data: bytes) -> None:
         """Create a new file. Raises AlreadyExists, StorageError; after a StorageError the file may be there in part on
         an object store, on a local disk it is not there at all."""
-        filesystem, path, parsed = self._resolve(location)
+        self.write_all([(location, data)])
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Create several new files; local ones are flushed together. Raises as `write`; none of them is left then,
+        unless an object store does not remove it."""
+        local: list[local_files.NewFile] = []
+        made: list[str] = []
         try:
-            with _mapped(location):
-                if parsed.is_local and isinstance(filesystem, fs.LocalFileSystem):
-                    local_files.create(Path(path), data, fsync=self._fsync, clock=self._clock)
-                else:
+            for location, data in files:
+                filesystem, path, parsed = self._resolve(location)
+                if _is_local(filesystem, parsed):
+                    local.append(local_files.NewFile(path, data))
+                    continue
+                with _creating(location):
                     self._write_remote(filesystem, path, location, data)
-        except FileExistsError as error:
-            raise AlreadyExists(f"File already exists: {location}") from error
-        except MissingFile as error:
-            raise StorageError(f"Cannot create {location}: its folder was removed meanwhile") from error
-        length = self.length(location)
-        if length != len(data):
-            raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
-        usage.wrote(length)
+                made.append(location)
+            with _creating(" and ".join(file.path for file in local)):
+                local_files.create(local, fsync=self._fsync, clock=self._clock)
+            made = [location for location, _ in files]
+            for location, data in files:
+                length = self.length(location)
+                if length != len(data):
+                    raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
+                usage.wrote(length)
+        except IcebergHmsError:
+            for location in made:
+                with contextlib.suppress(IcebergHmsError):
+                    self.delete(location)
+            raise
 
     def length(self, location: str) -> int:
         """Bytes. Raises MissingFile, StorageError."""
-        filesystem, path, _ = self._resolve(location)
+        filesystem, path, parsed = self._resolve(location)
+        if _is_local(filesystem, parsed):
+            with _mapped(location):
+                status = Path(path).stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise StorageError(f"Not a file: {location}")
+            return status.st_size
         with _mapped(location):
             info = filesystem.get_file_info(path)
         if info.type == fs.FileType.NotFound:
@@ -108,7 +133,7 @@ class PyArrowFiles:
         """Remove a file; False if it was not there. Raises StorageError, also for a folder."""
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
-            if parsed.is_local and isinstance(filesystem, fs.LocalFileSystem):
+            if _is_local(filesystem, parsed):
                 return local_files.delete(Path(path))
         try:
             self.length(location)
@@ -139,6 +164,22 @@ class PyArrowFiles:
             stream.write(data)
 
 
+def _is_local(filesystem: Any, location: Location) -> bool:
+    return location.is_local and isinstance(filesystem, fs.LocalFileSystem)
+
+
+@contextlib.contextmanager
+def _creating(location: str) -> Iterator[None]:
+    """The errors of making a file, as ours."""
+    try:
+        with _mapped(location):
+            yield
+    except FileExistsError as error:
+        raise AlreadyExists(f"File already exists: {error.filename or location}") from error
+    except MissingFile as error:
+        raise StorageError(f"Cannot create {location}: its folder was removed meanwhile, or is a file") from error
+
+
 @contextlib.contextmanager
 def _mapped(location: str) -> Iterator[None]:
     """The one place where errors of the operating system and of pyarrow become ours; FileExistsError passes."""
@@ -146,7 +187,7 @@ def _mapped(location: str) -> Iterator[None]:
         yield
     except (FileExistsError, IcebergHmsError):
         raise
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFile(location) from error
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise StorageError(f"{location}: {error}") from error

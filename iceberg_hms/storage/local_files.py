@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,29 +19,59 @@ from iceberg_hms.clock import Clock
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
-def create(path: Path, data: bytes, *, fsync: bool, clock: Clock) -> None:
-    """Create a file with its folders. Raises FileExistsError if the name is taken, and OSError; no part of the file is
-    left behind then.
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file to be made. path: absolute."""
 
-    The bytes are written under a name of their own in the same folder, which readers never see, and then linked to
-    the name that was asked for: unlike a rename, a link does not overwrite. fsync: flush the file and its folder
-    before this returns.
+    path: str
+    data: bytes
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock) -> None:
+    """Create files with their folders. Raises FileExistsError if a name is taken, and OSError; no part of any of them
+    is left behind then.
+
+    The bytes are written under names of their own in the same folders, which readers never see, and then linked to the
+    names that were asked for: unlike a rename, a link does not overwrite. fsync: flush the files and their folders
+    before this returns; the filesystem does it for several at little more than the cost of one.
     """
-    _make_folder(path.parent, fsync=fsync)
-    part = path.parent / f".{path.name}.{clock.uuid()}.part"
+    folders = dict.fromkeys(file.folder for file in files)
+    for folder in folders:
+        _make_folder(Path(folder), fsync=fsync)
+    parts: dict[str, NewFile] = {}
+    made: list[str] = []
     try:
-        _write(part, data, fsync=fsync)
-        try:
-            os.link(part, path)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            _create_in_place(path, data, fsync=fsync)
+        with contextlib.ExitStack() as opened:
+            descriptors = []
+            for file in files:
+                part = f"{file.folder}/.{file.name}.{clock.uuid()}.part"
+                parts[part] = file
+                descriptors.append(_write(part, file.data))
+                opened.callback(os.close, descriptors[-1])
+            for descriptor in descriptors if fsync else ():
+                os.fsync(descriptor)
+        for part, file in parts.items():
+            _link(part, file, fsync=fsync)
+            made.append(file.path)
+    except BaseException:
+        for path in made:
+            _remove(path)
+        raise
     finally:
-        part.unlink(missing_ok=True)
-    remove_checksum(path)
-    if fsync:
-        _sync_folder(path.parent)
+        for part in parts:
+            _remove(part)
+    for file in files:
+        remove_checksum(file.path)
+    for folder in folders if fsync else ():
+        _sync_folder(folder)
 
 
 def delete(path: Path) -> bool:
@@ -49,33 +81,57 @@ def delete(path: Path) -> bool:
         found = True
     except (FileNotFoundError, NotADirectoryError):
         found = False
-    remove_checksum(path)
+    remove_checksum(str(path))
     return found
 
 
-def remove_checksum(path: Path) -> None:
+def remove_checksum(path: str) -> None:
     """Remove Hadoop's `.name.crc`. Left alone, it makes Hadoop refuse a later file of the same name as corrupt."""
+    folder, _, name = path.rpartition("/")
     with contextlib.suppress(OSError):
-        path.with_name(f".{path.name}.crc").unlink()
+        Path(f"{folder}/.{name}.crc").unlink()
 
 
-def _write(path: Path, data: bytes, *, fsync: bool) -> None:
+def _write(path: str, data: bytes) -> int:
+    """Make a new file and return its descriptor; with an error nothing stays open."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _link(part: str, file: NewFile, *, fsync: bool) -> None:
+    try:
+        os.link(part, file.path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _create_in_place(file, fsync=fsync)
+
+
+def _create_in_place(file: NewFile, *, fsync: bool) -> None:
+    descriptor = None
+    try:
+        descriptor = _write(file.path, file.data)
         if fsync:
             os.fsync(descriptor)
-
-
-def _create_in_place(path: Path, data: bytes, *, fsync: bool) -> None:
-    try:
-        _write(path, data, fsync=fsync)
     except FileExistsError:
         raise
     except OSError:
-        path.unlink(missing_ok=True)
+        _remove(file.path)
         raise
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
 
 
 def _make_folder(folder: Path, *, fsync: bool) -> None:
@@ -87,10 +143,10 @@ def _make_folder(folder: Path, *, fsync: bool) -> None:
     for each in reversed(missing):
         each.mkdir(exist_ok=True)
         if fsync:
-            _sync_folder(each.parent)
+            _sync_folder(str(each.parent))
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -44,6 +44,10 @@ KnownList = tuple[ManifestFile, ...] | EncodedList
 #: Table property: a manifest is ended when it reaches this size, in bytes.
 TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
 TARGET_SIZE_DEFAULT: Final = 8 * 1024 * 1024
+#: How many lists one thread writes together: more than one, since they are flushed together, and not so many that their
+#: descriptors are missed elsewhere.
+_PART_MIN: Final = 4
+_PART_MAX: Final = 64
 # What a decoded manifest takes in memory, measured with four partition fields; the cache counts with it.
 _BYTES_PER_MANIFEST: Final = 1_200
 
@@ -75,6 +79,11 @@ class ManifestStore:
         with self._mutex:
             self._cache.put(location, known)
 
+    def parts(self, locations: Sequence[str]) -> list[Sequence[str]]:
+        """Locations in parts to be written side by side: not more than `io_threads`, but for what a part may have."""
+        size = min(max(-(-len(locations) // self.io_threads), _PART_MIN), _PART_MAX)
+        return [locations[start : start + size] for start in range(0, len(locations), size)]
+
     def gather(self, functions: Iterable[Callable[[], Any]]) -> Iterator[Any]:
         """Run functions side by side, `io_threads` at a time, and give their results in order."""
         waiting = iter(functions)
@@ -103,7 +112,7 @@ class TableManifests:
         if known is None:
             known = decode_list(self._store.files.read(location), location)
             self._store.remember(location, known)
-        return known.files if isinstance(known, EncodedList) else known
+        return _files(known)
 
     def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
         location, count = snapshot.manifest_list, snapshot.summary.get("added-data-files", "")
@@ -113,7 +122,7 @@ class TableManifests:
         if known is None:
             files: Iterable[ManifestFile] = read_list(self._store.files.read(location), location)
         else:
-            files = known.files if isinstance(known, EncodedList) else known
+            files = _files(known)
         return added_in_front(files, snapshot.snapshot_id, int(count))
 
     def _known(self, location: str) -> KnownList | None:
@@ -170,20 +179,17 @@ class TableManifests:
 
     def flush(self) -> Sequence[str]:
         locations = tuple(self._staged)
-        for _ in self._store.gather(partial(self._write_list, each) for each in locations):
-            pass
+        self._store.runtime.gather([partial(self._write_lists, part) for part in self._store.parts(locations)])
         return locations
 
     def discard(self, locations: Iterable[str]) -> None:
         for location in locations:
             self._staged.pop(location, None)
 
-    def _write_list(self, location: str) -> None:
-        staged = self._staged[location]
-        self._store.files.write(location, staged.data)
-        # Each for itself: a flush that failed for another list can be tried again.
-        self._store.remember(location, staged.encoded)
-        self._staged.pop(location)
+    def _write_lists(self, locations: Sequence[str]) -> None:
+        self._store.files.write_all([(location, self._staged[location].data) for location in locations])
+        for location in locations:
+            self._store.remember(location, self._staged.pop(location).encoded)
 
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of an old v1 snapshot that has no list: what a list would say is taken from themselves."""
@@ -192,6 +198,10 @@ class TableManifests:
             _describe(data, location, snapshot.snapshot_id)
             for location, data in zip(snapshot.manifests, contents, strict=True)
         )
+
+
+def _files(known: KnownList) -> tuple[ManifestFile, ...]:
+    return known.files if isinstance(known, EncodedList) else known
 
 
 def _describe(data: bytes, location: str, snapshot_id: int) -> ManifestFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow
@@ -31,6 +32,17 @@ class MemoryFiles:
             if key in self._files:
                 raise AlreadyExists(f"File already exists: {location}")
             self._files[key] = (location, bytes(data))
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        written: list[str] = []
+        try:
+            for location, data in files:
+                self.write(location, data)
+                written.append(location)
+        except BaseException:
+            for location in written:
+                self.delete(location)
+            raise
 
     def length(self, location: str) -> int:
         return len(self._get(location))

@@ -14,7 +14,7 @@ from iceberg_hms.storage import local_files
 
 
 def create(path: Path, data: bytes = b"data", *, fsync: bool = False) -> None:
-    local_files.create(path, data, fsync=fsync, clock=SYSTEM_CLOCK)
+    local_files.create([local_files.NewFile(str(path), data)], fsync=fsync, clock=SYSTEM_CLOCK)
 
 
 def test_only_the_file_itself_is_left_in_the_folder(tmp_path: Path) -> None:
@@ -28,6 +28,25 @@ def test_a_taken_name_leaves_nothing_behind(tmp_path: Path) -> None:
         create(tmp_path / "x", b"other")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_bytes() == b"data"
+
+
+def test_of_several_files_none_is_left_if_one_cannot_be_made(tmp_path: Path) -> None:
+    create(tmp_path / "taken")
+    files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "b", "taken", "c")]
+    with pytest.raises(FileExistsError):
+        local_files.create(files, fsync=True, clock=SYSTEM_CLOCK)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert (tmp_path / "taken").read_bytes() == b"data"
+
+
+def test_several_files_are_flushed_and_then_their_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(Path(f"/proc/self/fd/{fd}").readlink().name))
+    files = [local_files.NewFile(str(tmp_path / name), name.encode()) for name in ("a", "b", "c")]
+    local_files.create(files, fsync=True, clock=SYSTEM_CLOCK)
+    assert [name[:3] for name in flushed[:3]] == [".a.", ".b.", ".c."]
+    assert flushed[3:] == [tmp_path.name]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"a", "b": b"b", "c": b"c"}
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

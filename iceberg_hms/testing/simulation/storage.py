@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
 from iceberg_hms.format.manifest import ManifestEntry
@@ -17,6 +17,9 @@ from iceberg_hms.testing.simulation.faults import LIGHT, MODERATE, Wire
 from iceberg_hms.testing.simulation.runtime import SimulatedRuntime
 from iceberg_hms.testing.simulation.scheduler import Process
 
+if TYPE_CHECKING:
+    from iceberg_hms.testing.simulation.contents import Contents
+
 T = TypeVar("T")
 
 
@@ -24,14 +27,22 @@ class Storage:
     """What is on disk.
 
     files: metadata files; lists and manifests are kept as records in `store`. data: the paths of data files.
+    carried: the rows of rewritten files, which are those of the files that they stand for.
     on_delete: told of every file that is deleted, before it is gone.
+    known_contents: of lists that were read, by location, for those who judge.
     """
 
     def __init__(self, clock: SimulatedRuntime) -> None:
         self.files: dict[str, bytes] = {}
         self.store = MemoryManifestStore(clock)
         self.data: set[str] = set()
+        self.carried: dict[str, tuple[str, ...]] = {}
+        self.known_contents: dict[str, Contents] = {}
         self.on_delete: Callable[[str], None] | None = None
+
+    def rows(self, path: str) -> tuple[str, ...]:
+        """The rows of a data file: one of its own name, unless it is a rewritten one."""
+        return self.carried.get(path, (path,))
 
     def exists(self, location: str) -> bool:
         store = self.store
@@ -78,6 +89,11 @@ class SimulatedFiles:
             self._storage.files[location] = data
 
         _touch(self._wire, self._process, f"write {location}", put)
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """As the port says."""
+        for location, data in files:
+            self.write(location, data)
 
     def length(self, location: str) -> int:
         """As the port says."""
