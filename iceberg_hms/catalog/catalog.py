@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from iceberg_hms.catalog import schemas
+from iceberg_hms.catalog.coalesced import Coalesced
 from iceberg_hms.catalog.events import Listener
 from iceberg_hms.catalog.identifiers import Identifier, new_name, table_name
 from iceberg_hms.catalog.lock_admin import LockAdmin
@@ -21,6 +22,7 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
@@ -65,6 +67,9 @@ class Catalog:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        runtime = services.world.runtime
+        self._bases = Coalesced(runtime, services.coordinator.load)
+        self._pointers = Coalesced(runtime, services.world.pointer.load)
 
     @property
     def settings(self) -> Settings:
@@ -136,7 +141,7 @@ class Catalog:
     def table_exists(self, identifier: Identifier) -> bool:
         """Whether an Iceberg table of this name is there."""
         try:
-            self._services.world.pointer.load(table_name(identifier))
+            self._pointers.get(table_name(identifier))
         except NoSuchTable:
             return False
         return True
@@ -147,9 +152,10 @@ class Catalog:
         return Table(self, self._services, loaded.name, loaded.metadata, str(loaded.metadata_location))
 
     def load(self, identifier: Identifier) -> Loaded:
-        """As `load_table`, as plain state."""
+        """As `load_table`, as plain state. Those who load a table at the same time share a look at the metastore, never
+        one that began before they came."""
         name = table_name(identifier)
-        base = self._services.coordinator.load(name)
+        base = self._bases.get(name)
         return Loaded(name, base.pointer.metadata_location, base.metadata)
 
     def pointer(self, identifier: Identifier) -> Pointer:
@@ -232,6 +238,23 @@ class Catalog:
         if any(requirement.get("type") == "assert-create" for requirement in requirements):
             return self._create(name, change)
         return self.commit_change(name, change, wait_seconds=wait_seconds, size=size)
+
+    def submit(
+        self,
+        identifier: Identifier,
+        requirements: Sequence[Mapping[str, Any]],
+        updates: Sequence[Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        client: Client | None = None,
+        wait_seconds: float | None = None,
+        size: int = 0,
+    ) -> Member:
+        """`commit` to a table that is there, for callers that must not block: returns as soon as the change is queued.
+        See `Coordinator.submit` for what they owe. Raises InvalidInput and QueueFull at once."""
+        change = from_request(requirements, updates, client or Client(), idempotency_key=idempotency_key)
+        wait = self._wait(wait_seconds)
+        return self._services.coordinator.submit(table_name(identifier), change, wait_seconds=wait, size=size)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.Events` lists them), on

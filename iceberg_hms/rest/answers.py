@@ -87,10 +87,15 @@ def referenced_only(metadata: TableMetadata) -> bytes:
     return orjson.dumps({**metadata.raw, "snapshots": kept})
 
 
+def worth_compressing(response: Response, accepted: str, peer: str | None) -> bool:
+    """Whether the client accepts gzip (`accepted`: its Accept-Encoding) and is not on this machine, where compressing
+    costs more than sending."""
+    return len(response.body) >= COMPRESS_FROM_BYTES and _accepts_gzip(accepted) and not is_loopback(peer)
+
+
 def compressed(response: Response, accepted: str, peer: str | None) -> Response:
-    """The response as gzip, if the client accepts that (`accepted`: its Accept-Encoding) and is not on this machine,
-    where compressing costs more than sending. Changes the response and returns it."""
-    if len(response.body) < COMPRESS_FROM_BYTES or not _accepts_gzip(accepted) or is_loopback(peer):
+    """The response as gzip, if that is worth it. Changes the response and returns it."""
+    if not worth_compressing(response, accepted, peer):
         return response
     shared = response.shared if isinstance(response, SharedResponse) else Body(bytes(response.body))
     response.body = shared.packed()

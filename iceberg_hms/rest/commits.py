@@ -6,6 +6,8 @@ each answer makes the client do with the files that it wrote.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
@@ -13,33 +15,38 @@ from iceberg_hms.errors import AlreadyExists, AssumptionBroken, InvalidInput
 from iceberg_hms.rest.answers import commit_response
 from iceberg_hms.rest.dispatch import Call
 from iceberg_hms.rest.payloads import SEPARATOR, CommitTable, idempotency_key
+from iceberg_hms.rest.pending import Later
 from iceberg_hms.rest.ports import Identifier
 from iceberg_hms.rest.tables import named_table
 
+if TYPE_CHECKING:
+    from iceberg_hms.coordinator.report import CommitReport
 
-def commit_table(call: Call) -> Response:
+
+def commit_table(call: Call) -> Response | Later:
     """POST a table: commit updates under requirements, or create a table that was staged."""
     table = named_table(call)
     request = CommitTable.parse(call.body)
     _check_identifier(request, table)
-    key = _job_key(call, request)
+    seconds = call.seconds_left
+    arguments: dict[str, Any] = {
+        "idempotency_key": _job_key(call, request),
+        "client": call.client,
+        "wait_seconds": seconds,
+        "size": len(call.body),
+    }
+
+    def answer(report: CommitReport) -> Response:
+        call.context.counters.committed(report)
+        return commit_response(report.metadata, report.metadata_location, call.context.bodies)
+
+    if not _creates(request):
+        return Later(call.catalog.submit(table, request.requirements, request.updates, **arguments), seconds, answer)
     try:
-        report = call.catalog.commit(
-            table,
-            request.requirements,
-            request.updates,
-            idempotency_key=key,
-            client=call.client,
-            wait_seconds=call.seconds_left,
-            size=len(call.body),
-        )
+        return answer(call.catalog.commit(table, request.requirements, request.updates, **arguments))
     except AlreadyExists as error:
-        if not _creates(request):
-            raise
         # The protocol's way to say it (UpdateRequirement.AssertTableDoesNotExist in Java).
         raise AssumptionBroken("assert-create", "table already exists") from error
-    call.context.counters.committed(report)
-    return commit_response(report.metadata, report.metadata_location, call.context.bodies)
 
 
 def _creates(request: CommitTable) -> bool:

@@ -1,7 +1,7 @@
 """From a request to its answer: reads the body on the event loop, within bounds, and hands the rest to a thread.
 
 A handler is a plain function from `Call` to a response. It runs on a worker thread, so it may block, parse and render;
-the event loop does neither JSON, nor thrift, nor files.
+the event loop does neither JSON, nor thrift, nor files. One that would wait for a commit returns a `Later` instead.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import QueueFull
-from iceberg_hms.rest.answers import compressed
+from iceberg_hms.rest.answers import compressed, worth_compressing
 from iceberg_hms.rest.bodies import Bodies
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.payloads import decode_segment
+from iceberg_hms.rest.pending import Later
 from iceberg_hms.rest.ports import CatalogPort
 from iceberg_hms.rest.workers import Workers
 
@@ -94,7 +95,7 @@ class Endpoint:
 
     method: str
     template: str
-    handler: Callable[[Call], Response]
+    handler: Callable[[Call], Response | Later]
     moves: bool = False
     commit: bool = False
 
@@ -139,10 +140,20 @@ class Resource:
             body=await read_body(request, context.settings.rest_max_body_bytes),
         )
         peer = None if request.client is None else request.client.host
+        accepted = call.headers.get("accept-encoding", "")
         workers = context.movers if endpoint.moves else context.readers
-        return await workers.run(
-            lambda: compressed(endpoint.handler(call), call.headers.get("accept-encoding", ""), peer)
-        )
+
+        def handle() -> Response | Later:
+            answer = endpoint.handler(call)
+            return answer if isinstance(answer, Later) else compressed(answer, accepted, peer)
+
+        answer = await workers.run(handle)
+        if not isinstance(answer, Later):
+            return answer
+        response = await answer.response()
+        if not worth_compressing(response, accepted, peer):
+            return response
+        return await context.readers.run(lambda: compressed(response, accepted, peer))
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -1,7 +1,7 @@
 """What the REST layer needs of a catalog. `iceberg_hms.catalog.Catalog` has it all; so has the fake in the tests.
 
-Every method blocks and raises errors of `iceberg_hms.errors`. Names are (namespace, table) pairs as the client sent
-them; the catalog folds their case and refuses what the metastore cannot hold.
+Every method but `submit` blocks, and all raise errors of `iceberg_hms.errors`. Names are (namespace, table) pairs as
+the client sent them; the catalog folds their case and refuses what the metastore cannot hold.
 """
 
 from __future__ import annotations
@@ -70,6 +70,22 @@ class NamespaceUpdatePort(Protocol):
     def missing(self) -> Collection[str]: ...
 
 
+class PendingCommit(Protocol):
+    """A commit in its table's queue."""
+
+    def when_settled(self, listener: Callable[[], None], /) -> None:
+        """Call `listener` once it has its outcome, on any thread."""
+        ...
+
+    def withdraw(self) -> bool:
+        """Wait no longer. False: a swap may carry it, so its outcome must be waited for."""
+        ...
+
+    def result(self) -> CommitReport:
+        """The outcome of one that is settled or withdrawn. Raises what the commit came to."""
+        ...
+
+
 class CatalogPort(Protocol):
     """Tables and namespaces, as the routes use them."""
 
@@ -132,6 +148,19 @@ class CatalogPort(Protocol):
         wait_seconds: float | None = None,
         size: int = 0,
     ) -> CommitReport: ...
+
+    def submit(
+        self,
+        identifier: Identifier,
+        /,
+        requirements: Sequence[Requirement],
+        updates: Sequence[Update],
+        *,
+        idempotency_key: str | None = None,
+        client: Client | None = None,
+        wait_seconds: float | None = None,
+        size: int = 0,
+    ) -> PendingCommit: ...
 
     def drop_table(
         self, identifier: Identifier, /, *, purge: bool = False, wait_seconds: float | None = None

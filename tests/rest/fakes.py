@@ -21,6 +21,7 @@ from iceberg_hms.errors import (
     AlreadyExists,
     CorruptFile,
     InvalidInput,
+    LockNotAcquired,
     MissingFile,
     NamespaceNotEmpty,
     NoSuchNamespace,
@@ -68,12 +69,48 @@ class NamespaceUpdate:
     missing: Sequence[str]
 
 
+class Pending:
+    """A commit that is made, or fails, when `settle` is called. sent: it can no longer be withdrawn."""
+
+    def __init__(self, commit: Callable[[], CommitReport]) -> None:
+        self.sent = False
+        self.withdrawn = False
+        self._commit = commit
+        self._listener: Callable[[], None] = lambda: None
+        self._outcome: CommitReport | Exception | None = None
+
+    def settle(self) -> None:
+        try:
+            self._outcome = self._commit()
+        except Exception as error:  # noqa: BLE001 - the error is the outcome
+            self._outcome = error
+        self._listener()
+
+    def when_settled(self, listener: Callable[[], None]) -> None:
+        self._listener = listener
+        if self._outcome is not None:
+            listener()
+
+    def withdraw(self) -> bool:
+        self.withdrawn = not self.sent
+        return self.withdrawn
+
+    def result(self) -> CommitReport:
+        if self.withdrawn:
+            raise LockNotAcquired("no turn")
+        assert self._outcome is not None
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+
 class FakeCatalog:
     """Tables in dictionaries, with the real rules of format and changes.
 
     faults: method name -> what it raises instead of working. calls: (method, arguments) of every call.
     gate: when set, every call waits until it opens, and says in `waiting` that it is there.
     hive_tables: names that belong to something else than Iceberg. files: metadata files that can be registered.
+    settles: whether submitted commits are made at once; else those in `pending` wait for `settle`.
     """
 
     def __init__(self, settings: Settings | None = None, warehouse: str = "file:/warehouse") -> None:
@@ -87,6 +124,8 @@ class FakeCatalog:
         self.gate: threading.Event | None = None
         self.waiting = threading.Semaphore(0)
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
+        self.settles = True
+        self.pending: list[Pending] = []
         self._warehouse = warehouse
         self._lock = threading.RLock()
         self._files_made = 0
@@ -180,6 +219,34 @@ class FakeCatalog:
         with self._lock:
             self._refuse_taken(staged.name)
             return self._put(staged.name, apply(None, create_updates(staged.metadata), now_ms=SYSTEM_CLOCK.now_ms()))
+
+    def submit(
+        self,
+        identifier: Identifier,
+        requirements: Sequence[Requirement],
+        updates: Sequence[Update],
+        *,
+        idempotency_key: str | None = None,
+        client: Client | None = None,
+        wait_seconds: float | None = None,
+        size: int = 0,
+    ) -> Pending:
+        def commit() -> CommitReport:
+            return self.commit(
+                identifier,
+                requirements,
+                updates,
+                idempotency_key=idempotency_key,
+                client=client,
+                wait_seconds=wait_seconds,
+                size=size,
+            )
+
+        pending = Pending(commit)
+        if self.settles:
+            pending.settle()
+        self.pending.append(pending)
+        return pending
 
     def commit(
         self,

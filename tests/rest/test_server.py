@@ -5,14 +5,21 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import ConfigError, EngineError
+from iceberg_hms.errors import ConfigError, EngineError, QueueFull
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.rest.ports import CatalogPort
 from iceberg_hms.rest.server import Server
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.rest.fakes import SCHEMA, FakeCatalog, error_of
 
 TOKEN = "correct-horse-battery"
@@ -154,6 +161,53 @@ def test_work_that_was_begun_is_answered_before_the_server_ends(catalog: FakeCat
         stopper.join(30)
         asker.join(30)
     assert answers == [200]
+
+
+@pytest.mark.parametrize("bound", [{"queue_max_changes": 1}, {"queue_max_bytes": 1}], ids=["count", "bytes"])
+def test_of_what_a_tables_full_queue_refuses_nothing_is_done(bound: dict[str, int]) -> None:
+    """
+    1     commits; its swap is held
+    2, 3  commit too: one waits in the queue, which is full then; the other is told 429 at once, and so is Python
+    1     goes on, and so does the one that waits
+    """
+    swapping, gate = threading.Event(), threading.Event()
+    files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=())
+    path = "/v1/namespaces/logging/tables/events"
+    with (
+        memory_catalog(files=files, pointer=pointer, **bound) as catalog,
+        Server(cast(CatalogPort, catalog), "127.0.0.1", 0, None) as server,
+        httpx.Client(base_url=server.uri, timeout=30) as http,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        catalog.create_namespace("logging")
+        table = catalog.create_table("logging.events", SCHEMA)
+
+        def post(name: str) -> httpx.Response:
+            update = {"action": "set-properties", "updates": {name: "yes"}}
+            return http.post(path, json={"requirements": [], "updates": [update]})
+
+        try:
+            pointer.before_moves.append(lambda: (swapping.set(), gate.wait(30)))
+            first = pool.submit(post, "1")
+            assert swapping.wait(30)
+            there, calls = files.locations(), len(pointer.calls)
+            others = {pool.submit(post, name): name for name in ("2", "3")}
+            [early], [late] = wait(others, 30, FIRST_COMPLETED)
+            refused = early.result()
+            assert error_of(refused)[:2] == (429, "TooManyRequestsException")
+            assert refused.headers["retry-after"] == "1"
+            with pytest.raises(QueueFull, match="waiting for logging") as caught:
+                table.append([DataFile("file:/a.parquet", "PARQUET", 1, 10)])
+            assert caught.value.proved_failed
+            assert not late.done()
+            assert (files.locations(), len(pointer.calls)) == (there, calls)
+        finally:
+            gate.set()
+        assert first.result(30).status_code == late.result(30).status_code == 200
+        table.refresh()
+        assert {"1", others[late]} == table.metadata.properties.keys() & {"1", "2", "3"}
+        assert table.metadata.current_snapshot is None
+        assert post(others[early]).status_code == 200
 
 
 def test_pyiceberg_works_through_the_server(tmp_path: Path) -> None:

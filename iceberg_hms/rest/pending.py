@@ -1,0 +1,59 @@
+"""Commits that are under way, waited for on the event loop.
+
+A commit waits in its table's queue for most of its time. A thread that waited with it would do nothing else, and a
+group that ends would wake all of its threads at once, to fight for the interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from iceberg_hms.rest.ports import PendingCommit
+
+if TYPE_CHECKING:
+    from iceberg_hms.coordinator.report import CommitReport
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What a handler returns instead of a response, when that has to wait for a commit.
+
+    seconds: after which the commit is withdrawn, if no swap carries it by then. answer: makes the response, on the
+    event loop.
+    """
+
+    commit: PendingCommit
+    seconds: float
+    answer: Callable[[CommitReport], Response]
+
+    async def response(self) -> Response:
+        """Wait for the outcome. Raises what the commit raises."""
+        loop = asyncio.get_running_loop()
+        settled: asyncio.Future[None] = loop.create_future()
+
+        def done() -> None:
+            if not settled.done():
+                settled.set_result(None)
+
+        def tell() -> None:
+            # The loop may have ended meanwhile, and with it whoever waited.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(done)
+
+        def give_up() -> None:
+            if self.commit.withdraw():
+                done()
+
+        self.commit.when_settled(tell)
+        timer = loop.call_later(self.seconds, give_up)
+        try:
+            await settled
+        finally:
+            timer.cancel()
+        return self.answer(self.commit.result())

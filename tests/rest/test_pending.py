@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.errors import CommitConflict
+from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.pending import Later
+from tests.rest.fakes import SCHEMA, FakeCatalog, Pending, Web
+
+PATH = "/v1/namespaces/default/tables/t"
+
+
+def body(name: str) -> dict[str, Any]:
+    return {"requirements": [], "updates": [{"action": "set-properties", "updates": {name: "x"}}]}
+
+
+async def until_pending(catalog: FakeCatalog, count: int) -> None:
+    async with asyncio.timeout(30):
+        while len(catalog.pending) < count:
+            await asyncio.sleep(0.001)
+
+
+def test_commits_that_wait_take_no_thread() -> None:
+    catalog = FakeCatalog(Settings(rest_commit_threads=1, rest_threads=1))
+    catalog.create_table(("default", "t"), SCHEMA)
+    catalog.settles = False
+    app = create_app(catalog, token=None, settings=catalog.settings)
+
+    async def scene() -> list[int]:
+        async with Web(app).client() as client:
+            tasks = [asyncio.create_task(client.post(PATH, json=body(f"p{number}"))) for number in range(20)]
+            await until_pending(catalog, 20)
+            assert (await client.get(PATH)).status_code == 200
+            await asyncio.to_thread(lambda: [pending.settle() for pending in catalog.pending])
+            return [answer.status_code for answer in await asyncio.gather(*tasks)]
+
+    assert asyncio.run(scene()) == [200] * 20
+
+
+def test_a_commit_whose_time_is_over_is_withdrawn() -> None:
+    catalog = FakeCatalog(Settings(rest_commit_wait_ms=50))
+    catalog.create_table(("default", "t"), SCHEMA)
+    catalog.settles = False
+    response = Web(create_app(catalog, token=None, settings=catalog.settings))("POST", PATH, body("a"))
+    assert response.status_code == 409
+    assert [pending.withdrawn for pending in catalog.pending] == [True]
+    assert "a" not in catalog.load(("default", "t")).metadata.properties
+
+
+def test_a_commit_that_was_sent_is_waited_for_after_its_time() -> None:
+    async def scene() -> str:
+        made = asyncio.Event()
+        commit = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
+        commit.sent = True
+        asked: list[bool] = []
+        loop, withdraw = asyncio.get_running_loop(), commit.withdraw
+
+        def asked_to_withdraw() -> bool:
+            asked.append(withdraw())
+            loop.call_soon(made.set)
+            return asked[-1]
+
+        commit.withdraw = asked_to_withdraw  # type: ignore[method-assign]
+        waiting = asyncio.create_task(Later(commit, 0.001, lambda report: report).response())  # type: ignore[arg-type, return-value]
+        async with asyncio.timeout(30):
+            await made.wait()
+        assert asked == [False]
+        assert not waiting.done()
+        await asyncio.to_thread(commit.settle)
+        return str(await waiting)
+
+    assert asyncio.run(scene()) == "report"
+
+
+def test_what_a_commit_raises_is_raised_where_it_is_waited_for() -> None:
+    def fails() -> CommitReport:
+        raise CommitConflict("moved")
+
+    async def scene() -> None:
+        commit = Pending(fails)
+        commit.settle()
+        with pytest.raises(CommitConflict, match="moved"):
+            await Later(commit, 30, lambda report: report).response()  # type: ignore[arg-type, return-value]
+
+    asyncio.run(scene())
+
+
+def test_a_commit_that_ends_after_its_server_harms_nobody() -> None:
+    commit = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
+
+    async def scene() -> None:
+        waiting = asyncio.create_task(Later(commit, 30, lambda report: report).response())  # type: ignore[arg-type, return-value]
+        await asyncio.sleep(0)
+        waiting.cancel()
+
+    asyncio.run(scene())
+    commit.settle()
