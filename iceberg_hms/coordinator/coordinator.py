@@ -3,6 +3,10 @@
 One queue a table. Its worker starts when the first change arrives, drains all that is waiting as one group, and ends
 when the queue is empty; so a table that nobody writes to costs nothing, and writers that come while a swap is under way
 share the next one.
+
+Between two groups the worker looks after those who would lose otherwise: it deletes what clients left behind
+(`leftovers`), lets the table rest for a foreign writer (`pauses`), waits for whose turn it is (`turns`), or else, for a
+moment, for the callers that it has just answered.
 """
 
 from __future__ import annotations
@@ -36,11 +40,12 @@ TABLES_MAX = 10_000
 class _Queue:
     """A table's waiting members. It exists while its worker runs.
 
-    arrived: set when a member comes while the worker holds the queue back."""
+    arrived: set when a member comes while the worker waits, and `wanted` are there then."""
 
     members: list[tuple[Member, int]] = field(default_factory=list)
     bytes: int = 0
     arrived: Event | None = None
+    wanted: int = 1
 
 
 @dataclass(slots=True)
@@ -89,10 +94,15 @@ class Coordinator:
         nothing was changed; CommitStateUnknown when it is not known (delete nothing); QueueFull, MetastoreError and
         StorageError before anything was sent.
         """
+        return self.submit(name, change, wait_seconds=wait_seconds, size=size).wait()
+
+    def submit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> Member:
+        """Queue a change and return at once: `commit` for callers that must not block. They call `Member.withdraw` when
+        `wait_seconds` are over, and `Member.result`, which raises as `commit`, when it is settled. Raises QueueFull."""
         member = Member(self._world.runtime, change, wait_seconds)
         if self._enqueue(name, member, size):
             self._world.runtime.spawn(f"commit {name}", lambda: self._drain(name))
-        return member.wait()
+        return member
 
     def _enqueue(self, name: TableName, member: Member, size: int) -> bool:
         """True if the table has no worker yet."""
@@ -107,7 +117,7 @@ class Coordinator:
                 raise QueueFull(f"{queue.bytes} bytes of commits are waiting for {name}")
             queue.members.append((member, size))
             queue.bytes += size
-            if queue.arrived is not None:
+            if queue.arrived is not None and len(queue.members) >= queue.wanted:
                 queue.arrived.set()
             return starts
 
@@ -118,19 +128,34 @@ class Coordinator:
             known.habit = group.run(known.habit)
             known.turns.settled(members)
             try:
-                self._after_group(known, members, group.leftovers)
+                self._after_group(name, known, members, group.leftovers)
             except Exception:  # the group is answered, and the next one must not wait for ever
                 logger.exception("what follows a group of %s failed", name)
 
-    def _after_group(self, known: _Known, members: Sequence[Member], leftovers: Sequence[str]) -> None:
+    def _after_group(self, name: TableName, known: _Known, members: Sequence[Member], leftovers: Sequence[str]) -> None:
         location = known.habit.last_location
         known.leftovers.add(leftovers)
         if location is not None:
-            known.leftovers.sweep(self._cache.get(location))
+            known.leftovers.sweep(lambda: self._cache.get(location))
         if not known.pauses.after_group(location) and len(members) > 1:
-            # The callers that were just answered come back at once; without this they find a group of the few that
-            # came meanwhile under way, and the table's writers fall into two parts that wait for each other.
-            self._world.runtime.sleep(self._settings.group_gather_ms / 1000)
+            self._gather(name, len(members))
+
+    def _gather(self, name: TableName, wanted: int) -> None:
+        """Wait until as many changes are there as the last group had, for a bounded time.
+
+        The callers that were just answered come back at once. Without this the first of them finds itself alone in a
+        group, and all others wait for that to end; or the table's writers fall into two parts that wait for each other.
+        """
+        runtime = self._world.runtime
+        with self._mutex:
+            queue = self._queues[name]
+            if len(queue.members) >= wanted:
+                return
+            arrived = queue.arrived = runtime.event()
+            queue.wanted = wanted
+        arrived.wait(self._settings.group_gather_ms / 1000)
+        with self._mutex:
+            queue.arrived, queue.wanted = None, 1
 
     def _what_is_known(self, name: TableName) -> _Known:
         with self._mutex:

@@ -3,14 +3,15 @@
     2  load      the pointer and the base metadata
     3  stage     every change on the running metadata; invariants
     4  write     manifest lists and one metadata file, side by side, under names never used before
-    5  lock      once for the group
+    5  lock      once for the group, while the files are written
     6  reload    moved? stage again on the new base, with the lock held: progress is certain
     7  swap      under the lock, with the base's metadata_location as the expected value
     8  outcome   from the answer, or where there is none or it is a refusal, from the table itself
     9  release, answer the callers, delete the files of proved failures only, publish
 
-Steps 2 to 4 happen before the lock, so that it is held for three metastore calls and no file. Where other writers keep
-moving the table that work is thrown away, so such a group locks first and builds once.
+Steps 2 and 3 happen before the lock, and 4 while it is asked for, so that it is held for three metastore calls and
+little more. Where other writers keep moving the table that work is thrown away, so such a group locks first and builds
+once.
 
 Two facts carry the safety. A member is answered "failed" only if no swap that carried it was sent, or the table's whole
 chain lacks it. A file is deleted only by the same proof.
@@ -28,7 +29,7 @@ from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
 from iceberg_hms.coordinator.outcome import Trace
-from iceberg_hms.coordinator.ports import HeldLock, Pointer, Refused, SwapAnswer, TableName, Unanswered
+from iceberg_hms.coordinator.ports import HeldLock, Manifests, Pointer, Refused, SwapAnswer, TableName, Unanswered
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.resolution import Resolution, Swap
 from iceberg_hms.coordinator.staging import stage_group
@@ -58,6 +59,17 @@ class Habit:
     lock_first: bool = False
     last_location: str | None = None
     ended: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A group as it is staged on one base. data: of the metadata file. manifests: with the lists that go with it."""
+
+    base: Base
+    metadata: TableMetadata
+    location: str
+    data: bytes
+    manifests: Manifests
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +134,15 @@ class GroupCommit:
         return Habit(lock_first=self._contested, last_location=self._last_location, ended=ended)
 
     def _commit(self, habit: Habit) -> None:
+        draft = None
         if not habit.lock_first:
             remembered = self._remembered(habit)
-            self._build(remembered or self._load(), locked=False, fresh=remembered is None)
+            draft = self._draft(remembered or self._load(), locked=False, fresh=remembered is None)
         for _ in range(self._settings.commit_retry_num_retries + 1):
             if not self._waiting:
                 return
-            lock = self._acquire()
+            lock = self._acquire() if draft is None else self._write_and_acquire(draft)
+            draft = None
             try:
                 self._commit_locked(lock, habit)
             except LockLost as error:
@@ -156,7 +170,8 @@ class GroupCommit:
             if attempt is None or attempt.base.pointer.metadata_location != base.pointer.metadata_location:
                 self._moved += attempt is not None
                 self._abandon(attempt)
-                attempt = self._build(base)
+                draft = self._draft(base)
+                attempt = None if draft is None else self._write(draft)
             if attempt is None:
                 return
             lock.ensure()
@@ -213,8 +228,8 @@ class GroupCommit:
         pointer = row or self._world.pointer.load(self._name)
         return Base(pointer, self._cache.get(pointer.metadata_location))
 
-    def _build(self, base: Base, *, locked: bool = True, fresh: bool = True) -> Attempt | None:
-        """Steps 3 and 4. None if there is nothing to swap: each member has its outcome, or has to wait for the lock.
+    def _draft(self, base: Base, *, locked: bool = True, fresh: bool = True) -> Draft | None:
+        """Step 3. None if there is nothing to swap: each member has its outcome, or has to wait for the lock.
 
         locked: whether the lock covers what is read. Only then may a change be acknowledged because it is in the table:
         whoever holds the lock may be about to swap over it. fresh: whether it was read just now. Only then may a change
@@ -246,15 +261,32 @@ class GroupCommit:
             base.pointer.metadata_location, base.metadata.last_updated_ms
         )
         location = metadata_file.new_location(metadata, base.pointer.metadata_location, self._world.runtime.uuid())
-        data = metadata_file.encode(metadata)
+        return Draft(base, metadata, location, metadata_file.encode(metadata), manifests)
+
+    def _write(self, draft: Draft) -> Attempt:
+        """Step 4."""
+        location, data = draft.location, draft.data
         try:
-            lists, _ = self._world.runtime.gather([manifests.flush, lambda: self._world.files.write(location, data)])
+            lists, _ = self._world.runtime.gather(
+                [draft.manifests.flush, lambda: self._world.files.write(location, data)]
+            )
         except Exception:
             self._garbage.append(location)
             raise
-        self._cache.put(location, metadata, len(data))
-        self._unsent = Attempt(base, metadata, location, tuple(self._waiting), (location, *lists))
+        self._cache.put(location, draft.metadata, len(data))
+        self._unsent = Attempt(draft.base, draft.metadata, location, tuple(self._waiting), (location, *lists))
         return self._unsent
+
+    def _write_and_acquire(self, draft: Draft) -> HeldLock:
+        """Steps 4 and 5, side by side: neither needs the other, and each waits for somebody else."""
+        held: list[HeldLock] = []
+        try:
+            self._world.runtime.gather([lambda: self._write(draft), lambda: held.append(self._acquire())])
+        except Exception:
+            for lock in held:
+                lock.release()
+            raise
+        return held[0]
 
     def _acquire(self) -> HeldLock:
         runtime = self._world.runtime

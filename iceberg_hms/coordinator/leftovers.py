@@ -8,7 +8,7 @@ committed to. What a process that ends has not deleted is left to a sweep for or
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.garbage import delete_files
@@ -40,12 +40,13 @@ class Leftovers:
             while len(self._waiting) > REMEMBERED_MAX:
                 self._waiting.popleft()
 
-    def sweep(self, current: TableMetadata) -> None:
-        """Delete those that are old enough and that no snapshot of the table names."""
+    def sweep(self, current: Callable[[], TableMetadata]) -> None:
+        """Delete those that are old enough and that no snapshot of the table names. current: the table's metadata, read
+        only if something is due."""
         now = self._world.runtime.now()
         old: list[str] = []
         while self._waiting and self._waiting[0][0] <= now and len(old) < _DELETED_MAX:
             old.append(self._waiting.popleft()[1])
         if old:
-            named = {raw.get("manifest-list") for raw in current.raw_snapshots_by_id.values()}
+            named = {raw.get("manifest-list") for raw in current().raw_snapshots_by_id.values()}
             delete_files(self._world.files, [location for location in old if location not in named])

@@ -13,6 +13,7 @@ for the outcome, because a "failed" answer is an order to delete the change's fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -66,6 +67,7 @@ class Member:
         self._done = runtime.event()
         self._state = State.WAITING
         self._outcome: Outcome | None = None
+        self._listener: Callable[[], None] | None = None
 
     @property
     def withdrawn(self) -> bool:
@@ -96,20 +98,41 @@ class Member:
             if self._state not in (State.SETTLED, State.WITHDRAWN):
                 self._state = State.SETTLED
                 self._outcome = outcome
+            listener, self._listener = self._listener, None
         self._done.set()
+        if listener is not None:
+            listener()
 
-    def wait(self) -> CommitReport:
-        """Block the caller until the outcome is there, or until its time is over and it can still be withdrawn.
+    def when_settled(self, listener: Callable[[], None]) -> None:
+        """Call `listener` once, as soon as the outcome is there: on the worker's thread, which must not wait for it, or
+        here and now. It does not raise."""
+        with self._mutex:
+            if self._state is not State.SETTLED:
+                self._listener = listener
+                return
+        listener()
 
-        Raises what the outcome says: CommitFailed and its like, CommitStateUnknown, MetastoreError, StorageError.
-        """
-        self._done.wait(max(0.0, self.deadline - self._runtime.now()))
+    def withdraw(self) -> bool:
+        """The caller waits no longer. False: it must, since a swap may carry its change."""
         with self._mutex:
             if self._state is State.WAITING:
                 self._state = State.WITHDRAWN
-        if self._state is State.WITHDRAWN:
+            return self._state is State.WITHDRAWN
+
+    def wait(self) -> CommitReport:
+        """Block the caller until the outcome is there, or until its time is over and it can still be withdrawn. Raises
+        as `result`."""
+        if not self._done.wait(max(0.0, self.deadline - self._runtime.now())) and not self.withdraw():
+            self._done.wait()
+        return self.result()
+
+    def result(self) -> CommitReport:
+        """The outcome, once it is settled or withdrawn.
+
+        Raises what the outcome says: CommitFailed and its like, CommitStateUnknown, MetastoreError, StorageError.
+        """
+        if self.withdrawn:
             raise LockNotAcquired(f"the commit did not get its turn within {self.wait_seconds:g} s; nothing was sent")
-        self._done.wait()
         match self._outcome:
             case Committed(report=report):
                 return report

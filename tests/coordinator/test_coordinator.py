@@ -246,32 +246,49 @@ def test_workers_end_when_their_queue_is_empty(harness):
     assert not [thread for thread in harness.runtime.threads if thread.is_alive()]
 
 
-@pytest.mark.parametrize(("gather_ms", "waits"), [(0, 0), (2, 1)])
-def test_after_a_group_of_several_and_only_then_the_next_one_is_waited_for(gather_ms, waits):
+class GatherEvent(threading.Event):
+    """Waits for callers that were answered as long as the test needs, and then no longer."""
+
+    SECONDS = 0.077
+    over = False
+
+    def wait(self, timeout=None):
+        return super().wait(timeout if timeout != self.SECONDS else 0 if self.over else 30)
+
+
+@pytest.mark.parametrize(("gather_ms", "sizes"), [(77, [3, 3, 3]), (0, [1, 1, 1])])
+def test_callers_that_were_answered_together_are_waited_for(gather_ms, sizes, monkeypatch):
+    monkeypatch.setattr(GatherEvent, "over", False)
     harness = Harness(group_gather_ms=gather_ms)
     harness.create()
+    harness.runtime.event = GatherEvent
     harness.commit(append("file:/alone"))
-    assert harness.runtime.slept.count(0.002) == 0
-    came_back = []
-
-    def sleep(seconds):
-        if seconds == 0.002 and not came_back:
-            # As an HTTP client does that was just answered: it is in the next group, and not one too late.
-            change = append("file:/again")
-            came_back.append(threading.Thread(target=lambda: harness.coordinator.commit(NAME, change, wait_seconds=30)))
-            came_back[0].start()
-            while not harness.coordinator._queues[NAME].members:
-                came_back[0].join(0.001)
-        type(harness.runtime).sleep(harness.runtime, seconds)
-
-    harness.runtime.sleep = sleep
     queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{number}") for number in range(1, 4)])
-    for thread in came_back:
+    reports, threads = [], []
+    for number in range(3):
+        change = append(f"file:/again-{number}")
+        threads.append(
+            threading.Thread(
+                target=lambda change=change: reports.append(
+                    harness.coordinator.commit(NAME, change, wait_seconds=30).group_size
+                )
+            )
+        )
+        threads[-1].start()
+        if gather_ms:
+            while number < 2 and len(harness.coordinator._queues[NAME].members) <= number:
+                threads[-1].join(0.001)
+        else:
+            threads[-1].join(30)
+    for thread in threads:
         thread.join(30)
+    monkeypatch.setattr(GatherEvent, "over", True)
+    for queue in list(harness.coordinator._queues.values()):
+        if queue.arrived is not None:
+            queue.arrived.set()
     harness.runtime.join()
-    assert len(came_back) == waits
-    assert harness.runtime.slept.count(0.002) == waits
-    assert len(harness.data_files()) == 5 + waits
+    assert reports == sizes
+    assert harness.coordinator._queues == {}
 
 
 def test_a_defect_between_groups_keeps_nobody_waiting(harness):

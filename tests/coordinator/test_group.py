@@ -1,5 +1,6 @@
 """What a commit does on the good day and when the metastore's answers mislead, one test a story."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -31,6 +32,25 @@ def harness():
     return made
 
 
+def when_locking(harness, before=lambda: None, after=lambda held: None, *, once=False):
+    """Let something happen before each lock is asked for, or to each that was got. Returns what ends it."""
+    acquire = harness.lock.acquire
+
+    def end():
+        harness.lock.acquire = acquire
+
+    def around(*arguments, **options):
+        if once:
+            end()
+        before()
+        held = acquire(*arguments, **options)
+        after(held)
+        return held
+
+    harness.lock.acquire = around
+    return end
+
+
 def test_a_commit_moves_the_pointer_once_and_says_what_it_did(harness):
     before = harness.location()
     report = harness.commit(append("file:/a"))
@@ -59,14 +79,7 @@ def test_a_change_that_changes_nothing_swaps_nothing(harness):
 
 def test_a_table_that_moved_before_the_lock_is_replayed_and_nothing_is_lost(harness):
     """load, build | another writer commits | lock, reload: moved, build again, swap"""
-    acquire = harness.lock.acquire
-
-    def another_writer_first(name, *, wait_seconds, request):
-        harness.lock.acquire = acquire
-        harness.foreign_commit(theirs="yes")
-        return acquire(name, wait_seconds=wait_seconds, request=request)
-
-    harness.lock.acquire = another_writer_first
+    when_locking(harness, before=lambda: harness.foreign_commit(theirs="yes"), once=True)
     report = harness.commit(append("file:/a"))
     assert (report.attempts, report.replays) == (2, 1)
     assert harness.metadata().properties["theirs"] == "yes"
@@ -214,15 +227,12 @@ def test_a_change_that_is_in_the_table_already_is_acknowledged_only_under_the_lo
     harness.commit(append("file:/before"))
     base = harness.location()
     harness.commit(append("file:/a", snapshot_id=42))
-    acquire = harness.lock.acquire
 
-    def after_a_blind_swap(name, *, wait_seconds, request):
-        harness.lock.acquire = acquire
+    def blind_swap():
         harness.pointer.point(NAME, base)
         harness.foreign_commit(theirs="yes")
-        return acquire(name, wait_seconds=wait_seconds, request=request)
 
-    harness.lock.acquire = after_a_blind_swap
+    when_locking(harness, before=blind_swap, once=True)
     report = harness.commit(append("file:/a", snapshot_id=42))
     assert not report.already_committed
     assert harness.data_files() == ["file:/a", "file:/before"]
@@ -315,7 +325,28 @@ def test_what_cannot_be_written_is_not_pointed_at(harness):
         harness.commit(append("file:/a"))
     harness.files.write = write
     assert harness.location() == before
-    assert harness.lock.acquired == 0
+    harness.lock.acquire(NAME, wait_seconds=0, request="it-is-free").release()
+
+
+def test_files_are_written_while_the_lock_is_asked_for(harness):
+    both = threading.Barrier(2, timeout=30)
+    write = harness.files.write
+    harness.files.write = lambda location, data: ("metadata.json" in location and both.wait(), write(location, data))
+    when_locking(harness, before=both.wait)
+    harness.commit(append("file:/a"))
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_what_was_written_for_a_lock_that_is_not_had_is_deleted(harness):
+    before = harness.metadata_files()
+
+    def refused(name, *, wait_seconds, request):
+        raise LockNotAcquired("taken")
+
+    harness.lock.acquire = refused
+    with pytest.raises(LockNotAcquired, match="taken"):
+        harness.commit(append("file:/a"))
+    assert harness.metadata_files() == before
 
 
 def test_missing_and_foreign_tables_are_told_apart():
@@ -340,28 +371,27 @@ def test_metadata_files_that_fall_out_of_the_log_are_deleted_where_the_table_ask
     assert {entry["metadata-file"] for entry in swept.metadata().metadata_log} <= swept.metadata_files()
 
 
+class Watched:
+    """A change, and a function that is called when it is staged."""
+
+    def __init__(self, change, look):
+        self.identity, self.check = change.identity, change.check
+        self._change, self._look = change, look
+
+    def stage(self, base, manifests):
+        self._look()
+        return self._change.stage(base, manifests)
+
+
 def test_after_a_contested_group_the_next_one_locks_before_it_builds(harness):
-    acquire = harness.lock.acquire
-
-    def another_writer_first(name, *, wait_seconds, request):
-        harness.foreign_commit(theirs="yes")
-        return acquire(name, wait_seconds=wait_seconds, request=request)
-
-    harness.lock.acquire = another_writer_first
+    calm = when_locking(harness, before=lambda: harness.foreign_commit(theirs="yes"))
     assert harness.commit(append("file:/a")).attempts == 2, "built before the lock, and again under it"
     assert harness.commit(append("file:/b")).attempts == 1, "built once, under the lock"
-    harness.lock.acquire = acquire
+    calm()
     assert harness.commit(append("file:/c")).attempts == 1
-    files = len(harness.metadata_files())
-    seen = []
-
-    def look(name, *, wait_seconds, request):
-        seen.append(len(harness.metadata_files()) - files)
-        return acquire(name, wait_seconds=wait_seconds, request=request)
-
-    harness.lock.acquire = look
-    harness.commit(append("file:/d"))
-    assert seen == [1], "quiet again: built before the lock"
+    locks, seen = harness.lock.acquired, []
+    harness.commit(Watched(append("file:/d"), lambda: seen.append(harness.lock.acquired - locks)))
+    assert seen == [0], "quiet again: built before the lock"
     assert harness.data_files() == ["file:/a", "file:/b", "file:/c", "file:/d"]
 
 
@@ -413,65 +443,44 @@ def test_what_is_remembered_refuses_nobody(harness):
 
 
 def test_the_row_that_was_read_under_the_lock_is_not_read_again(harness):
-    acquire = harness.lock.acquire
-
-    def with_row(name, *, wait_seconds, request):
-        held = acquire(name, wait_seconds=wait_seconds, request=request)
-        held.row = harness.pointer.load(name)
+    def with_row(held):
+        held.row = harness.pointer.load(NAME)
         harness.pointer.calls.clear()
-        return held
 
-    harness.lock.acquire = with_row
+    when_locking(harness, after=with_row)
     harness.commit(append("file:/a"))
     assert [call for call, _ in harness.pointer.calls] == ["swap"]
 
 
 def test_a_row_is_good_for_one_look_only(harness):
     """lock, with the row | another swaps without the lock | swap: refused | reload, not the old row again"""
-    acquire = harness.lock.acquire
 
-    def with_row(name, *, wait_seconds, request):
-        held = acquire(name, wait_seconds=wait_seconds, request=request)
-        held.row = harness.pointer.load(name)
+    def with_row(held):
+        held.row = harness.pointer.load(NAME)
         harness.foreign_commit(theirs="yes")
-        return held
 
-    harness.lock.acquire = with_row
+    when_locking(harness, after=with_row)
     assert harness.commit(append("file:/a")).replays == 1
     assert harness.metadata().properties["theirs"] == "yes"
 
 
 def test_a_swap_starts_only_if_the_lock_lets_it_and_else_the_lock_is_taken_again(harness):
-    acquire = harness.lock.acquire
     suspended = [True]
 
-    def acquire_suspended(name, *, wait_seconds, request):
-        held = acquire(name, wait_seconds=wait_seconds, request=request)
-
-        def ensure():
-            assert "swap" not in [call for call, _ in harness.pointer.calls]
-            if suspended:
-                suspended.pop()
-                raise LockLost("the session is SUSPENDED")
-
-        held.ensure = ensure
-        return held
+    def ensure():
+        assert "swap" not in [call for call, _ in harness.pointer.calls]
+        if suspended:
+            suspended.pop()
+            raise LockLost("the session is SUSPENDED")
 
     harness.pointer.calls.clear()
-    harness.lock.acquire = acquire_suspended
+    when_locking(harness, after=lambda held: setattr(held, "ensure", ensure))
     assert harness.commit(append("file:/a")).attempts == 1
     assert harness.lock.acquired == 2
 
 
 def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):
-    acquire = harness.lock.acquire
-
-    def nothing_locked(name, *, wait_seconds, request):
-        held = acquire(name, wait_seconds=wait_seconds, request=request)
-        held.only_fenced = True
-        return held
-
-    harness.lock.acquire = nothing_locked
+    when_locking(harness, after=lambda held: setattr(held, "only_fenced", True))
     harness.pointer.fenced = False
     with pytest.raises(MetastoreUnavailable, match="not proven"):
         harness.commit(append("file:/a"))
@@ -484,14 +493,7 @@ def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):
 @pytest.fixture
 def unlocked(harness):
     """A harness whose locks lock nothing, and whose table moves under every swap."""
-    acquire = harness.lock.acquire
-
-    def nothing_locked(name, *, wait_seconds, request):
-        held = acquire(name, wait_seconds=wait_seconds, request=request)
-        held.only_fenced = True
-        return held
-
-    harness.lock.acquire = nothing_locked
+    when_locking(harness, after=lambda held: setattr(held, "only_fenced", True))
     harness.pointer.before_moves.extend([lambda: harness.foreign_commit(theirs="yes")] * 100)
     return harness
 
