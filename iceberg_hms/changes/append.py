@@ -13,7 +13,7 @@ from typing import Any
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Identity, Manifests, Staged, Update
-from iceberg_hms.changes.numbers import added_rows
+from iceberg_hms.changes.numbers import numbered_snapshot
 from iceberg_hms.errors import AssumptionBroken, InvalidInput
 from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
 from iceberg_hms.format.manifest_list import ManifestFile
@@ -106,15 +106,14 @@ class Append:
         parent = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
         kept = () if parent is None else tuple(manifests.list(parent))
         own = self._own_manifests(base, manifests)
-        raw = self._snapshot(base, parent, own, kept)
-        location = manifests.stage_list(base, Snapshot.parse(raw), (*own, *kept))
+        snapshot = numbered_snapshot(base, self._snapshot(base, parent, own, kept), (*own, *kept), manifests)
         staged = [
             *self._name_mapping_update(base),
-            updates.add_snapshot({**raw, "manifest-list": location}),
+            updates.add_snapshot(snapshot),
             updates.set_snapshot_ref(self._branch, self._snapshot_id, retention=ref),
         ]
         written = [manifest.manifest_path for each in self._written.values() for manifest in each]
-        return Staged(staged, (*written, location))
+        return Staged(staged, (*written, snapshot["manifest-list"]))
 
     def _written_with(self, base: TableMetadata) -> tuple[Schema, PartitionSpec]:
         schema, spec = base.schema_by_id(self._schema_id), base.spec_by_id(self._spec_id)
@@ -147,8 +146,6 @@ class Append:
         raw: dict[str, Any] = {"snapshot-id": self._snapshot_id}
         if parent is not None:
             raw["parent-snapshot-id"] = parent.snapshot_id
-        if base.format_version > 1:
-            raw["sequence-number"] = base.next_sequence_number
         raw["timestamp-ms"] = max(self._now_ms(), base.last_updated_ms)
         raw["summary"] = {
             summaries.OPERATION: summaries.APPEND,
@@ -158,9 +155,6 @@ class Append:
             **summaries.totals(None if parent is None else parent.summary, changes),
         }
         raw["schema-id"] = base.current_schema_id
-        if base.format_version > 2:
-            raw["first-row-id"] = base.next_row_id
-            raw["added-rows"] = added_rows(base, self._snapshot_id, (*own, *kept))
         return raw
 
     def _name_mapping_update(self, base: TableMetadata) -> list[Update]:
