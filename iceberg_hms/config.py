@@ -276,7 +276,7 @@ class Settings:
         128,
         1,
         4_096,
-        "REST commits and other moves that are worked on, or wait, at the same time.",
+        "REST requests that move tables and are worked on at once. Commits that wait in a queue take no thread.",
     )
     rest_commit_wait_ms: int = _number(
         "rest.commit-wait-ms", 30_000, 1, _DAY_MS, "How long a REST commit waits for its turn and its lock."

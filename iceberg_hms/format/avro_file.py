@@ -303,6 +303,7 @@ def _header(entries: Mapping[str, bytes]) -> bytes:
     return b"".join(parts) + _zigzag(0)
 
 
+@lru_cache(maxsize=4_096)
 def _zigzag(value: int) -> bytes:
     number = (value << 1) ^ (value >> 63)
     out = bytearray()

@@ -8,7 +8,7 @@ breaks them cannot be read by Java any more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from iceberg_hms.errors import InvalidInput
 
@@ -20,9 +20,14 @@ _MISSING = object()
 
 def require_object(value: Any, what: str) -> Mapping[str, Any]:
     """`value` if it is a JSON object. Raises InvalidInput that names `what`."""
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         _refuse(what, "a JSON object", value)
     return value
+
+
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """True for a JSON object; most are dicts, which are told faster than other mappings."""
+    return type(value) is dict or isinstance(value, Mapping)
 
 
 def require_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
@@ -104,7 +109,7 @@ def require_long_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
 def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str, str]:
     """A field that must be there and be an object with string values."""
     values = raw.get(key, _MISSING)
-    if not isinstance(values, Mapping):
+    if not is_object(values):
         _refuse_field(raw, key, what, "an object of strings")
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, str):

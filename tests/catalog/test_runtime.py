@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.catalog.runtime import GATHER_THREADS, ThreadRuntime
 
 
 def test_gather_returns_results_in_order_and_runs_side_by_side():
@@ -21,6 +21,25 @@ def test_gather_waits_for_all_and_then_raises_the_first_error():
     with pytest.raises(ValueError, match="first"):
         runtime.gather([fails, ended.set])
     assert ended.is_set()
+
+
+def test_callers_who_wait_for_one_another_s_threads_are_not_stuck():
+    runtime = ThreadRuntime()
+
+    def nested(depth):
+        return 1 if depth == 0 else sum(runtime.gather([lambda: nested(depth - 1)] * 6))
+
+    done = []
+    caller = threading.Thread(target=lambda: done.append(nested(3)), daemon=True)
+    caller.start()
+    caller.join(60)
+    assert done == [216], f"more of them wait than there are threads: {GATHER_THREADS}"
+
+
+def test_gather_works_when_the_pool_takes_no_more():
+    runtime = ThreadRuntime()
+    runtime._pool.shutdown()
+    assert runtime.gather([lambda: 1, lambda: 2]) == [1, 2]
 
 
 def test_gather_of_one_and_of_none():
