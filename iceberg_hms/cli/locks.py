@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iceberg_hms.catalog.catalog import Catalog
-    from iceberg_hms.catalog.lock_admin import Listing, LockAdmin, LockRecord
+    from iceberg_hms.catalog.lock_admin import Listing, LockRecord
+
+_COLUMNS = ("lock id", "in", "table", "state", "kind", "user", "host", "since", "last heartbeat", "held by")
 
 LockId = Annotated[str, typer.Argument(metavar="LOCKID", help="As `locks list` shows it.")]
 
@@ -49,14 +51,13 @@ def list_locks(
     as_json: AsJson = False,
 ) -> None:
     """List locks, and who holds or awaits them."""
-    with _admin(context, config, overrides, metastore_uri, zookeeper) as admin:
-        listing = admin.list(table)
+    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+        listing = catalog.locks.list(table)
     _tell_problems(listing)
     if as_json:
         output.print_json([asdict(lock) for lock in listing.locks])
         return
-    columns = ("lock id", "in", "table", "state", "kind", "user", "host", "since", "last heartbeat", "held by")
-    output.console().print(output.table("", columns, [_row(lock) for lock in listing.locks]))
+    output.console().print(output.table("", _COLUMNS, [_row(lock) for lock in listing.locks]))
     _tell_dead(listing)
 
 
@@ -70,8 +71,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one lock."""
-    with _admin(context, config, overrides, metastore_uri, zookeeper) as admin:
-        lock = admin.find(lock_id)
+    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
+        lock = catalog.locks.find(lock_id)
     _print_one(lock, as_json)
 
 
@@ -86,14 +87,14 @@ def break_lock(
     as_json: AsJson = False,
 ) -> None:
     """Take a lock away from whoever holds it."""
-    with _admin(context, config, overrides, metastore_uri, zookeeper) as admin:
+    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
         if not yes:
-            lock = admin.find(lock_id)
+            lock = catalog.locks.find(lock_id)
             raise ConfigError(
                 f"lock {lock_id} of {lock.table} was not broken: {lock.user}@{lock.host} may still be at work",
                 next_step="make sure that the holder is gone, then add --yes",
             )
-        lock = admin.break_lock(lock_id)
+        lock = catalog.locks.break_lock(lock_id)
     _print_one(lock, as_json)
 
 
@@ -141,18 +142,6 @@ def _catalog(
         yield cast("Catalog", catalog)
 
 
-@contextmanager
-def _admin(
-    context: typer.Context,
-    config: Path | None,
-    overrides: Sequence[str] | None,
-    metastore_uri: str | None,
-    zookeeper: str | None,
-) -> Iterator[LockAdmin]:
-    with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
-        yield catalog.locks
-
-
 def _row(lock: LockRecord) -> list[object]:
     return [
         lock.lock_id,
@@ -172,19 +161,7 @@ def _print_one(lock: LockRecord, as_json: bool) -> None:
     if as_json:
         output.print_json(asdict(lock))
         return
-    values = {
-        "lock id": lock.lock_id,
-        "in": lock.keeper,
-        "table": lock.table,
-        "state": lock.state,
-        "kind": lock.kind,
-        "user": lock.user,
-        "host": lock.host,
-        "since": output.instant(lock.since_ms),
-        "last heartbeat": output.instant(lock.heartbeat_ms),
-        "held by": lock.agent_info,
-        "seems dead": lock.seems_dead or "no",
-    }
+    values = dict(zip(_COLUMNS, _row(lock), strict=True)) | {"seems dead": lock.seems_dead or "no"}
     output.console().print(output.facts("", values))
 
 

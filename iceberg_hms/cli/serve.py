@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from iceberg_hms.cli import output
+from iceberg_hms.cli import logs, output
 from iceberg_hms.cli.common import (
     ConfigFile,
     ExitWithStdin,
@@ -65,7 +65,11 @@ def serve(
     from iceberg_hms.rest.ports import CatalogPort
     from iceberg_hms.rest.server import Server
 
-    with environment(context).lifetime(exit_with_stdin) as lifetime, open_catalog(context, settings) as catalog:
+    with (
+        logs.in_background() as log,
+        environment(context).lifetime(exit_with_stdin) as lifetime,
+        open_catalog(context, settings) as catalog,
+    ):
         # A wrong address is told now, and not to the first client.
         catalog.list_namespaces()
         server = Server(cast(CatalogPort, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
@@ -83,6 +87,9 @@ def serve(
             lifetime.wait()
         finally:
             server.stop()
+    if not log.is_written:
+        # Nobody reads stderr. All is stopped and closed, and the interpreter's own end would wait for that reader.
+        os._exit(0)
     output.note("stopped")
 
 

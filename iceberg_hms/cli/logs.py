@@ -1,0 +1,83 @@
+"""The log of a server: nobody waits for it.
+
+A line that is written to a pipe which nobody reads blocks whoever writes it, and the worker of a table's queue writes
+one for each commit. So a server hands its lines to a thread of their own; what that cannot get rid of is dropped, and
+counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from logging.handlers import QueueHandler
+from queue import Full, Queue
+from typing import Final
+
+#: Lines that wait to be written; more are dropped.
+LINES_MAX: Final = 10_000
+#: How long the end of a server waits for its last lines.
+END_SECONDS: Final = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class _Handed(QueueHandler):
+    """Hands lines over. dropped: how many were not, since the last time that this was told."""
+
+    def __init__(self, lines: Queue[logging.LogRecord | None]) -> None:
+        super().__init__(lines)
+        self.dropped = 0
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Never waits."""
+        try:
+            self.queue.put_nowait(record)
+        except Full:
+            self.dropped += 1
+
+
+class Background:
+    """is_written: whether all that was logged has been written, once it is over."""
+
+    def __init__(self) -> None:
+        self.is_written = False
+
+
+@contextlib.contextmanager
+def in_background() -> Iterator[Background]:
+    """Within, what is logged is written by a thread of its own, by the handlers that the root logger has."""
+    background = Background()
+    root = logging.getLogger()
+    handlers = list(root.handlers)
+    lines: Queue[logging.LogRecord | None] = Queue(LINES_MAX)
+    handed = _Handed(lines)
+    thread = threading.Thread(target=_write, args=(handed, lines, handlers), name="log", daemon=True)
+    thread.start()
+    _replace(root, handlers, [handed])
+    try:
+        yield background
+    finally:
+        _replace(root, [handed], handlers)
+        with contextlib.suppress(Full):
+            lines.put(None, timeout=END_SECONDS)
+        thread.join(END_SECONDS)
+        background.is_written = not thread.is_alive()
+
+
+def _replace(root: logging.Logger, old: Sequence[logging.Handler], new: Sequence[logging.Handler]) -> None:
+    for handler in new:
+        root.addHandler(handler)
+    for handler in old:
+        root.removeHandler(handler)
+
+
+def _write(handed: _Handed, lines: Queue[logging.LogRecord | None], handlers: Sequence[logging.Handler]) -> None:
+    while (record := lines.get()) is not None:
+        for handler in handlers:
+            if record.levelno >= handler.level:
+                handler.handle(record)
+        dropped, handed.dropped = handed.dropped, 0
+        if dropped:
+            logger.warning("%d lines were dropped: the log was not read fast enough", dropped)

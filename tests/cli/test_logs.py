@@ -1,0 +1,83 @@
+"""A server does not wait for its log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from logging.handlers import QueueHandler
+
+import pytest
+
+from iceberg_hms.cli import logs
+
+LOG = logging.getLogger("iceberg_hms.tests.logs")
+
+
+class Kept(logging.Handler):
+    """Keeps messages, and writes none before `gate` opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.messages: list[str] = []
+        self.threads: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        assert self.gate.wait(30)
+        self.messages.append(record.getMessage())
+        self.threads.add(threading.current_thread().name)
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    handler = Kept()
+    root = logging.getLogger()
+    before, level = list(root.handlers), LOG.level
+    root.handlers[:] = [handler]
+    LOG.setLevel(logging.INFO)
+    yield handler
+    root.handlers[:] = before
+    LOG.setLevel(level)
+
+
+def test_lines_are_written_in_order_by_a_thread_of_their_own_and_all_before_the_end(kept: Kept) -> None:
+    kept.gate.set()
+    with logs.in_background():
+        for number in range(100):
+            LOG.info("line %d", number)
+    assert kept.messages == [f"line {number}" for number in range(100)]
+    assert kept.threads == {"log"}
+    assert kept in logging.getLogger().handlers
+    assert not [handler for handler in logging.getLogger().handlers if isinstance(handler, QueueHandler)]
+
+
+def test_nobody_waits_for_a_log_that_is_not_read_and_what_is_lost_is_told(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LINES_MAX", 5)
+    with logs.in_background():
+        for number in range(50):
+            LOG.info("line %d", number)
+        kept.gate.set()
+    assert kept.messages[0] == "line 0"
+    lost = 50 - sum(message.startswith("line") for message in kept.messages)
+    assert lost in (44, 45)
+    assert f"{lost} lines were dropped: the log was not read fast enough" in kept.messages
+
+
+def test_the_end_does_not_wait_for_ever(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "END_SECONDS", 0.01)
+    with logs.in_background():
+        LOG.info("never written before the end")
+    assert kept.messages == []
+    kept.gate.set()
+
+
+def test_a_handler_s_level_holds(kept: Kept) -> None:
+    kept.gate.set()
+    kept.setLevel(logging.WARNING)
+    with logs.in_background():
+        LOG.info("no")
+        LOG.warning("yes")
+    assert kept.messages == ["yes"]
