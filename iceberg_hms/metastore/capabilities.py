@@ -15,7 +15,6 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.entries import LockEntries
-from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.lease import config_value, lease_seconds
 from iceberg_hms.metastore.lock_table import LockTable
 from iceberg_hms.metastore.pool import ClientPool
@@ -87,11 +86,8 @@ class _Probe:
     def _lock_works(self) -> bool:
         entries = LockEntries(self._pool, self._settings.user)
         try:
-            entry = entries.enqueue(self._scratch, agent_info("probe"))
-            try:
+            with entries.trial(self._scratch, "probe") as entry:
                 entries.renew(entry)
-            finally:
-                entries.remove(entry)
             dead = [row for row in LockTable(self._pool).rows() if row.seems_dead]
         except MetastoreError as error:
             self._problems.append(f"The lock API does not work: {words(error)}")

@@ -115,15 +115,15 @@ class MetastoreClient:
         arguments_type, result_type = messages(method)
         message = arguments_type(**arguments)
         self._sequence = self._sequence % _SEQUENCE_MAX + 1
-        self._send(method, message)
         try:
-            return self._receive(method, result_type())
+            self._send(method, message)
+            return self._read(method, result_type())
         except ServerFault:
             raise
-        except Exception as error:
-            # A reply that cannot be read is no reply, whatever broke while reading it.
+        except BaseException:
+            # Whatever came between, an interrupt too: the next call must not find half a message, or our reply.
             self.close()
-            raise NoAnswer(f"The metastore {self.uri} did not answer {method}: {_reason(error)}") from error
+            raise
 
     def _send(self, method: str, message: Any) -> None:
         try:
@@ -133,11 +133,16 @@ class MetastoreClient:
             # Until here all is in a buffer. A flush that fails has not handed over the last bytes of the message.
             self._transport.flush()
         except (TException, OSError) as error:
-            self.close()
             raise NotSent(f"The metastore {self.uri} did not take {method}: {_reason(error)}") from error
-        except BaseException:
-            self.close()
+
+    def _read(self, method: str, result: Any) -> Any:
+        try:
+            return self._receive(method, result)
+        except ServerFault:
             raise
+        except Exception as error:
+            # A reply that cannot be read is no reply, whatever broke while reading it.
+            raise NoAnswer(f"The metastore {self.uri} did not answer {method}: {_reason(error)}") from error
 
     def _receive(self, method: str, result: Any) -> Any:
         name, kind, sequence = self._protocol.readMessageBegin()

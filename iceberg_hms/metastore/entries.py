@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.thrift_types import (
     CheckLockRequest,
@@ -39,7 +42,7 @@ class Entry:
 
 
 class LockEntries:
-    """The lock API for one user. ServerFault, NotSent and (enqueue only) NoAnswer pass through."""
+    """The lock API for one user. All raise ServerFault and MetastoreUnavailable; `enqueue` alone raises NoAnswer."""
 
     def __init__(self, pool: ClientPool, user: str) -> None:
         self._pool = pool
@@ -59,6 +62,15 @@ class LockEntries:
         request = LockRequest(component=[component], user=self._user, hostname=self._host, agentInfo=agent_info)
         answer = self._pool.run(lambda client: client.call("lock", rqst=request), idempotent=False)
         return self._own(answer.lockid, answer.state, agent_info)
+
+    @contextmanager
+    def trial(self, scratch: TableName, purpose: str) -> Iterator[Entry]:
+        """An entry on a name that no table has, to see what the lock API does. It is removed at the end."""
+        entry = self.enqueue(scratch, agent_info(purpose))
+        try:
+            yield entry
+        finally:
+            self.remove(entry)
 
     def check(self, entry: Entry) -> Entry:
         """The entry as it is now; the server also counts this as a heartbeat. Fault NO_SUCH_LOCK when it is gone."""

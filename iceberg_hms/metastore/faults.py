@@ -95,10 +95,18 @@ _BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
     (re.compile(r"(?i)\bpermission denied|access ?denied|not allowed to perform|no privilege"), Fault.ACCESS_DENIED),
     (re.compile(r"AccessControlException|AuthorizationException|HiveAccessControl"), Fault.ACCESS_DENIED),
     (re.compile(r"(?i)\balready exists"), Fault.ALREADY_EXISTS),
-    (re.compile(r"(?i)\b(database|db) \S+ (does(n't| not) exist|not found)"), Fault.NO_SUCH_DATABASE),
-    (re.compile(r"(?i)does(n't| not) exist|\bnot found\b|NoSuchObject"), Fault.NO_SUCH_OBJECT),
+    (re.compile(r"NoSuchObject"), Fault.NO_SUCH_OBJECT),
     (re.compile(r"is not a valid object name|Invalid (column|partition)|Invalid type|cannot be null"), Fault.INVALID),
 )
+
+# What is missing, in the words of an InvalidOperationException or InvalidObjectException. In a MetaException the same
+# words speak of a class that the server lacks, or of its own database: whoever took those for "no such table" would
+# believe that a drop was made.
+_MISSING: tuple[tuple[re.Pattern[str], Fault], ...] = (
+    (re.compile(r"(?i)\b(database|db) \S+ (does(n't| not) exist|not found)"), Fault.NO_SUCH_DATABASE),
+    (re.compile(r"(?i)does(n't| not) exist|\bnot found\b"), Fault.NO_SUCH_OBJECT),
+)
+_OF_A_REQUEST = (ttypes.InvalidOperationException, ttypes.InvalidObjectException)
 
 
 def classify(error: TException, method: str) -> ServerFault:
@@ -117,7 +125,7 @@ def _fault(error: TException, detail: str) -> Fault:
     for kind, fault in _BY_TYPE:
         if isinstance(error, kind):
             return fault
-    for pattern, fault in _BY_MESSAGE:
+    for pattern, fault in _BY_MESSAGE + (_MISSING if isinstance(error, _OF_A_REQUEST) else ()):
         if pattern.search(detail):
             return fault
     return Fault.INVALID if isinstance(error, ttypes.InvalidObjectException) else Fault.OTHER

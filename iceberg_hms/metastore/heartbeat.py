@@ -115,11 +115,12 @@ class HmsHeldLock:
             if self._released.is_set():
                 return
             self._released.set()
-        removed = True
+        removed = False
         try:
             self._entries.remove(self._entry)
+            removed = True
         except MetastoreError as error:
             # A good commit must not fail because its lock could not be given back.
             logger.warning("%s could not be given back: %s", self._entry, error)
-            removed = False
-        self._on_release(removed)
+        finally:
+            self._on_release(removed)

@@ -70,27 +70,26 @@ class HmsTableLock:
         attempt = _Attempt(
             self._entries, self._runtime, self._settings, name, info, deadline, lease, watch, self._closed
         )
-        try:
-            entry, sent_at = attempt.run()
-        except BaseException:
-            if not attempt.withdraw():
-                self._strays.watch(name, attempt.agent_info, lease)
-            raise
 
         def on_release(removed: bool) -> None:
             if attempt.may_have_strays or not removed:
                 self._strays.watch(name, attempt.agent_info, lease)
 
-        held = HmsHeldLock(
-            self._entries,
-            self._runtime,
-            entry,
-            sent_at=sent_at,
-            lease_seconds=lease,
-            interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
-            on_release=on_release,
-        )
-        held.start()
+        try:
+            entry, sent_at = attempt.run()
+            held = HmsHeldLock(
+                self._entries,
+                self._runtime,
+                entry,
+                sent_at=sent_at,
+                lease_seconds=lease,
+                interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
+                on_release=on_release,
+            )
+            held.start()
+        except BaseException:
+            on_release(attempt.withdraw())
+            raise
         return held
 
     def foreign_waits(self, name: TableName) -> bool:
@@ -184,14 +183,14 @@ class _Attempt:
             self._entry = self._wait(self._entry)
 
     def withdraw(self) -> bool:
-        """Remove our entry, if we have one. False if an entry may be left behind."""
+        """Remove our entry, if we have one. False if it may be left behind."""
         if self._entry is not None:
             try:
                 self._entries.remove(self._entry)
             except MetastoreError as error:
                 logger.warning("%s could not be withdrawn and is looked for again: %s", self._entry, error.message)
                 return False
-        return not self.may_have_strays
+        return True
 
     def _new_checks(self) -> _Backoff:
         settings = self._settings
@@ -221,6 +220,10 @@ class _Attempt:
                 problem = MetastoreUnavailable(error.message)
             except MetastoreUnavailable as error:
                 problem = error
+            except BaseException:
+                # Interrupted: the call may have been sent.
+                self.may_have_strays = True
+                raise
             else:
                 self._faults = 0
                 return entry

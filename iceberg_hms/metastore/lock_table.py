@@ -15,8 +15,8 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
-from iceberg_hms.metastore.entries import Entry, LockEntries
-from iceberg_hms.metastore.identity import agent_info, has_ended, parse
+from iceberg_hms.metastore.entries import LockEntries
+from iceberg_hms.metastore.identity import has_ended, parse
 from iceberg_hms.metastore.lease import lease_seconds
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.scratch import scratch_name
@@ -80,11 +80,8 @@ class LockTable:
         entries = LockEntries(self._pool, "")
         name = scratch_name("default", self._clock)
         try:
-            entry = entries.enqueue(name, agent_info("clock"))
-            try:
+            with entries.trial(name, "clock"):
                 return next((found.heartbeat_ms for found in entries.of(name)), None)
-            finally:
-                entries.remove(entry)
         except MetastoreError:
             return None
 
@@ -95,13 +92,10 @@ def api_works(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
     for uri in settings.metastore_uris:
         pool = ClientPool.configured(settings, only=uri)
         try:
-            entries = LockEntries(pool, settings.user)
-            entry: Entry = entries.enqueue(scratch_name("default", clock), agent_info("probe"))
-            entries.remove(entry)
+            with LockEntries(pool, settings.user).trial(scratch_name("default", clock), "probe"):
+                return True
         except MetastoreError:
             continue
-        else:
-            return True
         finally:
             pool.close()
     return False

@@ -43,7 +43,13 @@ class StraySweeper:
             start = not self._running
             self._running = True
         if start:
-            self._runtime.spawn("lock-sweeper", self._sweep, background=True)
+            try:
+                self._runtime.spawn("lock-sweeper", self._sweep, background=True)
+            except RuntimeError as error:
+                # A good commit must not fail because there is no thread to look after its lock.
+                logger.warning("Lost locks are not looked for until the next one is lost: %s", error)
+                with self._mutex:
+                    self._running = False
 
     def _sweep(self) -> None:
         while True:

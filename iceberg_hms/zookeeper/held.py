@@ -101,21 +101,27 @@ class ZooKeeperHeldLock:
             closed = self._over.is_set()
             self._over.set()
         self._session.forget_on_close(self._closed)
-        # The end of the session was the end of its nodes.
-        if not closed:
-            self._give_back()
-        self._on_release()
+        try:
+            # The end of the session was the end of its nodes.
+            if not closed:
+                self._give_back()
+        finally:
+            self._on_release()
 
     def _give_back(self) -> None:
-        node = self._node
+        node, removed = self._node, False
         try:
             self._session.delete(node.path)
+            removed = True
         except LockUnavailable as error:
             logger.warning("%s could not be given back and is removed later: %s", node, error.message)
-            # The node's whole name is a prefix of itself alone.
-            self._session.discard(node.folder, node.name)
-        if node.strays is not None:
-            self._session.discard(node.folder, node.strays)
+        finally:
+            # After an interrupt too: else the node would stand as long as the session.
+            if not removed:
+                # The node's whole name is a prefix of itself alone.
+                self._session.discard(node.folder, node.name)
+            if node.strays is not None:
+                self._session.discard(node.folder, node.strays)
 
     def _check_there(self) -> None:
         """Raises LockLost."""

@@ -194,11 +194,15 @@ class ZooKeeperSession:
             return []
 
     def watch(self, path: str, changed: Callable[[], None]) -> bool:
-        """Whether a node is there; if so `changed` is called once when it goes, or when the connection does."""
-        found = self._ask(
-            lambda client: client.exists_async(self._base + path, lambda _event: changed()), f"watch {path}"
-        )
-        return found is not None
+        """Whether a node is there; if so `changed` is called once when it changes or goes, or when the connection does.
+
+        Asked by reading it: `exists` would leave a watch behind on a node that is not there and never comes, in kazoo
+        and in the server, until the connection ends."""
+        try:
+            self._ask(lambda client: client.get_async(self._base + path, lambda _event: changed()), f"watch {path}")
+        except NodeGone:
+            return False
+        return True
 
     def read(self, path: str) -> Node | None:
         """A node, None if it is not there."""
@@ -278,10 +282,10 @@ class ZooKeeperSession:
                 return self._client
             if self._client is not None:
                 # The parent's threads are not here; ending its session from here would take the parent's locks.
-                self._process = os.getpid()
                 self._epoch += 1
                 self._forgotten.clear()
                 self._state = SessionState.LOST
+            self._process = os.getpid()
             prepared, self._prepared = self._prepared, None
             client = prepared if prepared is not None else self._make_client(self._servers, self._timeout_seconds)
             self._client = client

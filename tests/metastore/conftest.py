@@ -1,4 +1,4 @@
-"""A metastore that the test steers, on a real socket, and connections to it."""
+"""A metastore that the test steers, on a real socket, connections to it, and its lock table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.pool import ClientPool
 from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
 
@@ -25,3 +26,8 @@ def server(hms: FakeHms) -> Iterator[Running]:
 def pool(server: Running) -> Iterator[ClientPool]:
     with pool_of(server) as pool:
         yield pool
+
+
+@pytest.fixture
+def entries(pool: ClientPool) -> LockEntries:
+    return LockEntries(pool, "ada")

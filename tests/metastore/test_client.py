@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import getpass
+import signal
 import socket
-from collections.abc import Iterator
+import threading
+from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
@@ -10,13 +12,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.faults import Fault, NoAnswer, NotSent, ServerFault
-from tests.metastore.fake_hms import DropAfter, DropBefore, Garble, Running, Silence, StaleReply, WrongReply, running
-
-
-@pytest.fixture
-def server() -> Iterator[Running]:
-    with running() as server:
-        yield server
+from tests.metastore.fake_hms import DropAfter, DropBefore, Garble, Running, Silence, StaleReply, WrongReply
 
 
 def connect(server: Running, user: str = "", timeout_ms: int = 5_000) -> MetastoreClient:
@@ -100,6 +96,23 @@ def test_a_silent_server_is_not_waited_for_longer_than_said(server: Running) -> 
     server.hms.misbehave["get_all_databases"].append(Silence())
     with pytest.raises(NoAnswer, match="timed out"):
         client.call("get_all_databases")
+    assert not client.is_usable
+
+
+def test_an_interrupted_call_leaves_no_reply_for_the_next(server: Running) -> None:
+    client = connect(server)
+    interrupted = threading.Event()
+    plain = server.hms.get_all_databases
+
+    def interrupt() -> Any:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        interrupted.wait(10)
+        return plain()
+
+    server.hms.get_all_databases = interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        client.call("get_all_databases")
+    interrupted.set()
     assert not client.is_usable
 
 

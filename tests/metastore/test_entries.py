@@ -1,26 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.entries import Entry, LockEntries
 from iceberg_hms.metastore.faults import Fault, NoAnswer, ServerFault
-from tests.metastore.fake_hms import DropAfter, FakeHms, pool_of, running
+from tests.metastore.fake_hms import DropAfter, FakeHms
 
 NAME = TableName("db", "t")
-
-
-@pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def entries(hms: FakeHms) -> Iterator[LockEntries]:
-    with running(hms) as server, pool_of(server) as pool:
-        yield LockEntries(pool, "ada")
 
 
 def test_the_second_entry_waits_for_the_first(entries: LockEntries) -> None:
@@ -73,6 +61,17 @@ def test_the_lock_table_tells_when_each_was_renewed(hms: FakeHms, entries: LockE
     hms.now_ms += 5_000
     entries.check(waiting)
     assert [entry.heartbeat_ms for entry in entries.of(NAME)] == [at, at + 5_000]
+
+
+def test_a_trial_leaves_nothing_behind_however_it_ends(hms: FakeHms, entries: LockEntries) -> None:
+    with entries.trial(NAME, "probe") as entry:
+        assert entry.acquired
+        assert "/probe." in hms.locks[entry.lock_id].agentInfo
+    assert hms.locks == {}
+    hms.misbehave["heartbeat"].append(MetaException("deadlock"))
+    with pytest.raises(ServerFault), entries.trial(NAME, "probe") as entry:
+        entries.renew(entry)
+    assert hms.locks == {}
 
 
 def test_an_entry_says_who_it_is() -> None:

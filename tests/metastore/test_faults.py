@@ -53,6 +53,10 @@ SAID = [
     (TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing lock"), Fault.INTERNAL),
     (TApplicationException(TApplicationException.PROTOCOL_ERROR, "Required field 'type' is unset!"), Fault.OTHER),
     (MetaException("java.lang.NullPointerException"), Fault.OTHER),
+    (MetaException("Got exception: NoSuchObjectException db.t table not found"), Fault.NO_SUCH_OBJECT),
+    (MetaException("java.lang.ClassNotFoundException: Class S3AFileSystem not found"), Fault.OTHER),
+    (MetaException('ERROR: relation "TBLS" does not exist'), Fault.OTHER),
+    (MetaException('FATAL: database "metastore" does not exist'), Fault.OTHER),
     (MetaException(None), Fault.OTHER),
 ]
 

@@ -1,30 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockLost, MetastoreUnavailable
 from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.heartbeat import HmsHeldLock
-from tests.metastore.fake_hms import DropAfter, FakeHms, Running, pool_of
+from tests.metastore.fake_hms import DropAfter, FakeHms, Running
+from tests.metastore.runtimes import ByHand
 
 NAME = TableName("db", "t")
 Hold = Callable[..., HmsHeldLock]
-
-
-class ByHand(ThreadRuntime):
-    """Real threads on a clock that moves only when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = 1_000.0
-
-    def now(self) -> float:
-        return self.time
 
 
 @pytest.fixture
@@ -38,23 +27,19 @@ def released() -> list[bool]:
 
 
 @pytest.fixture
-def hold(server: Running, runtime: ByHand, released: list[bool]) -> Iterator[Hold]:
-    with pool_of(server) as pool:
-        entries = LockEntries(pool, "ada")
+def hold(entries: LockEntries, runtime: ByHand, released: list[bool]) -> Hold:
+    def make(lease: float = 300.0, interval: float = 240.0) -> HmsHeldLock:
+        return HmsHeldLock(
+            entries,
+            runtime,
+            entries.enqueue(NAME, "agent"),
+            sent_at=runtime.now(),
+            lease_seconds=lease,
+            interval_seconds=interval,
+            on_release=released.append,
+        )
 
-        def make(lease: float = 300.0, interval: float = 240.0) -> HmsHeldLock:
-            entry = entries.enqueue(NAME, "agent")
-            return HmsHeldLock(
-                entries,
-                runtime,
-                entry,
-                sent_at=runtime.now(),
-                lease_seconds=lease,
-                interval_seconds=interval,
-                on_release=released.append,
-            )
-
-        yield make
+    return make
 
 
 def test_a_renewal_covers_from_when_it_was_sent(hold: Hold, runtime: ByHand) -> None:
@@ -128,6 +113,19 @@ def test_release_gives_the_entry_back_once_and_says_so(hold: Hold, hms: FakeHms,
     assert hms.calls.count("unlock") == 1
     with pytest.raises(LockLost, match="released"):
         held.renew()
+
+
+def test_a_release_that_is_interrupted_says_that_the_entry_may_be_left(
+    hold: Hold, entries: LockEntries, released: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(entry: object) -> None:
+        raise KeyboardInterrupt
+
+    held = hold()
+    monkeypatch.setattr(entries, "remove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        held.release()
+    assert released == [False]
 
 
 @pytest.mark.parametrize("broken", ["fault", "no answer", "gone"])

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,8 +23,8 @@ from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.verdict import CompareAndSwap
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of
+from tests.metastore.runtimes import Counted
 from tests.metastore.test_identity import of_a_process_that_ended
-from tests.metastore.test_strays import Counted
 
 NAME = TableName("db", "t")
 SETTINGS = Settings.load(
@@ -167,6 +169,37 @@ def test_a_release_that_failed_is_made_good(lock: HmsTableLock, hms: FakeHms) ->
     hms.misbehave["unlock"].append(MetaException("deadlock"))
     held.release()
     lock.acquire(NAME, wait_seconds=5, request="next").release()
+
+
+def test_who_is_interrupted_while_asking_leaves_no_entry(lock: HmsTableLock, hms: FakeHms) -> None:
+    interrupted = threading.Event()
+    plain = hms.lock
+
+    def interrupt(rqst: Any) -> Any:
+        hms.lock = plain  # type: ignore[method-assign]
+        answer = plain(rqst)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        interrupted.wait(10)
+        return answer
+
+    hms.lock = interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire(NAME, wait_seconds=5, request="r")
+    interrupted.set()
+    lock.acquire(NAME, wait_seconds=5, request="next").release()
+    assert hms.locks == {}
+
+
+def test_a_lock_whose_heartbeats_cannot_begin_is_not_kept(
+    lock: HmsTableLock, hms: FakeHms, runtime: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(*given: Any, **options: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(runtime, "spawn", no_thread)
+    with pytest.raises(RuntimeError, match="new thread"):
+        lock.acquire(NAME, wait_seconds=5, request="r")
+    assert hms.locks == {}
 
 
 def test_a_waiting_entry_that_was_reaped_asks_again(lock: HmsTableLock, hms: FakeHms) -> None:

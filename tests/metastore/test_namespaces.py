@@ -1,25 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.errors import AccessDenied, AlreadyExists, InvalidInput, MetastoreUnavailable, NamespaceNotEmpty
 from iceberg_hms.errors import NoSuchNamespace as Missing
 from iceberg_hms.metastore.namespaces import COMMENT, LOCATION, OWNER, OWNER_TYPE, HmsNamespaces
-from tests.metastore.fake_hms import DropAfter, FakeHms, pool_of, running
+from iceberg_hms.metastore.pool import ClientPool
+from tests.metastore.fake_hms import DropAfter, FakeHms
 
 
 @pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def namespaces(hms: FakeHms) -> Iterator[HmsNamespaces]:
-    with running(hms) as server, pool_of(server) as pool:
-        yield HmsNamespaces(pool, "ada")
+def namespaces(pool: ClientPool) -> HmsNamespaces:
+    return HmsNamespaces(pool, "ada")
 
 
 def test_properties_are_javas(namespaces: HmsNamespaces) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,12 +11,6 @@ from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.pool import ClientPool
 from tests.metastore.fake_hms import DropAfter, DropBefore, Running, pool_of, running
-
-
-@pytest.fixture
-def server() -> Iterator[Running]:
-    with running() as server:
-        yield server
 
 
 def databases(client: MetastoreClient) -> list[str]:

@@ -11,22 +11,16 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.scratch import drop, prove, scratch_name
 from iceberg_hms.metastore.verdict import CompareAndSwap
-from tests.metastore.fake_hms import DropAfter, FakeHms, running
+from tests.metastore.fake_hms import DropAfter, FakeHms, Running
 
 SCRATCH = TableName("db", "scratch")
 
 
 @pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def client(hms: FakeHms) -> Iterator[MetastoreClient]:
-    with running(hms) as server:
-        client = MetastoreClient(server.uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000)
-        yield client
-        client.close()
+def client(server: Running) -> Iterator[MetastoreClient]:
+    client = MetastoreClient(server.uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000)
+    yield client
+    client.close()
 
 
 def test_names_are_new_and_in_the_namespace() -> None:

@@ -14,39 +14,23 @@ from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.stale import StaleEntries
 from iceberg_hms.metastore.verdict import CompareAndSwap, Word
 from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
+from tests.metastore.runtimes import ByHand
 from tests.metastore.test_identity import of_a_process_that_ended
-from tests.metastore.test_strays import Counted
 
 NAME = TableName("db", "t")
 LEASE = 300.0
 ELSEWHERE = f"iceberg-hms/{'0' * 32}/1/2-3/r.000/"
 
 
-class Manual(Counted):
-    """Its monotonic time stands still until `at` is set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.at = 1_000.0
-
-    def now(self) -> float:
-        return self.at
-
-
 @pytest.fixture
-def runtime() -> Iterator[Manual]:
-    runtime = Manual()
+def runtime() -> Iterator[ByHand]:
+    runtime = ByHand()
     yield runtime
     runtime.join()
 
 
 @pytest.fixture
-def entries(pool: ClientPool) -> LockEntries:
-    return LockEntries(pool, "ada")
-
-
-@pytest.fixture
-def found(pool: ClientPool, entries: LockEntries, runtime: Manual) -> StaleEntries:
+def found(pool: ClientPool, entries: LockEntries, runtime: ByHand) -> StaleEntries:
     return StaleEntries(pool, entries, runtime, 2.0)
 
 
@@ -116,25 +100,25 @@ def test_what_was_not_renewed_for_a_lease_goes_when_both_clocks_say_so(
     hms: FakeHms,
     entries: LockEntries,
     look: Callable[[Entry], int],
-    runtime: Manual,
+    runtime: ByHand,
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
     assert look(own) == 0
-    runtime.at += here_seconds
+    runtime.time += here_seconds
     hms.now_ms += int(there_seconds * 1000)
     assert look(own) == removed
     assert len(hms.locks) == 2 - removed
 
 
 def test_an_entry_that_is_renewed_now_and_then_stays(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: Manual
+    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand
 ) -> None:
     paused = entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
     for _ in range(4):
         assert look(own) == 0
-        runtime.at += LEASE - 1
+        runtime.time += LEASE - 1
         hms.now_ms += int(LEASE - 1) * 1000
         assert look(own) == 0
         entries.renew(paused)
@@ -142,47 +126,47 @@ def test_an_entry_that_is_renewed_now_and_then_stays(
 
 
 def test_a_jump_of_the_databases_clock_does_not_make_a_renewed_entry_dead(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: Manual
+    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand
 ) -> None:
     paused = entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
     assert look(own) == 0
-    runtime.at += 10 * LEASE
+    runtime.time += 10 * LEASE
     hms.now_ms += 1_000
     entries.renew(paused)
     assert look(own) == 0
-    runtime.at += 1
+    runtime.time += 1
     hms.now_ms += int(2 * LEASE) * 1000
     assert look(own) == 0
     assert len(hms.locks) == 2
 
 
 def test_what_one_waiter_saw_counts_for_the_next(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: Manual
+    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + "cas")
     first = entries.enqueue(NAME, agent_info("r"))
     assert look(first) == 0
     entries.remove(first)
-    runtime.at += LEASE
+    runtime.time += LEASE
     hms.now_ms += int(LEASE) * 1000
     assert look(entries.enqueue(NAME, agent_info("r"))) == 1
 
 
 def test_without_the_databases_time_nothing_is_called_dead(
-    hms: FakeHms, entries: LockEntries, found: StaleEntries, runtime: Manual
+    hms: FakeHms, entries: LockEntries, found: StaleEntries, runtime: ByHand
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
     found.remove_dead(NAME, own, LEASE)
-    runtime.at += 10 * LEASE
+    runtime.time += 10 * LEASE
     hms.now_ms += int(10 * LEASE) * 1000
     entries.remove(own)
     assert found.remove_dead(NAME, own, LEASE) == 0
     next(iter(hms.locks.values())).lastheartbeat = 0
     own = entries.enqueue(NAME, agent_info("r"))
     assert found.remove_dead(NAME, own, LEASE) == 0
-    runtime.at += 10 * LEASE
+    runtime.time += 10 * LEASE
     assert found.remove_dead(NAME, own, LEASE) == 0
     assert len(hms.locks) == 2
 
@@ -222,7 +206,7 @@ def test_the_unproven_goes_when_every_server_is_proven(
 
 
 def test_a_server_that_nothing_is_known_of_is_proven_for_it(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: Manual, ended: str
+    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand, ended: str
 ) -> None:
     entries.enqueue(NAME, ended + "unproven")
     own = entries.enqueue(NAME, agent_info("r"))
@@ -234,7 +218,7 @@ def test_a_server_that_nothing_is_known_of_is_proven_for_it(
 
 
 def test_a_scratch_row_that_stayed_after_a_proof_is_dropped(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: Manual, ended: str
+    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand, ended: str
 ) -> None:
     hms.misbehave["drop_table"].append(MetaException("busy"))
     entries.enqueue(NAME, ended + "unproven")
@@ -245,7 +229,7 @@ def test_a_scratch_row_that_stayed_after_a_proof_is_dropped(
 
 
 def test_every_server_of_the_list_must_be_proven(
-    hms: FakeHms, server: Running, entries: LockEntries, runtime: Manual, ended: str
+    hms: FakeHms, server: Running, entries: LockEntries, runtime: ByHand, ended: str
 ) -> None:
     with running() as other, pool_of(server, other) as both:
         other.hms.compare_and_swap = "ignored"
@@ -260,7 +244,7 @@ def test_every_server_of_the_list_must_be_proven(
 
 
 def test_nothing_is_proven_when_one_server_is_known_not_to_be_atomic(
-    hms: FakeHms, server: Running, runtime: Manual, ended: str
+    hms: FakeHms, server: Running, runtime: ByHand, ended: str
 ) -> None:
     with running() as other, pool_of(server, other) as both:
         prove(other, both, CompareAndSwap.IGNORED)
@@ -278,7 +262,7 @@ def test_the_unproven_stays_where_servers_are_not_atomic(
     hms: FakeHms,
     entries: LockEntries,
     look: Callable[[Entry], int],
-    runtime: Manual,
+    runtime: ByHand,
     ended: str,
 ) -> None:
     hms.compare_and_swap = behaviour
@@ -287,13 +271,13 @@ def test_the_unproven_stays_where_servers_are_not_atomic(
     for _ in range(3):
         assert look(own) == 0
         runtime.join()
-        runtime.at += 2 * stale.PROOF_INTERVAL_SECONDS
+        runtime.time += 2 * stale.PROOF_INTERVAL_SECONDS
     assert hms.calls.count("create_table") == 1
     assert len(hms.locks) == 2
 
 
 def test_a_proof_that_fails_is_not_tried_at_every_look(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: Manual, ended: str
+    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand, ended: str
 ) -> None:
     hms.misbehave["create_table"] += [MetaException("Permission denied")] * 2
     entries.enqueue(NAME, ended + "unproven")
@@ -302,14 +286,14 @@ def test_a_proof_that_fails_is_not_tried_at_every_look(
         assert look(own) == 0
         runtime.join()
     assert hms.calls.count("create_table") == 1
-    runtime.at += stale.PROOF_INTERVAL_SECONDS
+    runtime.time += stale.PROOF_INTERVAL_SECONDS
     look(own)
     runtime.join()
     assert hms.calls.count("create_table") == 2
 
 
 def test_a_server_out_of_reach_stays_unproven(
-    hms: FakeHms, server: Running, entries: LockEntries, runtime: Manual, ended: str
+    hms: FakeHms, server: Running, entries: LockEntries, runtime: ByHand, ended: str
 ) -> None:
     with running() as gone:
         pass
@@ -336,19 +320,19 @@ def test_a_metastore_that_fails_is_asked_again_at_the_next_look(
 
 
 def test_looks_keep_their_distance_and_zero_never_looks(
-    hms: FakeHms, pool: ClientPool, entries: LockEntries, runtime: Manual, ended: str
+    hms: FakeHms, pool: ClientPool, entries: LockEntries, runtime: ByHand, ended: str
 ) -> None:
     entries.enqueue(NAME, ended + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
     never = StaleEntries(pool, entries, runtime, 0.0).watch(NAME, LEASE)
     watch = StaleEntries(pool, entries, runtime, 2.0).watch(NAME, LEASE)
     assert not watch.look(own)
-    runtime.at += 2
+    runtime.time += 2
     assert not never.look(own)
     assert "show_locks" not in hms.calls
     assert watch.look(own)
     assert not watch.look(own)
-    runtime.at += 1
+    runtime.time += 1
     assert not watch.look(own)
     assert hms.calls.count("show_locks") == 1
 

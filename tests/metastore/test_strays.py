@@ -1,52 +1,22 @@
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore import strays
 from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.strays import StraySweeper
-from tests.metastore.fake_hms import DropBefore, FakeHms, pool_of, running
+from tests.metastore.fake_hms import DropBefore, FakeHms
+from tests.metastore.runtimes import Counted
 
 NAME = TableName("db", "t")
-
-
-class Counted(ThreadRuntime):
-    """Knows when everything that was spawned has ended."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.threads: list[threading.Thread] = []
-
-    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        thread = threading.Thread(target=function, name=name)
-        self.threads.append(thread)
-        thread.start()
-
-    def join(self) -> None:
-        for thread in self.threads:
-            thread.join(10)
-            assert not thread.is_alive()
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strays, "LOOK_INTERVAL_SECONDS", 0.002)
-
-
-@pytest.fixture
-def hms() -> FakeHms:
-    return FakeHms()
-
-
-@pytest.fixture
-def entries(hms: FakeHms) -> Iterator[LockEntries]:
-    with running(hms) as server, pool_of(server) as pool:
-        yield LockEntries(pool, "ada")
 
 
 def test_entries_that_are_there_go_and_others_stay(entries: LockEntries, hms: FakeHms) -> None:
@@ -123,3 +93,22 @@ def test_no_more_than_so_many_are_watched(entries: LockEntries, monkeypatch: pyt
     assert [agent for _, agent in sweeper._watched] == ["lost-6", "lost-7", "lost-8"]
     sweeper.close()
     runtime.join()
+
+
+def test_without_a_thread_it_is_looked_for_with_the_next_one(
+    entries: LockEntries, hms: FakeHms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(*given: Any, **options: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for agent in ("lost", "lost too"):
+        entries.enqueue(NAME, agent)
+    runtime = Counted()
+    sweeper = StraySweeper(entries, runtime)
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "spawn", no_thread)
+        sweeper.watch(NAME, "lost", 0)
+    assert len(hms.locks) == 2
+    sweeper.watch(NAME, "lost too", 0)
+    runtime.join()
+    assert hms.locks == {}

@@ -139,6 +139,21 @@ def test_a_lost_reply_to_the_release_is_no_error_and_leaves_nothing(writers: Any
     assert ensemble.nodes == {}
 
 
+def test_a_release_that_is_interrupted_leaves_nothing(
+    writers: Any, ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(path: str) -> None:
+        raise KeyboardInterrupt
+
+    writer = writers()
+    held = writer.acquire()
+    monkeypatch.setattr(writer.session, "delete", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        held.release()
+    assert ensemble.nodes == {}
+    assert writer.lock._in_use == 0
+
+
 def test_a_lock_released_while_suspended_is_removed_as_soon_as_it_can_be(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     held = take(writer)

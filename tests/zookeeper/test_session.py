@@ -88,11 +88,9 @@ class Client:
     def sync_async(self, path: str) -> Answer:
         return self._request("sync", path)
 
-    def exists_async(self, path: str, watch: Callable[[Any], None]) -> Answer:
-        self.watch = watch
-        return self._request("exists", path)
-
-    def get_async(self, path: str) -> Answer:
+    def get_async(self, path: str, watch: Callable[[Any], None] | None = None) -> Answer:
+        if watch is not None:
+            self.watch = watch
         return self._request("get", path)
 
     def set_async(self, path: str, data: bytes) -> Answer:
@@ -202,7 +200,7 @@ def test_a_node_is_read_with_its_time() -> None:
 def test_a_watch_calls_when_kazoo_does() -> None:
     made, client = session()
     called = RUNTIME.event()
-    client_answers = {"exists": object()}
+    client_answers = {"get": object()}
     made.connected()
     client().answers = client_answers
     assert made.watch("/x", called.set)
@@ -312,6 +310,18 @@ def test_a_forked_child_has_a_session_of_its_own_and_leaves_its_parent_s(monkeyp
     assert made.connected() == 1
     assert client() is not parents
     assert parents.stopped == 0
+
+
+def test_a_child_that_is_forked_before_the_first_use_begins_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, client = session()
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    epoch = made.connected()
+    first = client()
+    client().answers["children"] = ["a"]
+    assert made.children("/f") == ["a"]
+    assert client() is first
+    assert made.epoch == epoch
+    assert made.state is SessionState.CONNECTED
 
 
 def test_hosts_that_nobody_understands_are_a_config_error() -> None:

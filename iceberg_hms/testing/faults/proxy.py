@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.testing.faults.script import PASS, Action, Call, Fault, Step, Wait
-from iceberg_hms.testing.faults.tcp import TcpProxy, connect, hang_up, no_delay
+from iceberg_hms.testing.faults.tcp import Connection, TcpProxy, hang_up
 from iceberg_hms.testing.faults.wire import Kind, Message, read_message
 
 logger = logging.getLogger(__name__)
@@ -125,21 +125,14 @@ class FaultProxy(TcpProxy):
         return _Connection(self, number, client, self._target)
 
 
-class _Connection:
-    """tcp.Connection that does what the script says to each call."""
+class _Connection(Connection):
+    """Does what the script says to each call."""
 
     def __init__(self, proxy: FaultProxy, number: int, client: socket.socket, target: tuple[str, int]) -> None:
-        self.number = number
+        super().__init__(number, client, target)
         self._proxy = proxy
-        self._client = client
-        self._target = target
-        self._server: socket.socket | None = None
-        self._ended = False
 
-    def run(self) -> None:
-        no_delay(self._client)
-        server = connect(self._target)
-        self._server = server
+    def _carry(self, server: socket.socket) -> None:
         while not self._ended and self._next_is_request(server):
             request = read_message(self._client.recv)
             if request is None:
@@ -182,20 +175,6 @@ class _Connection:
                 case Wait(seconds):
                     self._proxy.pause(seconds)
         return not cut and Step.DELIVER not in action
-
-    def end(self) -> None:
-        """Hang up on both sides. The thread that runs it, which wakes by that, closes them."""
-        self._ended = True
-        hang_up(self._client)
-        if self._server is not None:
-            hang_up(self._server)
-
-    def close(self) -> None:
-        """Called by the thread that ran it."""
-        self.end()
-        self._client.close()
-        if self._server is not None:
-            self._server.close()
 
 
 def _answer(server: socket.socket) -> Message:

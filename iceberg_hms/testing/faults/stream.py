@@ -14,7 +14,7 @@ import socket
 import threading
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.testing.faults.tcp import TcpProxy, connect, hang_up, no_delay
+from iceberg_hms.testing.faults.tcp import Connection, TcpProxy
 
 _CHUNK_BYTES = 65_536
 
@@ -73,25 +73,20 @@ class StreamProxy(TcpProxy):
         return _Stream(self, number, client, self._target)
 
 
-class _Stream:
-    """tcp.Connection of bytes: one thread for each direction."""
+class _Stream(Connection):
+    """Bytes: one thread for each direction."""
 
     def __init__(self, proxy: StreamProxy, number: int, client: socket.socket, target: tuple[str, int]) -> None:
+        super().__init__(number, client, target)
         self._proxy = proxy
-        self._number = number
-        self._client = client
-        self._target = target
-        self._server: socket.socket | None = None
         self._back: threading.Thread | None = None
-        self._ended = False
 
     def run(self) -> None:
         self._proxy.wait_for_passage()
-        no_delay(self._client)
-        server = self._server = connect(self._target)
-        if self._ended:
-            return
-        self._back = self._proxy.start(f"fault-proxy-{self._number}-back", lambda: self._pump(server, self._client))
+        super().run()
+
+    def _carry(self, server: socket.socket) -> None:
+        self._back = self._proxy.start(f"fault-proxy-{self.number}-back", lambda: self._pump(server, self._client))
         self._pump(self._client, server)
 
     def _pump(self, source: socket.socket, to: socket.socket) -> None:
@@ -105,18 +100,8 @@ class _Stream:
         self._proxy.wait_for_passage()
         self.end()
 
-    def end(self) -> None:
-        """Hang up on both sides."""
-        self._ended = True
-        hang_up(self._client)
-        if self._server is not None:
-            hang_up(self._server)
-
     def close(self) -> None:
-        """Called by the thread that ran it."""
         self.end()
         if self._back is not None:
             self._back.join()
-        self._client.close()
-        if self._server is not None:
-            self._server.close()
+        super().close()

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from iceberg_hms.errors import EngineError, InvalidInput
 
@@ -24,20 +24,46 @@ JOIN_TIMEOUT_SECONDS = 10.0
 _BACKLOG = 128
 
 
-class Connection(Protocol):
-    """One client's connection and its own connection to the server."""
+class Connection(ABC):
+    """One client's connection and its own connection to the server. Made without blocking, then run by one thread.
+
+    number: 1 for the first one that its proxy took. target: host and port of the server.
+    """
+
+    def __init__(self, number: int, client: socket.socket, target: tuple[str, int]) -> None:
+        self.number = number
+        self._client = client
+        self._target = target
+        self._server: socket.socket | None = None
+        self._ended = False
 
     def run(self) -> None:
-        """Carry it until it ends. May raise OSError, EOFError, and InvalidInput for bytes that are not understood."""
-        ...
+        """Reach the server, and carry what comes until one side ends. May raise OSError, EOFError, and InvalidInput for
+        bytes that are not understood."""
+        no_delay(self._client)
+        server = self._server = connect(self._target)
+        # `end` may have come before there was a server to hang up on.
+        if not self._ended:
+            self._carry(server)
+
+    @abstractmethod
+    def _carry(self, server: socket.socket) -> None:
+        """Carry it until it ends. See `run` for what it may raise."""
 
     def end(self) -> None:
-        """Hang up on both sides, from another thread. Twice is harmless."""
-        ...
+        """Hang up on both sides, from any thread. The thread that runs it wakes by that, and closes them. Twice is
+        harmless."""
+        self._ended = True
+        hang_up(self._client)
+        if self._server is not None:
+            hang_up(self._server)
 
     def close(self) -> None:
         """Called by the thread that ran it."""
-        ...
+        self.end()
+        self._client.close()
+        if self._server is not None:
+            self._server.close()
 
 
 class TcpProxy(ABC):

@@ -124,25 +124,19 @@ class SimulatedClient:
     def sync_async(self, path: str) -> _Reply:
         return self._reply(f"zk sync {path}", self._ensemble.sync)
 
-    def exists_async(self, path: str, watch: Callable[[object], None]) -> _Reply:
+    def get_async(self, path: str, watch: Callable[[object], None] | None = None) -> _Reply:
         def changed() -> None:
             self._watches.pop(changed, None)
-            watch(None)
+            if watch is not None:
+                watch(None)
 
-        def look(session: int) -> _Stat | None:
-            if not self._ensemble.watch(session, path, changed):
-                return None
-            self._watches[changed] = None
-            return _Stat(0)
-
-        return self._reply(f"zk watch {path}", look)
-
-    def get_async(self, path: str) -> _Reply:
         def read(session: int) -> tuple[bytes, _Stat]:
             node = self._ensemble.read(session, path)
+            if watch is not None and self._ensemble.watch(session, path, changed):
+                self._watches[changed] = None
             return node.data, _Stat(node.created_ms)
 
-        return self._reply(f"zk read {path}", read)
+        return self._reply(f"zk {'read' if watch is None else 'watch'} {path}", read)
 
     def set_async(self, path: str, data: bytes) -> _Reply:
         def write(session: int) -> None:

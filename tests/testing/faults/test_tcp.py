@@ -9,40 +9,44 @@ from collections.abc import Iterator
 import pytest
 
 from iceberg_hms.errors import EngineError, InvalidInput
-from iceberg_hms.testing.faults.tcp import TcpProxy, hang_up
+from iceberg_hms.testing.faults.tcp import Connection, TcpProxy
 
 
-class Numbered:
+class Numbered(Connection):
     """Tells a client its number, and then waits for its end."""
 
     def __init__(self, proxy: NumberingProxy, number: int, client: socket.socket) -> None:
+        super().__init__(number, client, proxy.target)
         self._proxy = proxy
-        self._number = number
-        self._client = client
 
-    def run(self) -> None:
+    def _carry(self, server: socket.socket) -> None:
         if self._proxy.error is not None:
             raise self._proxy.error
-        self._client.sendall(b"%d" % self._number)
+        self._client.sendall(b"%d" % self.number)
         self._client.recv(1)
-
-    def end(self) -> None:
-        hang_up(self._client)
-
-    def close(self) -> None:
-        self._client.close()
 
 
 class NumberingProxy(TcpProxy):
     error: Exception | None = None
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        super().__init__()
 
     def _connect(self, number: int, client: socket.socket) -> Numbered:
         return Numbered(self, number, client)
 
 
 @pytest.fixture
-def proxy() -> Iterator[NumberingProxy]:
-    with NumberingProxy() as proxy:
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        yield server
+
+
+@pytest.fixture
+def proxy(server: socket.socket) -> Iterator[NumberingProxy]:
+    with NumberingProxy(server.getsockname()) as proxy:
         yield proxy
 
 
@@ -93,6 +97,31 @@ def test_a_port_that_was_taken_meanwhile_is_an_error(proxy: NumberingProxy) -> N
         proxy.accept()
 
 
+def test_the_end_of_a_connection_reaches_both_sides(proxy: NumberingProxy, server: socket.socket) -> None:
+    with connected(proxy) as client:
+        assert client.recv(10) == b"1"
+        with server.accept()[0] as carried:
+            proxy.cut()
+            assert client.recv(10) == carried.recv(10) == b""
+
+
+def test_a_server_that_is_not_there_ends_the_connection(server: socket.socket) -> None:
+    target = server.getsockname()
+    server.close()
+    with NumberingProxy(target) as proxy, connected(proxy) as client:
+        assert client.recv(10) == b""
+
+
+def test_what_ended_before_it_reached_the_server_is_not_carried(proxy: NumberingProxy, server: socket.socket) -> None:
+    far = socket.create_connection(server.getsockname(), 10)
+    connection = Numbered(proxy, 1, server.accept()[0])
+    connection.end()
+    connection.run()
+    connection.close()
+    with far, server.accept()[0] as carried:
+        assert far.recv(10) == carried.recv(10) == b""
+
+
 @pytest.mark.parametrize("error", [OSError("gone"), EOFError("short"), InvalidInput("noise")])
 def test_a_connection_that_fails_is_closed_and_the_next_one_is_taken(proxy: NumberingProxy, error: Exception) -> None:
     proxy.error = error
@@ -103,8 +132,8 @@ def test_a_connection_that_fails_is_closed_and_the_next_one_is_taken(proxy: Numb
         assert second.recv(10) == b"2"
 
 
-def test_all_threads_end_with_the_proxy() -> None:
-    with NumberingProxy() as proxy:
+def test_all_threads_end_with_the_proxy(server: socket.socket) -> None:
+    with NumberingProxy(server.getsockname()) as proxy:
         idle = connected(proxy)
         assert idle.recv(10) == b"1"
     assert proxy_threads() == []

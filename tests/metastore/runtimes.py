@@ -1,0 +1,37 @@
+"""Real threads, as the tests of the drivers need them: waited for, and on a clock that the test turns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from iceberg_hms.catalog.runtime import ThreadRuntime
+
+
+class Counted(ThreadRuntime):
+    """Knows when everything that was spawned has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[threading.Thread] = []
+
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
+        thread = threading.Thread(target=function, name=name)
+        self.threads.append(thread)
+        thread.start()
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+class ByHand(Counted):
+    """Its monotonic time, in seconds, moves only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 1_000.0
+
+    def now(self) -> float:
+        return self.time
