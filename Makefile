@@ -17,7 +17,7 @@ PY := .venv/bin/python
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults simulate mutants format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills simulate mutants format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ integration: setup java  ## the tests on real servers alone, without the slow on
 
 faults: setup java  ## lost replies, killed writers and the like on a real metastore; SEEDS=50 varies the timing 50 times
 	FAULT_SEEDS=$(or $(SEEDS),1) $(RUN) $(PY) -m pytest integration/test_faults_*.py
+
+kills: setup java  ## kill -9 of the server with 64 commits in flight: KILLS=20 SEED=7
+	KILLS=$(or $(KILLS),20) KILL_SEED=$(SEED) $(RUN) $(PY) -m pytest integration/test_server_killed.py
 
 # Of `make simulate`: how many schedules, the seed of the first, and how many processes share them (`make mutants` too).
 SCHEDULES := 3000

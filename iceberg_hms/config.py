@@ -267,7 +267,7 @@ class Settings:
         "How long a table rests at most for such a writer; 0: not at all.",
     )
     pause_max_share_percent: int = _number(
-        "commit.pause.max-share-percent", 20, 1, 90, "Share of all time that a table may rest so."
+        "commit.pause.max-share-percent", 50, 1, 90, "Share of all time that a table may rest so."
     )
     rest_port: int = _number("rest.port", 8_181, 0, 65_535, "Port that `serve` listens on; 0 takes any free one.")
     rest_threads: int = _number("rest.threads", 16, 1, 4_096, "REST reads that are worked on at the same time.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping
 from iceberg_hms.catalog.services import Services
@@ -21,6 +21,8 @@ from iceberg_hms.format.snapshot import Snapshot
 if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Catalog
 
+#: About what the record of a data file takes while its append waits: path, counts, and bounds of some columns.
+_FILE_BYTES: Final = 1_000
 
 class Table:
     """A table as it was when it was loaded, refreshed, or last committed to through this object.
@@ -103,7 +105,8 @@ class Table:
             caller=self._catalog.settings.user,
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
         )
-        report = self._catalog.commit_change(self.name, change, wait_seconds=wait_seconds)
+        size = _FILE_BYTES * len(data_files)
+        report = self._catalog.commit_change(self.name, change, wait_seconds=wait_seconds, size=size)
         self._take(report.metadata, report.metadata_location)
         return report
 

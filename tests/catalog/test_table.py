@@ -41,6 +41,21 @@ def entries(table):
     return list(reader.entries(reader.list(table.current_snapshot)))
 
 
+def test_an_append_weighs_by_its_files_while_it_waits(table, files, monkeypatch):
+    sizes, commit = [], table._catalog.commit_change
+
+    def weighed(*args, size, **options):
+        sizes.append(size)
+        return commit(*args, size=size, **options)
+
+    monkeypatch.setattr(table._catalog, "commit_change", weighed)
+    for number in range(3):
+        files.write(f"file:/in/{number}.parquet", parquet(1, "ERROR"))
+    table.append(["file:/in/0.parquet"])
+    table.append(["file:/in/1.parquet", "file:/in/2.parquet"])
+    assert sizes == [1_000, 2_000]
+
+
 def test_paths_are_appended_with_what_their_footers_say(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     files.write("file:/in/2.parquet", parquet(2, "ERROR", "WARN"))
