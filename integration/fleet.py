@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iceberg_hms.testing.history import check_table
 from integration import interop
 
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
@@ -116,6 +117,26 @@ class Fleet:
         with ThreadPoolExecutor(len(self._writers)) as pool:
             running = [pool.submit(append) for append in self._writers]
             return [told for each in running for told in each.result()]
+
+
+def processes_lose_nothing(
+    server: Any, catalog: Any, table: str, folder: Path, *, processes: int, appends: int, **environ: str
+) -> list[str]:
+    """So many processes of the library append to an empty table of a metastore at the same time: none fails, and all
+    of it is there once. Returns the files, sorted."""
+    with ExitStack() as stack:
+        fleet = Fleet(stack, table, folder, appends=appends)
+        for _ in range(processes):
+            fleet.process("library", server.uri, server.warehouse, **environ)
+        told = fleet.run()
+    assert [each for each in told if not each.acknowledged] == []
+    paths = sorted(each.path for each in told)
+    assert len(paths) == processes * appends
+    report = check_table(catalog, table, acknowledged=[item for each in told for item in each.items])
+    report.raise_if_broken()
+    assert list(report.data_files) == paths
+    assert report.snapshots == len(paths)
+    return paths
 
 
 def summary(told: Iterable[Told]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,22 @@ def chain(metastore: Any, table: str) -> list[Any]:
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else loaded.snapshot_by_id(parent)
     return found[::-1]
+
+
+def check_history(metastore: Any, table: str, acknowledged: Iterable[str], *, single_files: bool = False) -> list[Any]:
+    """As PyIceberg reads it: every acknowledged file is live exactly once, and history is one chain, which is returned.
+
+    single_files: each snapshot added one file, and no file was ever removed.
+    """
+    live = Counter(live_paths(metastore, table))
+    assert set(live.values()) <= {1}
+    assert set(acknowledged) <= set(live)
+    snapshots = chain(metastore, table)
+    numbers = [snapshot.sequence_number for snapshot in snapshots]
+    assert numbers == sorted(set(numbers)) or set(numbers) == {0}, "version 1 has no numbers"
+    assert not single_files or numbers == list(range(1, len(live) + 1))
+    assert int(snapshots[-1].summary["total-data-files"]) == len(live)
+    return snapshots
 
 
 def _without_zone(value: Any) -> Any:

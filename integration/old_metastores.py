@@ -81,7 +81,8 @@ class Release:
         return hive.HMSHandlerProxyFactory.getProxy(conf, hive.HMSHandler(name, conf), False)
 
     def unpacked(self) -> Path:
-        """The folder with `jars/` and `home/` (a release as it is downloaded). Without Maven the test is skipped."""
+        """The folder with `jars/` and `home/` (a release as it is downloaded). Raises EngineError if it must be
+        downloaded and Maven is not installed."""
         pom = ROOT / "integration" / "engines" / self.folder / "pom.xml"
         there = ROOT / "build" / "engines" / self.folder
         wanted = pom.read_bytes()

@@ -66,22 +66,26 @@ def line_of(stream: IO[str]) -> str:
 
 
 @contextmanager
-def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """A server command and its announcement; it is killed if the test did not end it."""
+def running(
+    *arguments: str, stderr: IO[str] | int = subprocess.PIPE
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """A server command and its announcement; it is killed if the test did not end it.
+
+    stderr: give a file if it logs much, since nobody reads the pipe.
+    """
     process = subprocess.Popen(
         [PROGRAM, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         env=clean_environment(),
     )
     with process:
         try:
             assert process.stdout is not None
-            assert process.stderr is not None
             line = line_of(process.stdout)
-            assert line, process.stderr.read()
+            assert line, "it ended" if process.stderr is None else process.stderr.read()
             yield process, json.loads(line)
         finally:
             process.kill()

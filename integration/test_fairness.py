@@ -15,10 +15,12 @@ import pytest
 import iceberg_hms
 from iceberg_hms.rest.server import Server
 from integration import interop
-from integration.test_rebase import ALL, SCHEMA, TOKEN, check_history
-from integration.test_rebase import catalog as catalog
-from integration.test_rebase import java as java
-from integration.test_rebase import server as server
+from integration.faults import SCHEMA
+from integration.interop import check_history
+from integration.rest_clients import ALL, TOKEN
+from integration.rest_clients import catalog as catalog
+from integration.rest_clients import java as java
+from integration.rest_clients import server as server
 
 APPENDERS = 4
 TIMES = 8

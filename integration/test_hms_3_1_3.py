@@ -25,13 +25,11 @@ from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import Rule, check_table
 from integration.conftest import make_namespace
 from integration.faults import ALTER, GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
+from integration.fleet import processes_lose_nothing
 from integration.interop import live_paths
 from integration.old_metastores import HMS_3_1_3, OF_THE_FENCE, STOCK_COLUMNS, OldMetastore, check_lock, check_pointer
 from integration.test_cli import program
-from integration.test_concurrent_appends import APPENDS, appenders
 from integration.test_local_servers import listening
-
-WRITERS = 4
 
 # The first test may wait for the download of the release.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -126,16 +124,8 @@ def test_four_processes_lose_nothing_under_the_lock_alone(server: OldMetastore, 
     table = f"{namespace}.t"
     with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
         catalog.create_table(table, SCHEMA)
-        with appenders(server, table, tmp_path, WRITERS) as run:
-            outcomes = run()
-        assert [outcome for outcome in outcomes if outcome["error"]] == []
-        acknowledged = [outcome["path"] for outcome in outcomes]
-        assert len(acknowledged) == WRITERS * APPENDS
-        report = check_table(catalog, table, acknowledged=acknowledged)
-    report.raise_if_broken()
-    assert list(report.data_files) == sorted(acknowledged)
-    assert report.snapshots == len(acknowledged)
-    assert sorted(live_paths(server, table)) == sorted(acknowledged)
+        paths = processes_lose_nothing(server, catalog, table, tmp_path, processes=4, appends=20)
+    assert sorted(live_paths(server, table)) == paths
 
 
 def test_the_doctor_says_what_protects_and_what_no_client_can_prevent(server: OldMetastore) -> None:

@@ -32,6 +32,7 @@ from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
 from integration.conftest import make_namespace
 from integration.faults import SCHEMA
+from integration.fleet import processes_lose_nothing
 from integration.interop import small_parquet
 from integration.old_metastores import (
     HMS_4_0_1,
@@ -43,10 +44,7 @@ from integration.old_metastores import (
     check_pointer,
 )
 from integration.test_cli import program
-from integration.test_concurrent_appends import APPENDS, appenders
 from integration.test_local_servers import listening
-
-WRITERS = 4
 
 # The first test of a release may wait for its download.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -156,15 +154,7 @@ def test_four_processes_lose_nothing(
     monkeypatch.setenv("ICEBERG_HMS_LOCK", "zookeeper")
     with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
         catalog.create_table(table, SCHEMA)
-        with appenders(server, table, tmp_path, WRITERS) as run:
-            outcomes = run()
-        assert [outcome for outcome in outcomes if outcome["error"]] == []
-        acknowledged = [outcome["path"] for outcome in outcomes]
-        assert len(acknowledged) == WRITERS * APPENDS
-        report = check_table(catalog, table, acknowledged=acknowledged)
-    report.raise_if_broken()
-    assert list(report.data_files) == sorted(acknowledged)
-    assert report.snapshots == len(acknowledged)
+        processes_lose_nothing(server, catalog, table, tmp_path, processes=4, appends=20)
 
 
 def test_the_doctor_tells_the_releases_apart(case: Case, server: OldMetastore) -> None:

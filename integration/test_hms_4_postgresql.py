@@ -17,10 +17,10 @@ from iceberg_hms.metastore.capabilities import probe
 from iceberg_hms.metastore.verdict import CompareAndSwap
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.faults.script import CUT_BEFORE_REPLY, FREEZE
-from iceberg_hms.testing.history import check_table
 from integration.conftest import make_namespace
 from integration.engines.postgresql import postgresql
 from integration.faults import ALTER, LIMIT, SCHEMA, Scene, Timing
+from integration.fleet import processes_lose_nothing
 from integration.old_metastores import (
     HMS_4_0_1,
     HMS_4_1_0,
@@ -30,10 +30,7 @@ from integration.old_metastores import (
     check_lock,
     check_pointer,
 )
-from integration.test_concurrent_appends import APPENDS, appenders
 from integration.test_local_servers import listening
-
-WRITERS = 4
 
 # The first test may wait for the download of the release.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -90,16 +87,8 @@ def test_four_processes_lose_nothing(server: OldMetastore, namespace: str, tmp_p
     table = f"{namespace}.t"
     with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
         catalog.create_table(table, SCHEMA)
-        with appenders(server, table, tmp_path, WRITERS) as run:
-            outcomes = run()
-        assert [outcome for outcome in outcomes if outcome["error"]] == []
-        acknowledged = [outcome["path"] for outcome in outcomes]
-        assert len(acknowledged) == WRITERS * APPENDS
-        report = check_table(catalog, table, acknowledged=acknowledged)
+        processes_lose_nothing(server, catalog, table, tmp_path, processes=4, appends=20)
         assert catalog.list_tables(namespace) == [TableName(namespace, "t")]
-    report.raise_if_broken()
-    assert list(report.data_files) == sorted(acknowledged)
-    assert report.snapshots == len(acknowledged)
 
 
 def test_a_swap_whose_reply_is_lost_is_found_to_be_made(scene: Scene) -> None:

@@ -13,21 +13,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import iceberg_hms
 from iceberg_hms.rest.server import Server
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE, delay
 from iceberg_hms.testing.history import Report, Rule, check_table
 from integration import interop
-from integration.faults import ALTER, LIMIT, in_background
+from integration.faults import ALTER, LIMIT, SCHEMA, in_background
 from integration.fleet import Fleet, Told, summary
+from integration.rest_clients import catalog as catalog
 
 logger = logging.getLogger(__name__)
 
-SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 #: Appends of each writer, in the short form and in the long one: FLEET_APPENDS=100 makes it longer.
 SHORT = 3
 LONG = int(os.environ.get("FLEET_APPENDS") or "30")
@@ -39,12 +37,6 @@ BLIND_SECONDS = 0.2
 sizes = pytest.mark.parametrize(
     "appends", [SHORT, pytest.param(LONG, marks=[pytest.mark.slow, pytest.mark.timeout(120 + 2 * LONG * SECONDS_EACH)])]
 )
-
-
-@pytest.fixture
-def catalog(metastore: Any) -> Iterator[Any]:
-    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
-        yield catalog
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -13,47 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import iceberg_hms
 from iceberg_hms.rest.server import Server
 from integration import interop
+from integration.faults import SCHEMA
+from integration.interop import check_history
+from integration.rest_clients import ALL, SPARK_KEYS, TOKEN, Together
+from integration.rest_clients import catalog as catalog
+from integration.rest_clients import java as java
+from integration.rest_clients import server as server
 
 WRITERS = 4
 APPENDS = 10
-TOKEN = "a-token-for-tests-alone"
-SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
-ALL = {"iceberg-hms.rebase-appends": "all"}
-#: What Spark 4.1 says of itself in the summary of an INSERT.
-SPARK_KEYS = {"engine-name": "spark", "engine-version": "4.1.4", "app-id": "local-1", "app-name": "test"}
-
-
-@pytest.fixture
-def catalog(metastore: Any) -> Iterator[Any]:
-    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
-        yield catalog
-
-
-@pytest.fixture
-def server(catalog: Any) -> Iterator[Server]:
-    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
-        yield server
-
-
-@pytest.fixture
-def java(spark: Any, server: Server) -> Iterator[Callable[[int], list[Any]]]:
-    """Makes stock Java REST catalogs."""
-    made: list[Any] = []
-
-    def make(count: int) -> list[Any]:
-        new = [
-            interop.java_catalog(spark, interop.REST_CATALOG, f"rest-{len(made) + number}", uri=server.uri, token=TOKEN)
-            for number in range(count)
-        ]
-        made.extend(new)
-        return new
-
-    yield make
-    for each in made:
-        each.close()
 
 
 def side_by_side(writers: Sequence[Callable[[], list[Any]]]) -> list[Any]:
@@ -111,18 +80,6 @@ def python_appender(server: Server, table: str, name: str) -> Callable[[], list[
         return outcomes
 
     return write
-
-
-def check_history(metastore: Any, table: str, acknowledged: Sequence[str]) -> list[Any]:
-    """Every acknowledged file is live exactly once, every list is whole, and history is one chain. Returns it."""
-    live = Counter(interop.live_paths(metastore, table))
-    assert set(live.values()) <= {1}
-    assert set(acknowledged) <= set(live)
-    snapshots = interop.chain(metastore, table)
-    numbers = [snapshot.sequence_number for snapshot in snapshots]
-    assert numbers == sorted(set(numbers)) or set(numbers) == {0}, "version 1 has no numbers"
-    assert int(snapshots[-1].summary["total-data-files"]) == len(live)
-    return snapshots
 
 
 @pytest.mark.parametrize(
@@ -195,24 +152,6 @@ def test_pyiceberg_appends_that_were_overtaken_all_land(
     assert sorted(row["name"] for row in rows) == sorted(name for name, _ in outcomes)
 
 
-class Together:
-    """A catalog whose commits are held back until two have come; once."""
-
-    def __init__(self, catalog: Any) -> None:
-        self._catalog = catalog
-        self._gate: Barrier | None = Barrier(2)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._catalog, name)
-
-    def commit(self, *arguments: Any, **options: Any) -> Any:
-        gate = self._gate
-        if gate is not None:
-            gate.wait(60)
-            self._gate = None
-        return self._catalog.commit(*arguments, **options)
-
-
 @pytest.mark.parametrize("word", ["plain", "none"])
 def test_pyiceberg_sends_its_appends_again_by_itself(catalog: Any, namespace: str, metastore: Any, word: str) -> None:
     """Two upserts of one new key: PyIceberg validates neither and sends the refused one again, so that both land
@@ -221,7 +160,8 @@ def test_pyiceberg_sends_its_appends_again_by_itself(catalog: Any, namespace: st
 
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties={"iceberg-hms.rebase-appends": word})
-    with Server(Together(catalog), host="127.0.0.1", port=0, token=TOKEN) as server:
+    together = Together(catalog, Barrier(2))
+    with Server(together, host="127.0.0.1", port=0, token=TOKEN) as server:
 
         def upsert(name: str) -> list[str]:
             loaded = load_catalog(name, type="rest", uri=server.uri, token=TOKEN).load_table(table)
@@ -229,4 +169,5 @@ def test_pyiceberg_sends_its_appends_again_by_itself(catalog: Any, namespace: st
             return [name]
 
         side_by_side([lambda: upsert("a"), lambda: upsert("b")])
+    assert together.gate is None, "they did not meet"
     assert sorted(row["name"] for row in interop.pyiceberg_rows(metastore, table)) == ["a", "b"]

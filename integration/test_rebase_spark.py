@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from iceberg_hms.rest.server import Server
 from integration import interop
-from integration.test_rebase import ALL, SCHEMA, SPARK_KEYS, TOKEN
-from integration.test_rebase import catalog as catalog
+from integration.faults import SCHEMA
+from integration.rest_clients import ALL, SPARK_KEYS, TOKEN, BeforeCommits, Together
+from integration.rest_clients import catalog as catalog
 
 MERGE = """
     MERGE INTO {table} t USING (SELECT 1L AS id, '{name}' AS name) s ON t.id = s.id
     WHEN MATCHED THEN UPDATE SET t.name = s.name
     WHEN NOT MATCHED THEN INSERT *
 """
-
-
-class Together:
-    """A catalog whose commits are held back until as many have come as `parties` says; once."""
-
-    def __init__(self, catalog: Any) -> None:
-        self._catalog = catalog
-        self.gate: threading.Barrier | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._catalog, name)
-
-    def commit(self, *arguments: Any, **options: Any) -> Any:
-        gate = self.gate
-        if gate is not None:
-            gate.wait(120)
-            self.gate = None
-        return self._catalog.commit(*arguments, **options)
 
 
 def both(statements: list[Callable[[], Any]]) -> list[str | None]:
@@ -66,10 +49,11 @@ def merged(spark: Any, catalog: Any, namespace: str) -> Any:
             catalog.create_table(f"{namespace}.t", SCHEMA, properties=properties)
             table = f"{place}.{namespace}.t"
             spark.sql(f"INSERT INTO {table} VALUES (7, 'old')")
-            together.gate = threading.Barrier(2)
+            together.gate = Barrier(2)
             errors = both(
                 [lambda each=each: spark.sql(MERGE.format(table=table, name=each)).collect() for each in ("a", "b")]
             )
+            assert together.gate is None, "they did not meet"
             return errors, spark.sql(f"SELECT * FROM {table} WHERE id = 1").collect()
 
     return run
@@ -92,33 +76,19 @@ def test_where_the_operator_says_that_nobody_validates_both_land(merged: Any, mo
     assert sorted(row["name"] for row in rows) == ["a", "b"]
 
 
-class Overtaken:
-    """A catalog in which another append lands just before each commit does."""
-
-    def __init__(self, catalog: Any, table: str, folder: Path) -> None:
-        self._catalog = catalog
-        self._table = table
-        self._folder = folder
-        self.times = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._catalog, name)
-
-    def commit(self, *arguments: Any, **options: Any) -> Any:
-        self.times += 1
-        path = interop.small_parquet(self._folder / f"other-{self.times}.parquet", [self.times])
-        self._catalog.load_table(self._table).append([f"file:{path}"])
-        return self._catalog.commit(*arguments, **options)
-
-
 @pytest.mark.parametrize("key", [None, "flink.job-id", "wap.id"])
 def test_an_append_that_says_more_than_metrics_is_refused_when_it_was_overtaken(
     spark: Any, catalog: Any, namespace: str, tmp_path: Path, key: str | None
 ) -> None:
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties={"commit.retry.num-retries": "0"})
-    overtaken = Overtaken(catalog, table, tmp_path)
-    with Server(overtaken, host="127.0.0.1", port=0, token=TOKEN) as server:
+    others: list[str] = []
+
+    def overtake() -> None:
+        others.append(f"file:{interop.small_parquet(tmp_path / f'other-{len(others)}.parquet', [len(others)])}")
+        catalog.load_table(table).append(others[-1:])
+
+    with Server(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
         java = interop.java_catalog(spark, interop.REST_CATALOG, "exactly-once", uri=server.uri, token=TOKEN)
         loaded = java.loadTable(interop.java_identifier(spark, table))
         path = interop.small_parquet(tmp_path / "a.parquet", [1])
@@ -126,7 +96,7 @@ def test_an_append_that_says_more_than_metrics_is_refused_when_it_was_overtaken(
         interop.says(spark, append, {**SPARK_KEYS, **({} if key is None else {key: "1"})})
         error = interop.java_error(append.commit)
         java.close()
-    assert overtaken.times == 1
+    assert len(others) == 1
     if key is None:
         assert error is None, "the control: without the key it is a plain append"
     else:

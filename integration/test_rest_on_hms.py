@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,10 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 import iceberg_hms
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.rest.server import Server
+from iceberg_hms.testing.faults.proxy import FaultProxy
+from iceberg_hms.testing.faults.script import FREEZE_REPLY
 
 TOKEN = "correct-horse-battery"
 SCHEMA = {
@@ -48,6 +52,16 @@ def error_of(response: httpx.Response) -> tuple[int, str]:
 
 def set_properties(**properties: str) -> dict[str, Any]:
     return {"requirements": [], "updates": [{"action": "set-properties", "updates": properties}]}
+
+
+def wait_for_requests(http: httpx.Client, number: int) -> None:
+    """Until so many are being worked on, the one that asks for it not counted."""
+    deadline = SYSTEM_CLOCK.monotonic() + 30
+    while SYSTEM_CLOCK.monotonic() < deadline:
+        under_way = re.search(r"^\S*rest_requests_in_flight (\d+)", http.get("/metrics").text, re.MULTILINE)
+        if under_way is not None and int(under_way[1]) > number:
+            return
+    raise AssertionError(f"{number} requests were not under way in time")
 
 
 def local_path(location: str) -> Path:
@@ -185,3 +199,37 @@ def test_pyiceberg_writes_and_reads_rows(server: Server, namespace: str) -> None
         assert len(table.refresh().snapshots()) >= 3
         rest.purge_table(f"{namespace}.events")
         assert not rest.table_exists(f"{namespace}.events")
+
+
+def test_loads_at_the_same_time_share_looks_at_the_metastore_and_none_is_stale(metastore: Any, namespace: str) -> None:
+    with (
+        FaultProxy(metastore.uri) as proxy,
+        iceberg_hms.connect(metastore_uri=proxy.uri, warehouse=metastore.warehouse) as catalog,
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as another,
+        Server(catalog, "127.0.0.1", 0, None) as server,
+        httpx.Client(base_url=server.uri, timeout=60) as http,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        another.create_table((namespace, "t"), SCHEMA)
+
+        def load() -> dict[str, str]:
+            answer = http.get(f"/v1/namespaces/{namespace}/tables/t")
+            assert answer.status_code == 200, answer.text
+            properties: dict[str, str] = answer.json()["metadata"]["properties"]
+            return properties
+
+        load()
+        looks = proxy.count("get_table_req")
+        first_look = proxy.on("get_table_req", FREEZE_REPLY)
+        first = pool.submit(load)
+        assert first_look.held(30)
+        others = [pool.submit(load) for _ in range(10)]
+        wait_for_requests(http, 11)
+        another.commit((namespace, "t"), [], set_properties(seen="yes")["updates"])
+        late = pool.submit(load)
+        wait_for_requests(http, 12)
+        first_look.release()
+        assert "seen" not in first.result(60), "it was read before the commit, and was asked for before it"
+        assert all(each.result(60)["seen"] == "yes" for each in (*others, late))
+        # Two, and one for those that were on their way to the first two.
+        assert proxy.count("get_table_req") - looks in (2, 3)

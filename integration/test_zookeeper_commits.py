@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -30,15 +25,13 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from integration import interop
 from integration.conftest import make_namespace
+from integration.faults import SCHEMA
+from integration.fleet import processes_lose_nothing
 
-ROOT = Path(__file__).parent.parent
-SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 #: How long a server that is gone is looked for.
 OUT_OF_REACH_MS = 500
 #: As `DATABASE_MARK_SECONDS`, but shorter.
 MARK_SECONDS = 2.0
-WRITERS = 4
-APPENDS = 10
 
 
 @pytest.fixture(scope="module")
@@ -146,33 +139,11 @@ def test_four_processes_under_zookeeper_alone_lose_nothing_and_none_fails(
     lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     table = f"{make_namespace(lockless, request)}.many"
-    connect(lockless, zookeeper=zookeeper.hosts, lock="zookeeper").create_table(table, SCHEMA)
-    environ = {**os.environ, "ICEBERG_HMS_ZOOKEEPER_HOSTS": zookeeper.hosts}
-    with ExitStack() as stack:
-        processes = []
-        for writer in range(WRITERS):
-            arguments = [lockless.uri, lockless.warehouse, table, str(tmp_path), str(writer), str(APPENDS)]
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-m", "integration.appender", *arguments],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    cwd=ROOT,
-                    env=environ,
-                )
-            )
-            stack.callback(process.kill)
-            processes.append(process)
-        assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * WRITERS
-        with ThreadPoolExecutor(WRITERS) as pool:
-            outputs = list(pool.map(lambda process: process.communicate("go\n", timeout=240)[0], processes))
-    outcomes = [json.loads(line) for output in outputs for line in output.splitlines()]
-    assert [outcome for outcome in outcomes if outcome["error"]] == []
-    assert len(outcomes) == WRITERS * APPENDS
-    assert sorted(interop.live_paths(lockless, table)) == sorted(outcome["path"] for outcome in outcomes)
-    snapshots = interop.chain(lockless, table)
-    assert [snapshot.sequence_number for snapshot in snapshots] == list(range(1, WRITERS * APPENDS + 1))
+    catalog = connect(lockless, zookeeper=zookeeper.hosts, lock="zookeeper")
+    catalog.create_table(table, SCHEMA)
+    environ = {"ICEBERG_HMS_ZOOKEEPER_HOSTS": zookeeper.hosts}
+    paths = processes_lose_nothing(lockless, catalog, table, tmp_path, processes=4, appends=10, **environ)
+    assert len(interop.check_history(lockless, table, paths, single_files=True)) == len(paths)
 
 
 class AfterLock:

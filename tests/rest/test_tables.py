@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from starlette.responses import Response
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
@@ -11,6 +12,8 @@ from iceberg_hms.errors import (
     MissingFile,
     NoSuchNamespace,
 )
+from iceberg_hms.rest import tables
+from iceberg_hms.rest.answers import table_response
 from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
 
 EVENTS = TableName("logging", "events")
@@ -171,6 +174,28 @@ def test_snapshots_of_refs_alone_are_sent_on_request(web: Web, table: str) -> No
     assert [snapshot["snapshot-id"] for snapshot in whole["snapshots"]] == [1, 2]
     assert [snapshot["snapshot-id"] for snapshot in slim["snapshots"]] == [2]
     assert {**slim, "snapshots": None} == {**whole, "snapshots": None}
+
+
+def test_an_answer_is_rendered_once_for_all_who_load_one_version(
+    web: Web, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[str | None] = []
+
+    def render(data: bytes, location: str | None) -> Response:
+        rendered.append(location)
+        return table_response(data, location)
+
+    monkeypatch.setattr(tables, "table_response", render)
+    first, again = web("GET", table), web("GET", table)
+    refs = [web("GET", f"{table}?snapshots=refs") for _ in range(2)]
+    assert first.content == again.content
+    assert first.headers == again.headers
+    assert refs[0].content == refs[1].content
+    assert len(rendered) == 2, "whole, and with the snapshots of refs"
+    changed = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"seen": "yes"}}]}
+    committed = web("POST", table, changed).json()
+    assert web("GET", table).json() == {**committed, "config": {}}
+    assert rendered[2:] == [committed["metadata-location"]]
 
 
 def test_other_snapshots_than_all_and_refs_are_refused(web: Web, table: str) -> None:

@@ -1,0 +1,84 @@
+"""Stock clients of a REST server of ours: the fixtures of the tests that use them, and what such clients say of
+themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+import iceberg_hms
+from iceberg_hms.rest.server import Server
+from integration import interop
+
+TOKEN = "a-token-for-tests-alone"
+#: A table whose appends are all rebased.
+ALL = {"iceberg-hms.rebase-appends": "all"}
+#: What Spark 4.1 says of itself in the summary of an INSERT.
+SPARK_KEYS = {"engine-name": "spark", "engine-version": "4.1.4", "app-id": "local-1", "app-name": "test"}
+
+
+@pytest.fixture
+def catalog(metastore: Any) -> Iterator[Any]:
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def server(catalog: Any) -> Iterator[Server]:
+    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture
+def java(spark: Any, server: Server) -> Iterator[Callable[[int], list[Any]]]:
+    """Makes stock Java REST catalogs."""
+    made: list[Any] = []
+
+    def make(count: int) -> list[Any]:
+        new = [
+            interop.java_catalog(spark, interop.REST_CATALOG, f"rest-{len(made) + number}", uri=server.uri, token=TOKEN)
+            for number in range(count)
+        ]
+        made.extend(new)
+        return new
+
+    yield make
+    for each in made:
+        each.close()
+
+
+class BeforeCommits:
+    """A catalog for a server, in which something happens before each commit that the server is sent."""
+
+    def __init__(self, catalog: Any, happens: Callable[[], object]) -> None:
+        self._catalog = catalog
+        self._happens = happens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def commit(self, *arguments: Any, **options: Any) -> Any:
+        self._happens()
+        return self._catalog.commit(*arguments, **options)
+
+    def submit(self, *arguments: Any, **options: Any) -> Any:
+        self._happens()
+        return self._catalog.submit(*arguments, **options)
+
+
+class Together(BeforeCommits):
+    """A catalog whose commits are held back until as many have come as `gate` has parties; once, and `gate` is None
+    then. None from the start: none is held back."""
+
+    def __init__(self, catalog: Any, gate: Barrier | None = None) -> None:
+        super().__init__(catalog, self._meet)
+        self.gate = gate
+
+    def _meet(self) -> None:
+        gate = self.gate
+        if gate is not None:
+            gate.wait(120)
+            self.gate = None

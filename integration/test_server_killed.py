@@ -1,0 +1,310 @@
+"""kill -9 of `iceberg-hms serve` with 64 commits in flight: what was acknowledged is there, once, and of the rest each
+client finds out by its snapshot id.
+
+    KILL_SEED=7 KILLS=50 python -m pytest integration/test_server_killed.py -k moment --log-cli-level=INFO
+
+The seed decides after how many acknowledgements, and how long after that, the server is killed; what it is at just then
+is decided by the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+import iceberg_hms
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.metastore.scratch import PROBE_KEY
+from iceberg_hms.testing.faults.proxy import FaultProxy
+from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY, Action
+from iceberg_hms.testing.history import check_table
+from integration.faults import ALTER, LIMIT, SCHEMA
+from integration.load_generator import Body, Connection, append_bodies
+from integration.test_cli import running
+
+logger = logging.getLogger(__name__)
+
+IN_FLIGHT = 64
+SEED = int(os.environ.get("KILL_SEED") or "1")
+#: Of the long form.
+KILLS = int(os.environ.get("KILLS") or "20")
+#: A kill comes after at most so many acknowledgements: at once, which is when one that was given too early shows, or
+#: every other time up to so many seconds later, which is longer than a group takes.
+ACKNOWLEDGED_MAX = 160
+LATER_MAX = 0.3
+#: Enough bodies for the busiest clients until then.
+BODIES = 800
+#: The first commit after a restart may find a dead server's lock. A waiter looks for those every two seconds, and once
+#: more if the servers must first be proven to compare and swap; the lease, which it does not wait for, is 300 s.
+NEXT_COMMIT_SECONDS = 15.0
+
+
+@dataclass
+class Told:
+    """What the clients of a server were told before it was killed. unknown: sent, and the connection was cut."""
+
+    acknowledged: list[Body] = field(default_factory=list)
+    unknown: list[Body] = field(default_factory=list)
+    #: One for each acknowledgement.
+    heard: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+
+class Table:
+    """A new table with one snapshot, appends that were all made on it, and what must come of them."""
+
+    def __init__(self, catalog: Any, name: str, folder: Path) -> None:
+        self.name = name
+        self._catalog = catalog
+        namespace, _, table = name.partition(".")
+        self._path = f"/v1/namespaces/{namespace}/tables/{table}"
+        folder.mkdir()
+        first, *files = (data_file(folder / f"{number}.parquet") for number in range(BODIES + 2))
+        catalog.create_table(name, SCHEMA)
+        catalog.load_table(name).append([first])
+        #: What is in the table, as far as it is certain.
+        self.present = [first.file_path]
+        self.next, *self._bodies = append_bodies(catalog, name, files)
+
+    def pointer(self) -> str:
+        return str(self._catalog.pointer(self.name).metadata_location)
+
+    def locks(self) -> list[str]:
+        """The states of its lock entries."""
+        return [lock.state for lock in self._catalog.locks.list(self.name).locks]
+
+    async def load(self, uri: str, moment: Callable[[Told], Awaitable[object]], kill: Callable[[], None]) -> Told:
+        """64 clients send one append after the other, until the moment comes and the server is killed."""
+        told, waiting = Told(), iter(self._bodies)
+        async with asyncio.TaskGroup() as clients:
+            for _ in range(IN_FLIGHT):
+                clients.create_task(self._client(uri, waiting, told))
+            await moment(told)
+            kill()
+        return told
+
+    async def _client(self, uri: str, waiting: Iterator[Body], told: Told) -> None:
+        connection = Connection(uri)
+        await connection.open()
+        try:
+            for body in waiting:
+                try:
+                    status, answer = await connection.post(self._path, body.data)
+                except (OSError, EOFError):
+                    told.unknown.append(body)
+                    return
+                assert status == 200, answer
+                told.acknowledged.append(body)
+                told.heard.release()
+        finally:
+            connection.close()
+
+    def send(self, uri: str, bodies: Sequence[Body]) -> None:
+        """Send bodies, all at once; each must be acknowledged by an answer that has its snapshot."""
+
+        async def send(body: Body) -> None:
+            connection = Connection(uri)
+            await connection.open()
+            status, answer = await connection.post(self._path, body.data)
+            connection.close()
+            assert status == 200, answer
+            assert body.snapshot_id in snapshot_ids(answer)
+
+        async def send_all() -> None:
+            await asyncio.gather(*map(send, bodies))
+
+        asyncio.run(send_all())
+
+    def snapshot_ids(self, uri: str) -> set[int]:
+        """As a client asks for them."""
+        return snapshot_ids(httpx.get(uri + self._path, timeout=LIMIT).content)
+
+    def judge(self, present: Sequence[Body], absent: Sequence[Body] = ()) -> None:
+        """Each that must be there is there once, nothing else is, and all that the table refers to can be read."""
+        report = check_table(
+            self._catalog,
+            self.name,
+            acknowledged=[*self.present, *(item for body in present for item in (body.path, body.snapshot_id))],
+            refused=[item for body in absent for item in (body.path, body.snapshot_id)],
+        )
+        report.raise_if_broken()
+        assert list(report.data_files) == sorted([*self.present, *(body.path for body in present)])
+        assert report.snapshots == len(report.data_files)
+
+
+def snapshot_ids(answer: bytes) -> set[int]:
+    return {snapshot["snapshot-id"] for snapshot in orjson.loads(answer)["metadata"]["snapshots"]}
+
+
+def data_file(path: Path) -> DataFile:
+    path.write_bytes(b"two rows")
+    return DataFile(f"file:{path}", "PARQUET", record_count=2, file_size_in_bytes=8)
+
+
+class Servers:
+    """`iceberg-hms serve`, again and again; ended with the stack. log: where all of them write to."""
+
+    def __init__(self, stack: ExitStack, metastore: Any, log: Path) -> None:
+        self._stack = stack
+        self._warehouse = metastore.warehouse
+        self._log = stack.enter_context(log.open("a"))
+
+    def start(self, metastore_uri: str) -> None:
+        arguments = ["--metastore-uri", metastore_uri, "--warehouse", self._warehouse, "--port", "0", "--no-auth"]
+        self._process, event = self._stack.enter_context(running("serve", *arguments, stderr=self._log))
+        self.uri = str(event["uri"])
+
+    def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait(LIMIT)
+
+
+def after_the_kill(
+    table: Table, told: Told, uri: str, what: str, *, meanwhile: Callable[[], object] = lambda: None
+) -> list[Body]:
+    """What the clients of the killed server do with the next one. Returns those of the unknown that had landed.
+
+    meanwhile: happens once somebody else has committed to the table.
+    """
+    assert len(told.unknown) == IN_FLIGHT, "the clients ran out of bodies, or were not cut off"
+    left = table.locks()
+    begun = time.perf_counter()
+    table.send(uri, [table.next])
+    seconds = time.perf_counter() - begun
+    meanwhile()
+    found = table.snapshot_ids(uri)
+    landed = [body for body in told.unknown if body.snapshot_id in found]
+    absent = [body for body in told.unknown if body.snapshot_id not in found]
+    logger.info(
+        "%s: %d acknowledged, %d unknown of which %d had landed and %d not; the next commit took %.2f s, with %s",
+        what,
+        len(told.acknowledged),
+        len(told.unknown),
+        len(landed),
+        len(absent),
+        seconds,
+        f"a lock of the dead in its way ({left[0]})" if left else "no lock in its way",
+    )
+    assert seconds < NEXT_COMMIT_SECONDS
+    certain = [*told.acknowledged, table.next]
+    table.judge([*certain, *landed], absent)
+    # The same bodies again, some acknowledged ones among them: what is there is not added, what is not lands.
+    table.send(uri, [*told.unknown, *told.acknowledged[-8:]])
+    table.judge([*certain, *told.unknown])
+    assert table.locks() == []
+    return landed
+
+
+@pytest.fixture
+def catalog(metastore: Any) -> Iterator[Any]:
+    """Makes the tables and their bodies, and judges; nothing of it must survive a power cut."""
+    where = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse}
+    with iceberg_hms.connect(**where, storage_fsync=False) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def servers(metastore: Any, tmp_path: Path) -> Iterator[Servers]:
+    log = tmp_path / "serve.log"
+    with ExitStack() as stack:
+        yield Servers(stack, metastore, log)
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(KILLS, marks=[pytest.mark.slow, pytest.mark.timeout(60 * KILLS)])])
+def test_killed_at_any_moment_it_loses_nothing_that_it_acknowledged(
+    metastore: Any, catalog: Any, servers: Servers, namespace: str, tmp_path: Path, kills: int
+) -> None:
+    """
+    64 clients append to a new table
+    the server is killed after some acknowledgements and perhaps some milliseconds, and started again
+    somebody else commits to the table
+    each client that was cut off looks for its snapshot id, and sends the same body once more
+    all over again, with the server that was started last
+    """
+    logger.info("to be replayed with KILL_SEED=%d", SEED)
+    chosen, counts = random.Random(SEED), Counter[str]()
+    servers.start(metastore.uri)
+    for kill in range(1, kills + 1):
+        table = Table(catalog, f"{namespace}.t{kill}", tmp_path / str(kill))
+        acknowledged, later = chosen.randint(1, ACKNOWLEDGED_MAX), chosen.uniform(0, LATER_MAX) * (kill % 2 == 0)
+
+        async def moment(told: Told, acknowledged: int = acknowledged, later: float = later) -> None:
+            for _ in range(acknowledged):
+                await told.heard.acquire()
+            await asyncio.sleep(later)
+
+        told = asyncio.run(table.load(servers.uri, moment, servers.kill))
+        servers.start(metastore.uri)
+        landed = after_the_kill(table, told, servers.uri, f"kill {kill} of {kills}")
+        counts.update(acknowledged=len(told.acknowledged), unknown=len(told.unknown), landed=len(landed))
+    logger.info("%d kills with KILL_SEED=%d: %s", kills, SEED, dict(counts))
+
+
+@dataclass(frozen=True)
+class Fate:
+    """Of a swap whose sender is killed while it waits for the answer. lands: whether it is made.
+
+    released: whether it is let go, before the next commit or (late) after it; else it is cut.
+    """
+
+    action: Action
+    lands: bool
+    released: bool = False
+    late: bool = False
+
+
+FATES = {
+    "never arrives": Fate(FREEZE, lands=False),
+    "arrives": Fate(FREEZE, lands=True, released=True),
+    "was made": Fate(FREEZE_REPLY, lands=True),
+    "arrives after the next commit": Fate(FREEZE, lands=False, released=True, late=True),
+}
+
+
+@pytest.mark.parametrize("fate", FATES.values(), ids=FATES.keys())
+def test_killed_in_the_middle_of_a_swap_it_has_acknowledged_nothing_of_it(
+    metastore: Any, catalog: Any, servers: Servers, namespace: str, tmp_path: Path, fate: Fate
+) -> None:
+    """
+    64 clients append to a new table; the fourth swap of the server is held on its way, or its answer is
+    the server is killed, and its lock stays
+    the swap is cut, or let go before or after somebody else commits to the table, whose fence refuses it then
+    each client that was cut off looks for its snapshot id, and sends the same body once more
+    """
+    table = Table(catalog, f"{namespace}.t", tmp_path / "data")
+    with FaultProxy(metastore.uri) as proxy:
+        servers.start(proxy.uri)
+        swap = proxy.on(ALTER, fate.action, nth=4, only=lambda request: PROBE_KEY.encode() not in request)
+
+        async def moment(_: Told) -> None:
+            assert await asyncio.to_thread(swap.held, LIMIT)
+
+        told = asyncio.run(table.load(servers.uri, moment, servers.kill))
+        assert table.locks() == ["ACQUIRED"]
+        before = table.pointer()
+
+        def end() -> None:
+            (swap.release if fate.released else swap.drop)()
+            assert swap.done(LIMIT)
+
+        if not fate.late:
+            end()
+            assert (table.pointer() != before) is (fate.lands and fate.released)
+        servers.start(metastore.uri)
+        what = next(name for name, each in FATES.items() if each is fate)
+        landed = after_the_kill(table, told, servers.uri, what, meanwhile=end if fate.late else lambda: None)
+    assert bool(landed) is fate.lands
