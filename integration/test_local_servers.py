@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from iceberg_hms.errors import EngineError, InvalidInput
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.metastore.namespaces import HmsNamespaces
+from iceberg_hms.metastore.namespaces import LOCATION, HmsNamespaces
 from iceberg_hms.metastore.pool import ClientPool
 
 ROOT = Path(__file__).parent.parent
@@ -83,7 +83,7 @@ def test_a_metastore_finds_its_tables_again_and_writes_nothing_elsewhere(
         pool.close()
     with server:
         pool = ClientPool([server.uri])
-        assert HmsNamespaces(pool).location_of("kept") == f"file:{tmp_path}/the warehouse/kept.db"
+        assert HmsNamespaces(pool).load("kept")[LOCATION] == f"file:{tmp_path}/the warehouse/kept.db"
         pool.close()
     assert list(elsewhere.iterdir()) == []
     assert capfd.readouterr() == ("", "")

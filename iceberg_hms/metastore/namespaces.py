@@ -59,10 +59,6 @@ class HmsNamespaces:
         }
         return properties | {key: value for key, value in fields.items() if value is not None}
 
-    def location_of(self, namespace: str) -> str:
-        """Where the database's tables go, "" if it does not say. Raises NoSuchNamespace."""
-        return self._load(namespace).locationUri or ""
-
     def create(self, namespace: str, properties: Mapping[str, str]) -> None:
         """Raises AlreadyExists, InvalidInput (an owner type without an owner, a name or location that Hive refuses)."""
         if OWNER_TYPE in properties and OWNER not in properties:

@@ -18,7 +18,6 @@ def namespaces(pool: ClientPool) -> HmsNamespaces:
 def test_properties_are_javas(namespaces: HmsNamespaces) -> None:
     namespaces.create("n", {LOCATION: "file:/n", COMMENT: "why", "k": "v"})
     assert namespaces.load("n") == {LOCATION: "file:/n", COMMENT: "why", "k": "v", OWNER: "ada", OWNER_TYPE: "USER"}
-    assert namespaces.location_of("n") == "file:/n"
     assert namespaces.list() == ["db", "n"]
     assert namespaces.exists("n")
     assert not namespaces.exists("m")
@@ -56,7 +55,7 @@ def test_what_hive_2_would_silently_leave_is_refused_before_anything_is_changed(
     assert "alter_database" not in hms.calls
     hms.version = "3.1.3"
     namespaces.update("n", {COMMENT: "because", LOCATION: "file:/m"}, [])
-    assert (namespaces.load("n")[COMMENT], namespaces.location_of("n")) == ("because", "file:/m")
+    assert (namespaces.load("n")[COMMENT], namespaces.load("n")[LOCATION]) == ("because", "file:/m")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,6 @@ def test_owner_and_owner_type_go_together(
 def test_a_missing_namespace_is_told_by_every_call(namespaces: HmsNamespaces) -> None:
     for call in (
         lambda: namespaces.load("nope"),
-        lambda: namespaces.location_of("nope"),
         lambda: namespaces.update("nope", {"a": "1"}, []),
         lambda: namespaces.drop("nope"),
     ):
