@@ -87,7 +87,9 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         lock_api_works=lambda: lock_table.api_works(settings, clock=clock),
         leftover_seconds=lambda: leftover_seconds(pool, settings, clock=clock),
     )
-    files = PyArrowFiles(fsync=settings.storage_fsync, clock=clock)
+    files = PyArrowFiles(
+        fsync=settings.storage_fsync, clock=clock, gather=runtime.gather, io_threads=settings.io_threads
+    )
     manifests = ManifestStore(files, settings, runtime)
     events = LoggedEvents()
     world = World(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: About what the record of a data file takes while its append waits: path, counts, and bounds of some columns.
 _FILE_BYTES: Final = 1_000
 
+
 class Table:
     """A table as it was when it was loaded, refreshed, or last committed to through this object.
 

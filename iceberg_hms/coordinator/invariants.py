@@ -25,8 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from operator import is_
 from typing import Any
+
+import orjson
 
 from iceberg_hms.errors import InvariantViolated
 from iceberg_hms.format.metadata import TableMetadata
@@ -92,7 +93,7 @@ def counters_never_fall(base: TableMetadata | None, new: TableMetadata) -> str |
 
 
 def snapshot_ids_are_unique(base: TableMetadata | None, new: TableMetadata) -> str | None:  # noqa: ARG001 - one shape
-    if len(new.raw_snapshots_by_id) != len(new.raw.get("snapshots") or ()):
+    if len(new.raw_snapshots_by_id) != len(new.snapshot_rows):
         return "two snapshots have one snapshot-id"
     return None
 
@@ -100,10 +101,10 @@ def snapshot_ids_are_unique(base: TableMetadata | None, new: TableMetadata) -> s
 def kept_snapshots_are_untouched(base: TableMetadata | None, new: TableMetadata) -> str | None:
     if base is None or _only_adds_snapshots(base, new):
         return None
-    for id_, raw in new.raw_snapshots_by_id.items():
-        was = base.raw_snapshots_by_id.get(id_)
-        if was is not None and was is not raw and (was != raw or list(was) != list(raw)):
-            return f"snapshot {id_} was changed"
+    for raw in new.snapshot_rows:
+        was = base.raw_snapshots_by_id.get(raw["snapshot-id"])
+        if was is not None and was is not raw and orjson.dumps(was) != orjson.dumps(raw):
+            return f"snapshot {raw['snapshot-id']} was changed"
     return None
 
 
@@ -119,9 +120,9 @@ def refs_name_snapshots(base: TableMetadata | None, new: TableMetadata) -> str |
 
 def current_things_exist(base: TableMetadata | None, new: TableMetadata) -> str | None:  # noqa: ARG001 - one shape
     for name, wanted, present in (
-        ("current-schema-id", new.current_schema_id, {schema.schema_id for schema in new.schemas}),
-        ("default-spec-id", new.default_spec_id, {spec.spec_id for spec in new.specs}),
-        ("default-sort-order-id", new.default_sort_order_id, {order.order_id for order in new.sort_orders}),
+        ("current-schema-id", new.current_schema_id, new.schemas_by_id),
+        ("default-spec-id", new.default_spec_id, new.specs_by_id),
+        ("default-sort-order-id", new.default_sort_order_id, new.sort_orders_by_id),
     ):
         if wanted not in present:
             return f"{name} is {wanted}, which is not in the table"
@@ -131,22 +132,20 @@ def current_things_exist(base: TableMetadata | None, new: TableMetadata) -> str 
 def _only_adds_snapshots(base: TableMetadata, new: TableMetadata) -> bool:
     """Whether the snapshots of `base`, the very same objects, stand in front of those of `new`: how a commit that
     removes none carries them over. Then thousands of them are checked at once."""
-    before, after = base.raw.get("snapshots") or (), new.raw.get("snapshots") or ()
-    return len(before) <= len(after) and all(map(is_, before, after))
+    return new.snapshot_rows.extends(base.snapshot_rows)
 
 
 def _added_snapshots(base: TableMetadata, new: TableMetadata) -> Iterable[Mapping[str, Any]]:
-    after = new.raw.get("snapshots") or ()
     if _only_adds_snapshots(base, new):
-        return after[len(base.raw.get("snapshots") or ()) :]
-    return [raw for raw in after if raw["snapshot-id"] not in base.raw_snapshots_by_id]
+        return new.snapshot_rows[len(base.snapshot_rows) :]
+    return [raw for raw in new.snapshot_rows if raw["snapshot-id"] not in base.raw_snapshots_by_id]
 
 
 def snapshot_log_is_in_order(base: TableMetadata | None, new: TableMetadata) -> str | None:
-    log = new.raw.get("snapshot-log") or []
-    last_old = (base.raw.get("snapshot-log") or [])[-1:] if base is not None else []
+    log = new.log_rows
+    last_old = base.log_rows[-1] if base is not None and base.log_rows else None
     for index in range(len(log) - 1, 0, -1):
-        if last_old and log[index] is last_old[0]:
+        if log[index] is last_old:
             return None
         if log[index]["timestamp-ms"] < log[index - 1]["timestamp-ms"] - CLOCK_SKEW_MS:
             return f"snapshot-log entry {index} is older than the one before it"

@@ -99,8 +99,8 @@ def has_landed(identity: Identity, metadata: TableMetadata) -> bool:
         )
     if identity.idempotency_key is None or head is None:
         return False
-    key = identity.idempotency_key
-    return any(snapshot.summary.get(IDEMPOTENCY_KEY) == key for snapshot in metadata.ancestors(head.snapshot_id))
+    carrying = metadata.snapshot_rows.holding(("summary", IDEMPOTENCY_KEY), identity.idempotency_key)
+    return any(_is_ancestor(metadata, head.snapshot_id, row["snapshot-id"]) for row in carrying)
 
 
 def _is_ancestor(metadata: TableMetadata, head: int, wanted: int) -> bool:

@@ -111,7 +111,7 @@ def _check_identity(draft: Draft) -> None:
 
 def _settle_layout(draft: Draft) -> None:
     base, raw = draft.base, draft.raw
-    if base is not None and all(raw.get(key) is base.raw.get(key) for key in _LAYOUT_FIELDS):
+    if base is not None and all(raw.get(key) is base.fields.get(key) for key in _LAYOUT_FIELDS):
         return
     layout.check_layout(draft)
     if draft.format_version == 1:

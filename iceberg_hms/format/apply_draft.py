@@ -8,6 +8,7 @@ from typing import Any
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.partition import FIRST_PARTITION_FIELD_ID, PartitionSpec
+from iceberg_hms.format.rows import ById, Rows
 from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.sort_order import SortOrder
 
@@ -19,7 +20,7 @@ class Draft:
     """One run of `apply`.
 
     raw: the new metadata's JSON so far. Lists and objects in it may be the base's: get them by `own_list` or
-    `own_object` before changing them.
+    `own_object` before changing them. The long lists grow by `append` alone, which makes them Rows.
     changed: whether any update had an effect.
     updated_ms: what last-updated-ms becomes. It never falls: neither a slow clock of ours nor the timestamp of a writer
     whose clock is fast or slow moves a table back.
@@ -39,7 +40,7 @@ class Draft:
         self.removed_snapshots = False
         self._owned: set[str] = set()
         self._parsed: dict[str, tuple[Any, list[Any]]] = {}
-        self._snapshots_by_id: dict[int, Mapping[str, Any]] | None = None
+        self._snapshots_by_id: ById | None = None
 
     def put(self, key: str, value: Any) -> None:
         """Put a value into the JSON; no change if it is there already."""
@@ -101,29 +102,40 @@ class Draft:
         none = None if self.format_version >= 3 else -1
         self.put("current-snapshot-id", none if snapshot_id is None else snapshot_id)
 
+    def rows(self, key: str) -> Rows:
+        """One of the long lists, to be looked at."""
+        found = self.raw.get(key)
+        if self.base is not None and found is self.base.fields.get(key):
+            return self.base.rows(key)
+        return found if isinstance(found, Rows) else Rows(found or ())
+
+    def append(self, key: str, row: Mapping[str, Any]) -> None:
+        """Add to the end of one of the long lists; the caller marks the draft as changed."""
+        self.raw[key] = self.rows(key).plus(row)
+
     @property
-    def snapshots_by_id(self) -> dict[int, Mapping[str, Any]]:
-        """The snapshots' JSON by id, for looking up; `add_snapshot` and `keep_snapshots` maintain it."""
+    def snapshots_by_id(self) -> ById:
+        """The snapshots' JSON by id; `add_snapshot` and `remove_snapshots` maintain it."""
         if self._snapshots_by_id is None:
-            self._snapshots_by_id = {} if self.base is None else dict(self.base.raw_snapshots_by_id)
+            self._snapshots_by_id = ById() if self.base is None else self.base.raw_snapshots_by_id
         return self._snapshots_by_id
 
     def add_snapshot(self, raw: Mapping[str, Any]) -> None:
-        self.own_list("snapshots").append(raw)
-        self.snapshots_by_id[raw["snapshot-id"]] = raw
+        self.append("snapshots", raw)
+        self._snapshots_by_id = self.snapshots_by_id.plus(raw)
         self.added_snapshots.add(raw["snapshot-id"])
         self.changed = True
 
     def remove_snapshots(self, snapshot_ids: set[int]) -> bool:
         """True if any of them was there."""
-        gone = snapshot_ids & self.snapshots_by_id.keys()
-        if gone:
-            kept = [raw for raw in self.raw["snapshots"] if raw["snapshot-id"] not in gone]
-            self.replace_list("snapshots", kept)
-            for snapshot_id in gone:
-                del self.snapshots_by_id[snapshot_id]
-            self.removed_snapshots = True
-        return bool(gone)
+        if not any(snapshot_id in self.snapshots_by_id for snapshot_id in snapshot_ids):
+            return False
+        kept = Rows(raw for raw in self.rows("snapshots") if raw["snapshot-id"] not in snapshot_ids)
+        self.raw["snapshots"] = kept
+        self._snapshots_by_id = ById(kept)
+        self.removed_snapshots = True
+        self.changed = True
+        return True
 
     def own_refs(self) -> dict[str, Any]:
         """The refs, to be changed. A `main` that the base only implies is written out."""
@@ -154,7 +166,7 @@ class Draft:
         else:
             result = self.base.successor(self.raw)
         if self._snapshots_by_id is not None:
-            # The index is complete and nobody changes it from here on: the next change need not build it again.
+            # The next change need not build it again.
             result.__dict__["raw_snapshots_by_id"] = self._snapshots_by_id
         return result
 
@@ -197,7 +209,7 @@ def _empty(format_version: int) -> dict[str, Any]:
 
 def _with_lists(base: TableMetadata) -> dict[str, Any]:
     """The base's JSON; an old v1 file's single schema and spec become lists, as newer writers keep them."""
-    raw = dict(base.raw)
+    raw = dict(base.fields)
     if not raw.get("schemas"):
         raw["schemas"] = [schema.with_id(schema.schema_id).raw for schema in base.schemas]
         raw["current-schema-id"] = base.current_schema_id

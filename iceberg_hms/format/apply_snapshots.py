@@ -8,6 +8,7 @@ from typing import Any
 from iceberg_hms.errors import CommitFailed, InvalidInput, UnsupportedFormat
 from iceberg_hms.format import raw as read
 from iceberg_hms.format.apply_draft import Draft
+from iceberg_hms.format.rows import Rows
 from iceberg_hms.format.snapshot import MAIN_BRANCH, Ref, Snapshot
 
 
@@ -78,7 +79,7 @@ def settle_snapshot_log(draft: Draft) -> None:
     if not passing and not draft.removed_snapshots:
         return
     kept: list[Any] = []
-    for entry in draft.raw.get("snapshot-log") or ():
+    for entry in draft.rows("snapshot-log"):
         if entry["snapshot-id"] not in draft.snapshots_by_id:
             if draft.removed_snapshots:
                 kept.clear()
@@ -86,7 +87,8 @@ def settle_snapshot_log(draft: Draft) -> None:
             kept.append(entry)
     if current is not None and kept and kept[-1]["snapshot-id"] != current:
         raise InvalidInput("Cannot set invalid snapshot log: latest entry is not the current snapshot")
-    draft.replace_list("snapshot-log", kept)
+    draft.raw["snapshot-log"] = Rows(kept)
+    draft.changed = True
 
 
 def _check_ready(draft: Draft) -> None:
@@ -136,12 +138,12 @@ def _take_row_ids(draft: Draft, snapshot: Snapshot) -> None:
 
 
 def _make_current(draft: Draft, snapshot: Snapshot) -> None:
-    log = draft.own_list("snapshot-log")
+    log = draft.rows("snapshot-log")
     # As Java: a new snapshot became current when it was made, an old one becomes current now. The log stays in order
     # when the writers' clocks differ, or time travel would find a snapshot before its predecessor.
     timestamp_ms = snapshot.timestamp_ms if snapshot.snapshot_id in draft.added_snapshots else draft.updated_ms
     timestamp_ms = max(timestamp_ms, log[-1]["timestamp-ms"] if log else 0)
-    log.append({"timestamp-ms": timestamp_ms, "snapshot-id": snapshot.snapshot_id})
+    draft.append("snapshot-log", {"timestamp-ms": timestamp_ms, "snapshot-id": snapshot.snapshot_id})
     draft.updated_ms = max(draft.updated_ms, timestamp_ms)
     draft.set_current_snapshot(snapshot.snapshot_id)
     draft.main_path.append(snapshot.snapshot_id)

@@ -1,12 +1,14 @@
 """Table metadata of format versions 1, 2 and 3 (spec: Table Metadata).
 
 `TableMetadata` wraps the JSON object itself: unknown fields survive a round trip, and nothing is converted before
-somebody asks for it, since metadata may hold ten thousand snapshots.
+somebody asks for it, since metadata may hold ten thousand snapshots. For the same reason a version of a table shares
+those of the version before it, and their JSON text (`rows.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,25 +18,51 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import raw as read
 from iceberg_hms.format.metadata_check import check_shape, verify
 from iceberg_hms.format.partition import FIRST_PARTITION_FIELD_ID, PartitionSpec
+from iceberg_hms.format.rows import Block, ById, Rows
 from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.snapshot import MAIN_BRANCH, Ref, Snapshot
+from iceberg_hms.format.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
 from iceberg_hms.format.sort_order import UNSORTED, SortOrder
 
 #: Java's `write.metadata.previous-versions-max`, and its default.
 PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_MAX_DEFAULT: Final = 100
+#: The fields that grow with every commit.
+LONG_LISTS: Final = ("snapshots", "snapshot-log")
 _WHAT = "table metadata"
+#: JSON takes about three times its text once it is decoded; schemas and specs are there as objects too.
+_DECODED_TIMES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What metadata takes in memory, in bytes, as an estimate.
+
+    text: its JSON. own: what else no other version of the table shares. shared: the parts that others may share; each
+    knows its `memory`.
+    """
+
+    text: int
+    own: int
+    shared: tuple[Block, ...]
 
 
 class TableMetadata:
     """Everything that a table is, except its manifests. Immutable: changes make a new one (`format.apply`).
 
-    raw: the JSON object; never change it.
+    fields: the JSON object, in which `snapshots` and `snapshot-log` may be Rows; never change it. `raw` is all lists.
     """
 
-    def __init__(self, raw: Mapping[str, Any]) -> None:
+    def __init__(self, fields: Mapping[str, Any]) -> None:
         """Wrap JSON that is known to be sound; use `parse` for what comes from outside."""
-        self.raw = raw
+        self.fields = fields
+        self._text: bytes | None = None
+        self._keeps_text = True
+
+    @cached_property
+    def raw(self) -> Mapping[str, Any]:
+        """The JSON object; never change it. Made by copying the long lists if this is a version that `apply` made."""
+        grown = {key: list(rows) for key in LONG_LISTS if isinstance(rows := self.fields.get(key), Rows)}
+        return {**self.fields, **grown} if grown else self.fields
 
     @classmethod
     def parse(cls, data: bytes | str | Mapping[str, Any]) -> TableMetadata:
@@ -55,15 +83,45 @@ class TableMetadata:
         return metadata
 
     def to_bytes(self) -> bytes:
-        """The JSON text, UTF-8, made once. Raises InvalidInput for what JSON cannot express: a lone surrogate, say."""
-        return self._json
+        """The JSON text, UTF-8, made once unless `keep_text` says otherwise. Raises InvalidInput for what JSON cannot
+        express: a lone surrogate, say."""
+        text = self._text
+        if text is None:
+            try:
+                text = b"".join(self._json_parts())
+            except TypeError as error:
+                raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
+            if self._keeps_text:
+                self._text = text
+        return text
 
-    @cached_property
-    def _json(self) -> bytes:
-        try:
-            return orjson.dumps(self.raw)
-        except TypeError as error:
-            raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
+    def keep_text(self, keep: bool) -> None:
+        """Whether the text is kept once it is made: the past of a table is asked for it no more, and may let it go."""
+        self._keeps_text = keep
+        if not keep:
+            self._text = None
+
+    def _json_parts(self) -> Iterator[bytes]:
+        """The text that orjson makes of `raw`, but for each long list its own parts, which are remembered."""
+        between: dict[str, Any] = {}
+        separator = b"{"
+        for key, value in self.fields.items():
+            if key not in LONG_LISTS or not isinstance(value, list | Rows):
+                between[key] = value
+                continue
+            if between:
+                yield separator + orjson.dumps(between)[1:-1]
+                between, separator = {}, b","
+            yield separator + orjson.dumps(key) + b":"
+            yield from self.rows(key).json_parts()
+            separator = b","
+        yield separator + orjson.dumps(between)[1:] if between else (b"{}" if separator == b"{" else b"}")
+
+    def memory(self) -> Memory:
+        """What it takes in memory once its text is made, which this does. Raises as `to_bytes`."""
+        shared = tuple(block for key in LONG_LISTS for block in self.rows(key).blocks)
+        text = len(self.to_bytes())
+        return Memory(text, _DECODED_TIMES * (text - sum(len(block.json) for block in shared)), shared)
 
     def verify(self) -> TableMetadata:
         """Look at what `parse` left out: each snapshot, ref and log entry, and that refs name snapshots that are there.
@@ -75,22 +133,22 @@ class TableMetadata:
 
     @property
     def format_version(self) -> int:
-        return int(self.raw["format-version"])
+        return int(self.fields["format-version"])
 
     @property
     def uuid(self) -> str | None:
         """None in v1 only."""
-        return self.raw.get("table-uuid")
+        return self.fields.get("table-uuid")
 
     @cached_property
     def location(self) -> str:
         """The table's base location, without slashes at the end."""
-        return strip_trailing_slash(self.raw["location"])
+        return strip_trailing_slash(self.fields["location"])
 
     @property
     def last_sequence_number(self) -> int:
         """0 in v1."""
-        return self.raw.get("last-sequence-number") or 0
+        return self.fields.get("last-sequence-number") or 0
 
     @property
     def next_sequence_number(self) -> int:
@@ -99,20 +157,20 @@ class TableMetadata:
 
     @property
     def last_updated_ms(self) -> int:
-        return int(self.raw["last-updated-ms"])
+        return int(self.fields["last-updated-ms"])
 
     @property
     def last_column_id(self) -> int:
-        return int(self.raw["last-column-id"])
+        return int(self.fields["last-column-id"])
 
     @cached_property
     def schemas(self) -> tuple[Schema, ...]:
-        return tuple(Schema.parse(raw) for raw in self.raw.get("schemas") or [self.raw["schema"]])
+        return tuple(Schema.parse(raw) for raw in self.fields.get("schemas") or [self.fields["schema"]])
 
     @property
     def current_schema_id(self) -> int:
-        found = self.raw.get("current-schema-id")
-        return int(found) if self.raw.get("schemas") and found is not None else self.schemas[0].schema_id
+        found = self.fields.get("current-schema-id")
+        return int(found) if self.fields.get("schemas") and found is not None else self.schemas[0].schema_id
 
     @property
     def schema(self) -> Schema:
@@ -124,13 +182,13 @@ class TableMetadata:
 
     @cached_property
     def specs(self) -> tuple[PartitionSpec, ...]:
-        raws = self.raw.get("partition-specs") or [{"spec-id": 0, "fields": self.raw["partition-spec"]}]
+        raws = self.fields.get("partition-specs") or [{"spec-id": 0, "fields": self.fields["partition-spec"]}]
         return tuple(PartitionSpec.parse(raw) for raw in raws)
 
     @property
     def default_spec_id(self) -> int:
-        found = self.raw.get("default-spec-id")
-        return int(found) if self.raw.get("partition-specs") and found is not None else self.specs[0].spec_id
+        found = self.fields.get("default-spec-id")
+        return int(found) if self.fields.get("partition-specs") and found is not None else self.specs[0].spec_id
 
     @property
     def spec(self) -> PartitionSpec:
@@ -143,18 +201,18 @@ class TableMetadata:
     @property
     def last_partition_id(self) -> int:
         """The largest partition field id that was ever given; 999 if none was."""
-        found = self.raw.get("last-partition-id")
+        found = self.fields.get("last-partition-id")
         if found is None:
             return max((spec.last_field_id for spec in self.specs), default=FIRST_PARTITION_FIELD_ID - 1)
         return int(found)
 
     @cached_property
     def sort_orders(self) -> tuple[SortOrder, ...]:
-        return tuple(SortOrder.parse(raw) for raw in self.raw.get("sort-orders") or [UNSORTED.raw])
+        return tuple(SortOrder.parse(raw) for raw in self.fields.get("sort-orders") or [UNSORTED.raw])
 
     @property
     def default_sort_order_id(self) -> int:
-        return (self.raw.get("default-sort-order-id") or 0) if self.raw.get("sort-orders") else UNSORTED.order_id
+        return (self.fields.get("default-sort-order-id") or 0) if self.fields.get("sort-orders") else UNSORTED.order_id
 
     @property
     def sort_order(self) -> SortOrder:
@@ -167,26 +225,40 @@ class TableMetadata:
     @property
     def properties(self) -> Mapping[str, str]:
         """The Iceberg properties."""
-        return self.raw.get("properties") or {}
+        return self.fields.get("properties") or {}
 
-    @cached_property
+    @property
     def snapshots(self) -> Sequence[Snapshot]:
         """All snapshots, in the file's order."""
-        return tuple(Snapshot(raw) for raw in self._raw_snapshots)
+        return Snapshots(self.snapshot_rows)
+
+    @cached_property
+    def snapshot_rows(self) -> Rows:
+        """The snapshots' JSON objects, in the file's order."""
+        return _as_rows(self.fields.get("snapshots"))
+
+    @cached_property
+    def log_rows(self) -> Rows:
+        """The entries of `snapshot_log`."""
+        return _as_rows(self.fields.get("snapshot-log"))
+
+    def rows(self, key: str) -> Rows:
+        """The rows of one of LONG_LISTS."""
+        return self.snapshot_rows if key == "snapshots" else self.log_rows
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
         raw = self.raw_snapshots_by_id.get(snapshot_id)
         return None if raw is None else Snapshot(raw)
 
     @cached_property
-    def raw_snapshots_by_id(self) -> Mapping[int, Mapping[str, Any]]:
-        """The snapshots' JSON objects by id; never change it."""
-        return {raw["snapshot-id"]: raw for raw in self._raw_snapshots}
+    def raw_snapshots_by_id(self) -> ById:
+        """The snapshots' JSON objects by id."""
+        return ById(self.snapshot_rows)
 
     @property
     def current_snapshot_id(self) -> int | None:
         """None without one; older versions of Java write -1 for it (spec: Appendix F)."""
-        found = self.raw.get("current-snapshot-id")
+        found = self.fields.get("current-snapshot-id")
         return None if found is None or found == -1 else int(found)
 
     @property
@@ -205,7 +277,7 @@ class TableMetadata:
     @property
     def raw_refs(self) -> Mapping[str, Mapping[str, Any]]:
         """The JSON objects of `refs`, with an implied `main`; never change it."""
-        raw: Mapping[str, Mapping[str, Any]] = self.raw.get("refs") or {}
+        raw: Mapping[str, Mapping[str, Any]] = self.fields.get("refs") or {}
         if MAIN_BRANCH in raw or self.current_snapshot_id is None:
             return raw
         return {MAIN_BRANCH: Ref(self.current_snapshot_id).to_json(), **raw}
@@ -213,22 +285,22 @@ class TableMetadata:
     @property
     def snapshot_log(self) -> Sequence[Mapping[str, Any]]:
         """When which snapshot became current, oldest first: {"timestamp-ms": ..., "snapshot-id": ...}."""
-        return self.raw.get("snapshot-log") or []
+        return self.log_rows
 
     @property
     def metadata_log(self) -> Sequence[Mapping[str, Any]]:
         """The former metadata files, oldest first: {"timestamp-ms": its last-updated-ms, "metadata-file": location}."""
-        return self.raw.get("metadata-log") or []
+        return self.fields.get("metadata-log") or []
 
     @property
     def next_row_id(self) -> int:
         """v3: the first row id that was never given; 0 before v3."""
-        return self.raw.get("next-row-id") or 0
+        return self.fields.get("next-row-id") or 0
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
         """A snapshot and its parents, newest first, as far as they are still in the table."""
         # Parents of a damaged table may form a circle.
-        for _ in range(len(self._raw_snapshots)):
+        for _ in range(len(self.snapshot_rows)):
             snapshot = None if snapshot_id is None else self.snapshot_by_id(snapshot_id)
             if snapshot is None:
                 return
@@ -256,13 +328,13 @@ class TableMetadata:
         """The same metadata with some JSON fields replaced, unchecked: `replace(last_updated_ms=5)`; an underscore
         stands for a dash."""
         changed = {key.replace("_", "-"): value for key, value in fields.items()}
-        return self.successor({**self.raw, **changed})
+        return self.successor({**self.fields, **changed})
 
-    def successor(self, raw: Mapping[str, Any]) -> TableMetadata:
+    def successor(self, fields: Mapping[str, Any]) -> TableMetadata:
         """Metadata of other JSON, unchecked, which keeps what was computed from fields that both share."""
-        successor = TableMetadata(raw)
+        successor = TableMetadata(fields)
         for name, keys in _COMPUTED_FROM.items():
-            if name in self.__dict__ and all(self.raw.get(key) is raw.get(key) for key in keys):
+            if name in self.__dict__ and all(self.fields.get(key) is fields.get(key) for key in keys):
                 successor.__dict__[name] = self.__dict__[name]
         return successor
 
@@ -273,10 +345,6 @@ class TableMetadata:
 
     def __repr__(self) -> str:
         return f"TableMetadata({self.uuid}, v{self.format_version}, {self.location})"
-
-    @property
-    def _raw_snapshots(self) -> Sequence[Mapping[str, Any]]:
-        return self.raw.get("snapshots") or ()
 
     @cached_property
     def schemas_by_id(self) -> dict[int, Schema]:
@@ -306,10 +374,15 @@ _COMPUTED_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "specs_by_id": ("partition-specs", "partition-spec"),
     "sort_orders": ("sort-orders",),
     "sort_orders_by_id": ("sort-orders",),
-    "snapshots": ("snapshots",),
+    "snapshot_rows": ("snapshots",),
+    "log_rows": ("snapshot-log",),
     "raw_snapshots_by_id": ("snapshots",),
     "refs": ("refs", "current-snapshot-id"),
 }
+
+
+def _as_rows(found: Sequence[Mapping[str, Any]] | None) -> Rows:
+    return found if isinstance(found, Rows) else Rows(found or ())
 
 
 def strip_trailing_slash(location: str) -> str:

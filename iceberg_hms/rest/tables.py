@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from iceberg_hms.errors import CorruptFile, InvalidInput, NoSuchNamespace, NoSuchTable
 from iceberg_hms.rest.answers import (
+    SharedResponse,
     entity_tag,
     json_response,
     no_content,
@@ -72,8 +73,14 @@ def load_table(call: Call) -> Response:
     tag = entity_tag(loaded.metadata_location, mode)
     if tag_matches(call.headers.get("if-none-match"), tag):
         return not_modified(tag)
-    data = loaded.data if mode == "all" else referenced_only(loaded.metadata)
-    return table_response(data, loaded.metadata_location, tag=tag)
+
+    def render() -> bytes:
+        data = loaded.data if mode == "all" else referenced_only(loaded.metadata)
+        return bytes(table_response(data, loaded.metadata_location).body)
+
+    # A metadata file never changes, so neither does its answer: who loads it next is sent the same bytes.
+    body = call.context.bodies.get(f"load {mode} {loaded.metadata_location}", render)
+    return SharedResponse(body, {"ETag": tag})
 
 
 def table_exists(call: Call) -> Response:

@@ -8,7 +8,9 @@ import pytest
 from iceberg_hms.coordinator import invariants
 from iceberg_hms.coordinator.invariants import check_transition
 from iceberg_hms.errors import InvariantViolated
+from iceberg_hms.format.apply import apply
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.rows import BLOCK_ROWS, Rows
 from tests.coordinator.documents import raw, snapshot
 
 BASE = raw()
@@ -107,3 +109,68 @@ def test_a_first_metadata_has_no_base_to_be_compared_with():
     check_transition(None, TableMetadata(BASE))
     with pytest.raises(InvariantViolated, match="refs-name-snapshots"):
         check_transition(None, with_changes(BASE, snapshots=[]))
+
+
+def long_table(snapshots: int, **changes: Any) -> dict[str, Any]:
+    """With one snapshot for each number from 1 on, the last of them current."""
+    rows = [
+        {**snapshot(1000 + number, number, number), "nested": {"a": 1, "b": 2}} for number in range(1, snapshots + 1)
+    ]
+    log = [{"timestamp-ms": row["timestamp-ms"], "snapshot-id": row["snapshot-id"]} for row in rows]
+    refs = {"main": {"type": "branch", "snapshot-id": 1000 + snapshots}}
+    return raw(
+        snapshots=rows,
+        snapshot_log=log,
+        refs=refs,
+        current_snapshot_id=1000 + snapshots,
+        last_sequence_number=snapshots,
+        **changes,
+    )
+
+
+LONG = 2 * BLOCK_ROWS + 5
+
+
+@pytest.mark.parametrize("place", [0, BLOCK_ROWS - 1, BLOCK_ROWS, 2 * BLOCK_ROWS, LONG - 1])
+@pytest.mark.parametrize("edit", [{"nested": {"b": 2, "a": 1}}, {"nested": {"a": True, "b": 2}}, {"x": None}])
+def test_a_long_table_keeps_every_byte_of_its_snapshots(place, edit):
+    base, new = long_table(LONG), long_table(LONG + 1)
+    check_transition(TableMetadata(base), TableMetadata(new))
+    new["snapshots"][place].update(edit)
+    with pytest.raises(InvariantViolated, match=f"^snapshots-untouched: snapshot {1001 + place} was changed"):
+        check_transition(TableMetadata(base), TableMetadata(new))
+
+
+def append_to(base: TableMetadata, id_: int) -> TableMetadata:
+    added = {**snapshot(id_, base.next_sequence_number, 9_000), "parent-snapshot-id": base.current_snapshot_id}
+    ref = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": id_}
+    return apply(base, [{"action": "add-snapshot", "snapshot": added}, ref], now_ms=9_000)
+
+
+def test_what_an_append_carries_over_is_not_looked_through(monkeypatch):
+    base = TableMetadata(long_table(LONG))
+    new = append_to(append_to(base, 5), 6)
+    check_transition(base, new)
+
+    def looked_through(rows: Rows) -> Any:
+        raise AssertionError(f"{len(rows)} rows were looked through")
+
+    base.refs, new.refs  # noqa: B018 - computed before the rows are sealed
+    monkeypatch.setattr(Rows, "__iter__", looked_through)
+    check_transition(base, new)
+
+
+def test_an_edit_behind_the_back_of_an_append_is_seen():
+    base = TableMetadata(long_table(LONG))
+    rows = [*append_to(base, 5).raw["snapshots"]]
+    rows[3] = {**rows[3], "manifest-list": "file:/other"}
+    with pytest.raises(InvariantViolated, match="snapshot 1004 was changed"):
+        check_transition(base, append_to(base, 5).replace(snapshots=rows))
+
+
+def test_two_snapshots_of_one_id_are_seen_in_a_long_table():
+    base = TableMetadata(long_table(LONG))
+    new = append_to(base, 5)
+    twice = new.replace(snapshots=new.snapshot_rows.plus(new.snapshot_rows[0]))
+    with pytest.raises(InvariantViolated, match="snapshot-ids-unique"):
+        check_transition(base, twice)

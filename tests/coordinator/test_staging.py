@@ -4,6 +4,7 @@ from iceberg_hms.changes.change import Identity, Staged
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.staging import has_landed, stage_group
 from iceberg_hms.errors import AssumptionBroken, CommitFailed, CommitStateUnknown, InvalidInput
+from iceberg_hms.format.metadata import TableMetadata
 from tests.coordinator.harness import Harness, append, set_properties
 
 
@@ -96,4 +97,21 @@ def test_a_key_counts_only_in_the_history_of_the_ref(harness):
     harness.commit(append("file:/a", snapshot_id=5, key="k"))
     assert has_landed(Identity((9,), "main", "k"), harness.metadata())
     assert not has_landed(Identity((9,), "other", "k"), harness.metadata())
+    assert not has_landed(Identity((9,), "main", "other"), harness.metadata())
+
+
+def test_a_key_counts_no_more_once_its_snapshot_was_rolled_back(harness):
+    harness.commit(append("file:/a", snapshot_id=5))
+    harness.commit(append("file:/b", snapshot_id=6, key="k"))
+    rolled_back = harness.metadata().replace(current_snapshot_id=5, refs={"main": {"type": "branch", "snapshot-id": 5}})
+    assert not has_landed(Identity((9,), "main", "k"), rolled_back)
+
+
+def test_a_key_that_is_new_costs_no_walk_through_the_history(harness, monkeypatch):
+    harness.commit(append("file:/a", snapshot_id=5, key="k"))
+
+    def walked(metadata, snapshot_id):
+        raise AssertionError(snapshot_id)
+
+    monkeypatch.setattr(TableMetadata, "ancestors", walked)
     assert not has_landed(Identity((9,), "main", "other"), harness.metadata())

@@ -137,3 +137,9 @@ def add_snapshot(snapshot_id: int = 77, **fields: Any) -> dict[str, Any]:
 def set_ref(snapshot_id: int, name: str = "main", **fields: Any) -> dict[str, Any]:
     update = {"action": "set-snapshot-ref", "ref-name": name, "type": "branch", "snapshot-id": snapshot_id}
     return {**update, **{key.replace("_", "-"): value for key, value in fields.items()}}
+
+
+def append(base: TableMetadata, snapshot_id: int) -> list[dict[str, Any]]:
+    """The updates of an append to main of a table of v2."""
+    fields = {"parent_snapshot_id": base.current_snapshot_id, "sequence_number": base.next_sequence_number}
+    return [add_snapshot(snapshot_id, **fields), set_ref(snapshot_id)]

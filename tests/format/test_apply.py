@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.apply import ACTIONS, apply
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.rows import BLOCK_ROWS
 from tests.format import documents, sequences
 from tests.format.documents import NOW_MS, OLD_V1, V1, V2, V3, add_snapshot, set_ref
 
@@ -95,6 +96,7 @@ def test_what_is_computed_once_is_what_a_fresh_look_finds(
     run: tuple[TableMetadata, list[tuple[list[dict[str, Any]], TableMetadata]]],
 ) -> None:
     for _, after in run[1]:
+        assert after.to_bytes() == orjson.dumps(after.raw)
         fresh = TableMetadata.parse(after.to_bytes())
         assert after.raw_snapshots_by_id == fresh.raw_snapshots_by_id
         assert (after.refs, after.location, after.snapshots) == (fresh.refs, fresh.location, fresh.snapshots)
@@ -240,6 +242,20 @@ def test_work_does_not_grow_with_snapshots_that_nobody_looks_at() -> None:
     sealed = TableMetadata({**base.raw, "snapshots": [Untouchable(raw) for raw in V2["snapshots"]]})
     updates = [{"action": "set-properties", "updates": {"a": "b"}}, {"action": "set-location", "location": "s3://n"}]
     assert apply(sealed, updates, now_ms=5).raw["snapshots"] is sealed.raw["snapshots"]
+
+
+def test_an_append_carries_over_what_is_there_and_a_removal_does_not() -> None:
+    base = documents.metadata()
+    for number in range(BLOCK_ROWS):
+        base = apply(base, documents.append(base, 10_000 + number), now_ms=NOW_MS)
+    after = apply(base, documents.append(base, 20_000), now_ms=NOW_MS)
+    assert after.snapshot_rows.extends(base.snapshot_rows)
+    assert after.log_rows.extends(base.log_rows)
+    removed = apply(after, [{"action": "remove-snapshots", "snapshot-ids": [10_000]}], now_ms=NOW_MS)
+    assert not removed.snapshot_rows.extends(base.snapshot_rows)
+    assert removed.to_bytes() == orjson.dumps(removed.raw)
+    assert set(after.raw_snapshots_by_id) - set(removed.raw_snapshots_by_id) == {10_000}
+    assert [each.snapshot_id for each in removed.snapshots] == list(removed.raw_snapshots_by_id)
 
 
 def test_the_index_of_snapshots_is_handed_on() -> None:

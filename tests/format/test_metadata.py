@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.metadata import TableMetadata, strip_trailing_slash
+from iceberg_hms.format.apply import apply
+from iceberg_hms.format.metadata import LONG_LISTS, TableMetadata, strip_trailing_slash
+from iceberg_hms.format.rows import BLOCK_ROWS
 from iceberg_hms.format.snapshot import Ref
 from tests.format import documents
-from tests.format.documents import FIELDS, FIRST, FIRST_MS, OLD_V1, SECOND, SECOND_MS, V1, V2, V3
+from tests.format.documents import FIELDS, FIRST, FIRST_MS, NOW_MS, OLD_V1, SECOND, SECOND_MS, V1, V2, V3
 
 json_values = st.recursive(
     st.none()
@@ -167,6 +169,70 @@ def test_replacing_fields_leaves_the_original_and_reads_anew() -> None:
     assert metadata.raw == before
     assert metadata != changed
     assert metadata.replace() == metadata
+
+
+@given(st.sampled_from([OLD_V1, V1, V2, V3]), st.randoms(use_true_random=False), st.sets(st.sampled_from([*V3])))
+def test_the_text_is_the_plain_one_wherever_the_long_lists_stand(
+    document: dict[str, Any], random: Any, left_out: set[str]
+) -> None:
+    keys = [key for key in document if key not in left_out]
+    random.shuffle(keys)
+    raw = {key: document[key] for key in keys}
+    assert TableMetadata(raw).to_bytes() == orjson.dumps(raw)
+    for odd in ({"snapshots": None}, {"snapshot-log": {}, "snapshots": []}, {"snapshots": V2["snapshots"]}):
+        assert TableMetadata({**raw, **odd}).to_bytes() == orjson.dumps({**raw, **odd})
+        assert TableMetadata(odd).to_bytes() == orjson.dumps(odd)
+
+
+def grown(metadata: TableMetadata, snapshots: int) -> TableMetadata:
+    for _ in range(snapshots):
+        metadata = apply(metadata, documents.append(metadata, 10_000 + len(metadata.snapshots)), now_ms=NOW_MS)
+    return metadata
+
+
+def test_a_version_shares_the_text_of_the_one_before_it() -> None:
+    base = grown(documents.metadata(), 2 * BLOCK_ROWS)
+    assert base.to_bytes() == orjson.dumps(base.raw)
+    after = grown(base, 3)
+    for key in LONG_LISTS:
+        mine, theirs = base.rows(key).blocks, after.rows(key).blocks
+        assert len(mine) == 2
+        assert all(block is known for block, known in zip(theirs, mine, strict=True))
+        assert all(block.json is known.json for block, known in zip(theirs, mine, strict=True))
+    assert after.to_bytes() == orjson.dumps(after.raw)
+    assert (len(base.raw["snapshots"]), len(after.raw["snapshots"])) == (258, 261)
+    assert isinstance(after.raw["snapshots"], list)
+    assert isinstance(after.raw["snapshot-log"], list)
+
+
+def test_what_was_parsed_is_written_from_the_blocks_that_the_next_version_takes() -> None:
+    read = TableMetadata.parse(grown(documents.metadata(), 2 * BLOCK_ROWS).to_bytes())
+    read.to_bytes()
+    after = grown(read, 1)
+    assert after.snapshot_rows.blocks[0] is read.snapshot_rows.blocks[0]
+    assert after.snapshot_rows.extends(read.snapshot_rows)
+    assert after.log_rows.extends(read.log_rows)
+
+
+def test_memory_is_told_apart_by_what_versions_share() -> None:
+    base = grown(documents.metadata(), 4 * BLOCK_ROWS)
+    after = grown(base, 1)
+    assert after.memory().shared == base.memory().shared
+    assert len(base.memory().shared) == 8
+    shared = sum(block.memory for block in base.memory().shared)
+    assert base.memory().text == len(base.to_bytes()) < shared / 2
+    assert 0 < base.memory().own < base.memory().text
+
+
+def test_the_text_is_kept_or_let_go() -> None:
+    metadata = documents.metadata()
+    text = metadata.to_bytes()
+    assert metadata.to_bytes() is text
+    metadata.keep_text(False)
+    assert metadata.to_bytes() == text
+    assert metadata.to_bytes() is not metadata.to_bytes()
+    metadata.keep_text(True)
+    assert metadata.to_bytes() is metadata.to_bytes() == text
 
 
 def test_slashes_at_the_end_of_a_location_do_not_count() -> None:

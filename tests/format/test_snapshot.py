@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.snapshot import Ref, Snapshot
+from iceberg_hms.format.snapshot import Ref, Snapshot, Snapshots
 
 LONE = {"snapshot-id": 1, "timestamp-ms": 2}
 
@@ -106,3 +106,15 @@ def test_a_ref_is_what_its_json_says() -> None:
 def test_what_is_no_ref_is_refused(raw: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         Ref.parse(raw, "r")
+
+
+def test_many_snapshots_are_made_as_they_are_asked_for() -> None:
+    raws = [{"snapshot-id": number} for number in range(4)]
+    many = Snapshots(raws)
+    assert (len(many), [each.snapshot_id for each in many], many[-1].snapshot_id) == (4, [0, 1, 2, 3], 3)
+    assert many[1:3] == (Snapshot(raws[1]), Snapshot(raws[2]))
+    assert many == tuple(map(Snapshot, raws))
+    assert many != Snapshots(raws[:3])
+    assert not Snapshots([])
+    with pytest.raises(IndexError):
+        many[4]
