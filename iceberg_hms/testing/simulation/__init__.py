@@ -15,9 +15,11 @@
     history.py       what every client was told
     site.py          what all processes share, and what each has: the real choice of locks among it
     writers.py       our writers, and those who write without us
+    clients.py       servers, and the stock clients that commit through them; shipments.py, what those send
     movers.py        those who move whole tables, and the operator who marks them
-    scenarios.py     who does what in which weather, and what is promised then
-    table_state.py   what a table is; invariants.py, what must hold after every step; judge.py, who looks
+    scenario.py      who does what in which weather, and what is promised then; scenarios.py, scenarios_clients.py
+    table_state.py   what a table is; contents.py, what its snapshots hold; view.py, what a judge sees of a step
+    invariants.py    what must hold after every step; numbering.py, fairness.py; judge.py, who looks
     schedule.py      one schedule from its seed to its verdict, and many of them; batches.py, in several processes
     mutants.py       planted defects, each of which the simulation must find: planted.py and its parts
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.format.snapshot import MAIN_BRANCH
 
 
 class Told(Enum):
@@ -38,8 +39,20 @@ class Attempt:
     ref: the tag that it makes, and the snapshot that the tag names. assumes_main: (True, main's snapshot) if the change
     requires main to be there, (False, None) if it does not care.
     denied: it was in the table when it was sent again, and was refused for what it is.
+    blamed: it was refused as one that is malformed, or would break the table, and is neither.
     replaces: it takes main's history away, as CREATE OR REPLACE does.
     landed: it was in a table once. excused: that table was dropped, replaced, or registered over with it.
+
+    Of those that stock clients send:
+
+    branch: where its snapshot goes. takes: the rows that it deletes. rewrites: its data file has rows of others.
+    seen: the snapshots on which its client made it, time after time. stays: it must stand on one of those.
+    lists: its client's manifest lists that are in the server's care. left: when its client was told of its commit, in
+    simulated seconds.
+    sent: when it was sent and came into the queue, each time. lost: when it was told that others had taken its
+    branch's place, each time. waited: for an answer, at most, in seconds.
+    ahead: those that stood in the queue when it came, and how often they had been made by then.
+    moot: what it is about was gone from the table, so its client gave up.
     """
 
     wish: str
@@ -52,9 +65,36 @@ class Attempt:
     assumes_main: tuple[bool, int | None] = (False, None)
     told: Told = Told.NOTHING
     denied: bool = False
+    blamed: bool = False
     replaces: bool = False
     landed: bool = False
     excused: bool = False
+    branch: str = MAIN_BRANCH
+    takes: frozenset[str] = frozenset()
+    rewrites: bool = False
+    seen: list[int | None] = field(default_factory=list)
+    stays: bool = False
+    lists: set[str] = field(default_factory=set)
+    left: float | None = None
+    sent: list[float] = field(default_factory=list)
+    lost: list[float] = field(default_factory=list)
+    ahead: tuple[tuple[Attempt, int], ...] = ()
+    waited: float = 0.0
+    moot: bool = False
+
+    @property
+    def row(self) -> str | None:
+        """The row that it adds."""
+        return None if self.rewrites else self.data_file
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A table's queue was held back, or the table rested; simulated seconds. process: whose queue."""
+
+    process: str
+    begun: float
+    ended: float
 
 
 class MoveKind(StrEnum):
@@ -91,10 +131,14 @@ class Move:
 
 @dataclass(slots=True)
 class History:
-    """All attempts and moves, in the order in which they began. on_told: called after each answer."""
+    """All attempts and moves, in the order in which they began. on_told: called after each answer.
+
+    held_back: times for which queues were held back for those that lost. rested: for which tables rested."""
 
     attempts: list[Attempt] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
+    held_back: list[Held] = field(default_factory=list)
+    rested: list[Held] = field(default_factory=list)
     on_told: Callable[[], None] | None = None
 
     def begin(self, attempt: Attempt) -> Attempt:
@@ -108,6 +152,10 @@ class History:
         attempt.told = told
         if self.on_told is not None:
             self.on_told()
+
+    def again(self, attempt: Attempt) -> None:
+        """What was answered as failed is sent once more, under the same snapshot id."""
+        attempt.told = Told.NOTHING
 
     def tell_move(self, move: Move, told: Told) -> None:
         """Note the answer to a move."""

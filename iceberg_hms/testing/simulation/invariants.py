@@ -7,14 +7,26 @@ whatever changes what a predicate sees: a move of the pointer, the deletion of a
     acknowledged-is-there     an acknowledged change is in the table, once
     nothing-twice             no change is in the table twice, acknowledged or not
     resent-is-known           a change that is sent again and is in the table is not refused for what it is
+    sound-is-sound            nobody hears that a sound change is malformed, or would break the table
     refused-is-absent         a change that was answered as failed is not in the table, then or later
-    row-ids-given-once        no two manifests have the same row ids, and the table's next one is behind them all
+    each-adds-its-own         a snapshot has its parent's rows and its own, none more, none less; a rewrite has the same
+    numbers-given-once        sequence numbers rise, and a snapshot's list says the snapshot's own
+    row-ids-given-once        no two snapshots and no two manifests have the same row ids, and the table's next one is
+                              behind them all
     one-chain                 every branch is one line of snapshots to its root, and our swaps follow what they replace
-    assumption-held           a change lands only where what it assumed holds
+    assumption-held           a change lands only where what it assumed holds, and on the parent that its client saw
+                              unless it may be rebased
     nothing-needed-deleted    no file goes that the current metadata names
+    list-left-in-peace        a client's list that another replaced stays for its time, and any other is the client's
     answered                  at rest every client of a living process has its answer
     lock-given-back           at rest no living process has a lock entry
     all-committed             where nothing goes wrong, nothing fails
+    first-come-first-served   a change that came before another one lands before it, unless the other has a turn
+    served-in-time            the longest wait is one turn and one rest, and little more
+    held-back-in-bounds       no turn lasts longer than it may, and all together not more than their share of time
+    held-back-for-somebody    the queue waits for somebody who lost, and not once more after it is there
+    rested-in-bounds          a table rests for foreign writers alone, and within the same two bounds
+    nothing-left-behind       in fine weather every list and manifest is the table's, or its client's
     comes-to-rest             no deadlock, and an end within bounds (by the scheduler)
 
 Where tables are moved as well:
@@ -31,73 +43,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
-from functools import cached_property
 
-from iceberg_hms.testing.simulation.faults import short
-from iceberg_hms.testing.simulation.history import Attempt, History, Kind, MoveKind, Told
-from iceberg_hms.testing.simulation.metastore import Moved
-from iceberg_hms.testing.simulation.table_state import TableState
-
-
-class Step(Enum):
-    """What happened since the invariants were looked at last."""
-
-    MOVE = auto()
-    DELETION = auto()
-    ANSWER = auto()
-    REST = auto()
-
-
-@dataclass(frozen=True)
-class View:
-    """What a predicate sees.
-
-    before, now: the table before and after the last move. moved: the last move, if this step is one.
-    tables: all that there are. pointed: what was a pointer before this step.
-    kept: files of tables that were dropped and not purged. forgiven: files that were purged on purpose, under one of
-    two names. branches: main may begin anew, and leave its history beside it.
-    deleted: the file that is about to go, if this step is a deletion.
-    promised: the kinds of writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
-    alive: processes that did not crash. locks: the processes that have lock entries. all_commit: none may fail.
-    """
-
-    now: TableState
-    tables: tuple[TableState, ...]
-    history: History
-    before: TableState | None = None
-    moved: Moved | None = None
-    deleted: str | None = None
-    promised: frozenset[Kind] = frozenset((Kind.OURS,))
-    kept: frozenset[str] = frozenset()
-    pointed: frozenset[str] | set[str] = frozenset()
-    forgiven: frozenset[str] | set[str] = frozenset()
-    branches: bool = False
-    at_rest: bool = False
-    alive: frozenset[str] = frozenset()
-    locks: tuple[str, ...] = ()
-    all_commit: bool = False
-    ours: frozenset[str] = frozenset()
-
-    @property
-    def step(self) -> Step:
-        """What this view was taken after."""
-        if self.at_rest:
-            return Step.REST
-        if self.deleted is not None:
-            return Step.DELETION
-        return Step.ANSWER if self.moved is None else Step.MOVE
-
-    @cached_property
-    def wishes(self) -> dict[str, list[Attempt]]:
-        """The attempts, by what they are for."""
-        return self.history.by_wish()
+from iceberg_hms.testing.simulation import fairness, numbering
+from iceberg_hms.testing.simulation.history import Attempt, MoveKind, Told
+from iceberg_hms.testing.simulation.view import Step, View, name_of
 
 
 def pointer_is_whole(view: View) -> str | None:
     missing = [each for each in view.now.missing if each not in view.forgiven]
     if missing:
-        return f"{_file(view.now.location)} names {', '.join(map(_file, missing))}, which is not there"
+        return f"{name_of(view.now.location)} names {', '.join(map(name_of, missing))}, which is not there"
     return None
 
 
@@ -107,7 +62,7 @@ def acknowledged_is_there(view: View) -> str | None:
         if not acknowledged or any(each.excused for each in attempts):
             continue
         if not any(table.has_well(each) for table in view.tables for each in attempts):
-            return f"{wish} was acknowledged, and is not in {_file(view.now.location)}"
+            return f"{wish} was acknowledged, and is not in {name_of(view.now.location)}"
     return None
 
 
@@ -115,29 +70,17 @@ def nothing_twice(view: View) -> str | None:
     for wish, attempts in view.wishes.items():
         present = [each for each in attempts if view.now.has(each)]
         if len(present) > 1:
-            return f"{wish} is in {_file(view.now.location)} {len(present)} times"
-    for path, count in view.now.live.items():
-        if count > 1:
-            return f"{_file(path)} is in {_file(view.now.location)} {count} times"
-    return None
-
-
-def row_ids_given_once(view: View) -> str | None:
-    metadata, end = view.now.metadata, 0
-    for first, last in view.now.rows:
-        if first < end:
-            return f"row {first} is in {_file(view.now.location)} twice"
-        end = last
-    if metadata is not None and end > metadata.next_row_id:
-        return f"row {end - 1} is in {_file(view.now.location)}, whose next is {metadata.next_row_id}"
+            return f"{wish} is in {name_of(view.now.location)} {len(present)} times"
+    for branch in view.now.branches.values():
+        for row, count in branch.rows.items():
+            if count > 1:
+                return f"{name_of(row)} is in {name_of(view.now.location)} {count} times"
     return None
 
 
 def refused_is_absent(view: View) -> str | None:
     for attempt in view.history.attempts:
-        # Beside a writer that swaps blindly without a lock what landed may be gone without a trace: then it did not.
-        was_there = attempt.landed if view.promised else view.now.has(attempt)
-        if attempt.told is Told.FAILED and was_there:
+        if attempt.told is Told.FAILED and attempt.landed:
             return f"{attempt.wish} was answered as failed, and was in the table"
     return None
 
@@ -145,6 +88,11 @@ def refused_is_absent(view: View) -> str | None:
 def resent_is_known(view: View) -> str | None:
     denied = [attempt.wish for attempt in view.history.attempts if attempt.denied and _is_there(view, attempt)]
     return f"{', '.join(denied)} is in the table, was sent again, and was refused" if denied else None
+
+
+def sound_is_sound(view: View) -> str | None:
+    blamed = [attempt.wish for attempt in view.history.attempts if attempt.blamed]
+    return f"{', '.join(blamed)} is sound, and was refused as one that is not" if blamed else None
 
 
 def _is_there(view: View, attempt: Attempt) -> bool:
@@ -160,18 +108,20 @@ def one_chain(view: View) -> str | None:
         if not chain or chain[-1].parent_id is not None:
             return f"{name} does not reach the root of its history"
         numbers = [snapshot.sequence_number for snapshot in chain]
-        if numbers != sorted(set(numbers), reverse=True):
+        if metadata.format_version > 1 and numbers != sorted(set(numbers), reverse=True):
             return f"{name} has sequence numbers {numbers}, newest first"
-    on_main = {snapshot.snapshot_id for snapshot in view.now.chain}
+    on_branch = {snapshot.snapshot_id for branch in view.now.branches.values() for snapshot in branch.chain}
     for snapshot in metadata.snapshots:
-        if snapshot.snapshot_id not in on_main and not view.branches:
-            return f"snapshot {snapshot.snapshot_id} is beside main's history"
+        if snapshot.snapshot_id not in on_branch and not view.branches:
+            return f"snapshot {snapshot.snapshot_id} is beside every branch's history"
     moved = view.moved
     if moved is not None and moved.process in view.ours and moved.replaced is not None:
         log = metadata.metadata_log
         follows = log[-1]["metadata-file"] if log else None
         if follows != moved.replaced:
-            return f"{_file(view.now.location)} follows {_file(follows or '')}, and replaced {_file(moved.replaced)}"
+            return (
+                f"{name_of(view.now.location)} follows {name_of(follows or '')}, and replaced {name_of(moved.replaced)}"
+            )
     return None
 
 
@@ -185,11 +135,15 @@ def assumption_held(view: View) -> str | None:
         cares, assumed = attempt.assumes_main
         if not cares or view.before.has(attempt) or not view.now.has(attempt):
             continue
-        before = view.before.chain[0].snapshot_id if view.before.chain else None
-        passed = [snapshot.snapshot_id for snapshot in view.now.chain]
+        before = view.before.main.chain[0].snapshot_id if view.before.main.chain else None
+        passed = [snapshot.snapshot_id for snapshot in view.now.main.chain]
         newer = passed[: passed.index(before)] if before in passed else passed
         if assumed != before and assumed not in newer:
             return f"{attempt.wish} assumed {assumed} on main, and landed on {before}"
+    for attempt in view.landed:
+        parent = view.now.metadata.raw_snapshots_by_id[attempt.snapshot_id or 0].get("parent-snapshot-id")
+        if attempt.stays and parent not in attempt.seen:
+            return f"{attempt.wish} was made on {attempt.seen[-1]}, may not be rebased, and landed on {parent}"
     return None
 
 
@@ -198,9 +152,9 @@ def nothing_needed_deleted(view: View) -> str | None:
         return None
     for table in view.tables:
         if view.deleted in table.needed:
-            return f"{_file(view.deleted)} is deleted, and {_file(table.location)} needs it"
+            return f"{name_of(view.deleted)} is deleted, and {name_of(table.location)} needs it"
     if view.deleted in view.kept:
-        return f"{_file(view.deleted)} is deleted, and belongs to a table that was dropped and not purged"
+        return f"{name_of(view.deleted)} is deleted, and belongs to a table that was dropped and not purged"
     return None
 
 
@@ -208,7 +162,7 @@ def pointer_names_are_new(view: View) -> str | None:
     moved = view.moved
     swapped = moved is not None and moved.replaced is not None and moved.was is None
     if moved is not None and swapped and moved.location in view.pointed:
-        return f"{_file(moved.location or '')} is the pointer once more"
+        return f"{name_of(moved.location or '')} is the pointer once more"
     return None
 
 
@@ -218,7 +172,7 @@ def same_table(view: View) -> str | None:
         return None
     over = {move.mover for move in view.history.moves if move.kind is MoveKind.OVERWRITE}
     if before.metadata.uuid != now.metadata.uuid and moved.process not in over:
-        return f"{_file(now.location)} is another table than {_file(before.location)}"
+        return f"{name_of(now.location)} is another table than {name_of(before.location)}"
     return None
 
 
@@ -246,8 +200,13 @@ def lock_given_back(view: View) -> str | None:
 def all_committed(view: View) -> str | None:
     if not (view.at_rest and view.all_commit):
         return None
-    failed = [each.wish for each in view.history.attempts if each.told is not Told.COMMITTED and each.snapshot_id]
+    failed = [each.wish for each in view.history.attempts if each.told is not Told.COMMITTED and _counts(each)]
     return f"nothing went wrong, and yet {', '.join(failed)} did not commit" if failed else None
+
+
+def _counts(attempt: Attempt) -> bool:
+    """A snapshot; what cannot be applied, and what the table no longer has anything of, fails in any weather."""
+    return attempt.snapshot_id is not None and attempt.mark is None and not attempt.moot
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +221,16 @@ class Invariant:
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant("pointer-is-whole", pointer_is_whole, (Step.MOVE,)),
     Invariant("nothing-needed-deleted", nothing_needed_deleted, (Step.DELETION,)),
+    Invariant("list-left-in-peace", fairness.list_left_in_peace, (Step.DELETION,)),
     Invariant("refused-is-absent", refused_is_absent, (Step.MOVE, Step.ANSWER)),
     Invariant("resent-is-known", resent_is_known, (Step.MOVE, Step.ANSWER)),
+    Invariant("sound-is-sound", sound_is_sound, (Step.ANSWER,)),
     Invariant("acknowledged-is-there", acknowledged_is_there, (Step.MOVE, Step.ANSWER)),
     Invariant("nothing-twice", nothing_twice, (Step.MOVE,)),
-    Invariant("row-ids-given-once", row_ids_given_once, (Step.MOVE,)),
+    Invariant("each-adds-its-own", numbering.each_adds_its_own, (Step.MOVE,)),
+    Invariant("numbers-given-once", numbering.numbers_given_once, (Step.MOVE,)),
+    Invariant("row-ids-given-once", numbering.row_ids_given_once, (Step.MOVE,)),
+    Invariant("first-come-first-served", fairness.first_come_first_served, (Step.MOVE,)),
     Invariant("one-chain", one_chain, (Step.MOVE,)),
     Invariant("assumption-held", assumption_held, (Step.MOVE,)),
     Invariant("pointer-names-are-new", pointer_names_are_new, (Step.MOVE,)),
@@ -275,6 +239,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("answered", answered, (Step.REST,)),
     Invariant("lock-given-back", lock_given_back, (Step.REST,)),
     Invariant("all-committed", all_committed, (Step.REST,)),
+    Invariant("served-in-time", fairness.served_in_time, (Step.REST,)),
+    Invariant("held-back-in-bounds", fairness.held_back_in_bounds, (Step.REST,)),
+    Invariant("held-back-for-somebody", fairness.held_back_for_somebody, (Step.REST,)),
+    Invariant("rested-in-bounds", fairness.rested_in_bounds, (Step.REST,)),
+    Invariant("nothing-left-behind", fairness.nothing_left_behind, (Step.REST,)),
 )
 
 
@@ -288,7 +257,3 @@ def broken(view: View) -> str | None:
         if found is not None:
             return f"{invariant.name}: {found}"
     return None
-
-
-def _file(location: str) -> str:
-    return short(location) or "nothing"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.testing.simulation.history import Attempt, History, Move, MoveKind, Told
-from iceberg_hms.testing.simulation.invariants import View, broken
+from iceberg_hms.testing.simulation.invariants import broken
 from iceberg_hms.testing.simulation.metastore import Moved
 from iceberg_hms.testing.simulation.scenarios import Scenario
 from iceberg_hms.testing.simulation.storage import Storage
 from iceberg_hms.testing.simulation.table_state import TableState
+from iceberg_hms.testing.simulation.view import View
 
 
 class Judge:
-    """fail: called with what broke. ours: the names of our processes.
+    """fail: called with what broke. ours: the names of our processes. now: simulated seconds.
 
     pool: metadata files of tables that were dropped and not purged: what may be registered.
     """
@@ -26,6 +28,8 @@ class Judge:
         history: History,
         fail: Callable[[str], None],
         ours: Callable[[], Iterable[str]],
+        settings: Settings,
+        now: Callable[[], float],
     ) -> None:
         self.pool: list[str] = []
         self._scenario = scenario
@@ -33,6 +37,10 @@ class Judge:
         self._history = history
         self._fail = fail
         self._ours = ours
+        self._settings = settings
+        self._now = now
+        #: The processes that are none of ours; told when they are made.
+        self.foreign: set[str] = set()
         self._tables: dict[TableName, TableState] = {}
         self._last = TableState("", None)
         self._pointed: set[str] = set()
@@ -47,6 +55,11 @@ class Judge:
         """The table is there from the beginning."""
         self._last = self._tables[name] = TableState.read(self._storage, location)
         self._pointed.add(location)
+
+    @property
+    def tables(self) -> tuple[TableState, ...]:
+        """All that there are."""
+        return tuple(self._tables.values())
 
     @property
     def forgave(self) -> bool:
@@ -72,7 +85,11 @@ class Judge:
         else:
             now = TableState.read(self._storage, moved.location)
         self._last = self._tables[moved.table] = now
+        blindly = before if moved.expected is None and moved.process not in self._ours() else None
         for attempt in self._history.attempts:
+            if attempt.landed and blindly is not None and blindly.has(attempt) and not now.has(attempt):
+                # Who swaps blindly takes away without a trace what came since it looked: then it did not land.
+                attempt.landed = False
             if not attempt.landed and now.has(attempt):
                 attempt.landed = True
                 if attempt.replaces and before is not None:
@@ -102,7 +119,7 @@ class Judge:
         """Run all invariants on the world as it is."""
         view = View(
             now=self._last,
-            tables=tuple(self._tables.values()),
+            tables=self.tables,
             history=self._history,
             before=before,
             moved=moved,
@@ -117,6 +134,13 @@ class Judge:
             locks=tuple(locks),
             all_commit=self._scenario.all_commit,
             ours=frozenset(self._ours()),
+            in_order=self._scenario.in_order,
+            steady=not (self._scenario.weather.pauses or self._scenario.weather.hesitations),
+            tidy=self._scenario.tidy,
+            at=self._now(),
+            settings=self._settings,
+            on_disk=frozenset((*self._storage.store.lists, *self._storage.store.manifests)) if at_rest else frozenset(),
+            foreign=frozenset(self.foreign),
         )
         found = broken(view)
         if found is not None:

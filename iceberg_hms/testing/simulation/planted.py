@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iceberg_hms.testing.simulation.mutant import Mutant as Mutant
+from iceberg_hms.testing.simulation.planted_groups import GROUPS
 from iceberg_hms.testing.simulation.planted_locks import LOCKS
 from iceberg_hms.testing.simulation.planted_moves import MOVES
 from iceberg_hms.testing.simulation.planted_rebase import REBASE
@@ -47,15 +48,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "point-before-writing",
         "the metadata file is there before the pointer names it",
         _GROUP,
-        "[manifests.flush, lambda: self._world.files.write(location, data)]",
-        "[manifests.flush, lambda: None]",
+        "lambda: self._world.files.write(location, data)",
+        "lambda: None",
     ),
     Mutant(
         "skip-the-flush",
         "the manifest lists are there before the pointer names them",
         _GROUP,
-        "[manifests.flush, lambda: self._world.files.write(location, data)]",
-        "[tuple, lambda: self._world.files.write(location, data)]",
+        "draft.manifests.flush,",
+        "tuple,",
     ),
     Mutant(
         "reuse-a-pointer-name",
@@ -133,8 +134,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "believe-a-look-without-the-lock",
         "a change counts as committed before only on a base that was read under the lock",
         _GROUP,
-        "self._build(remembered or self._load(), locked=False, fresh=remembered is None)",
-        "self._build(remembered or self._load())",
+        ", locked=False, fresh=remembered is None",
+        "",
         scenario="resent",
     ),
     Mutant(
@@ -233,10 +234,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "lose-a-late-comer",
         "a queue and its worker end in the same instant",
         _COORDINATOR,
-        "                del self._queues[name]\n",
-        "                pass\n",
+        "del self._queues[name]\n",
+        "pass\n",
     ),
     *MOVES,
     *LOCKS,
     *REBASE,
+    *GROUPS,
 )

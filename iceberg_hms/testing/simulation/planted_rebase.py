@@ -32,7 +32,7 @@ REBASE: tuple[Mutant, ...] = (
         _NUMBERS,
         '    raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), files)\n',
         "    manifests.stage_list(base, Snapshot(raw), files)\n",
-        scenario="rebase-calm",
+        scenario="groups",
     ),
     Mutant(
         "keep-the-client-s-parent",

@@ -2,81 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from iceberg_hms.testing.simulation.faults import Weather
 from iceberg_hms.testing.simulation.history import Kind, MoveKind
 from iceberg_hms.testing.simulation.metastore import Verdict
-
-_OURS = frozenset((Kind.OURS,))
-_OURS_AND_LOCKED = frozenset((Kind.OURS, Kind.LOCKED))
-#: What the network and the metastore do to calls, without delaying a move past its caller.
-_BAD_NETWORK = Weather(lost_requests=2, lost_replies=2, refused_own=1, errors=1, file_errors=1)
-_WORST = Weather(
-    crashes=2,
-    pauses=2,
-    lost_requests=2,
-    lost_replies=2,
-    late_moves=1,
-    doubled_moves=1,
-    refused_own=1,
-    errors=1,
-    file_errors=1,
-)
-
+from iceberg_hms.testing.simulation.scenario import BAD_NETWORK, OURS_AND_LOCKED, WORST
+from iceberg_hms.testing.simulation.scenario import Scenario as Scenario
+from iceberg_hms.testing.simulation.scenarios_clients import SHARED
 
 #: The table's mark: it takes ZooKeeper's lock.
 _MARKED = {"iceberg-hms.lock": "zookeeper"}
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One table, its writers, and what may go wrong.
-
-    writers: coordinators, each a process; changes: of each of them.
-    rest: how likely an append is sent as a stock client of the REST server sends it, with lists of its own.
-    lock_writers: foreign, with the lock and a blind swap, punctual. cas_writers: foreign, with compare-and-swap alone.
-    strays: foreign, with a lock that they may lose, and a blind swap all the same.
-    movers: processes that each make one of `moves`, on two names to which all write then.
-    acts: what an operator does, in any order: `use zookeeper`, `use hms`, `database ...`, `break`, `heal`.
-    zookeeper: whether there is one. lock: the setting of that name. lock_api_works: of the metastore, at first.
-    hasty: ZooKeeper ends sessions soon after their connection broke.
-    blind: for how many of our writers the lock API of their server is broken.
-    proven: how likely a writer knows from an earlier commit that the server is atomic.
-    verdict, reaper, lease_seconds: of the metastore. properties: of the table.
-    within: seconds within which our writers begin. waits: how long clients wait, one of these; seconds.
-    kept: whose acknowledged changes are never lost. all_commit: no append may fail.
-    comes_back: when all is over, and the weather has cleared up, a new writer commits.
-    """
-
-    name: str
-    about: str
-    weather: Weather = field(default_factory=Weather)
-    writers: int = 3
-    changes: int = 2
-    lock_writers: int = 0
-    rest: float = 0.0
-    cas_writers: int = 0
-    strays: int = 0
-    movers: int = 0
-    moves: tuple[MoveKind, ...] = tuple(MoveKind)
-    acts: tuple[str, ...] = ()
-    zookeeper: bool = False
-    lock: str = "hms"
-    lock_api_works: bool = True
-    hasty: bool = False
-    blind: int = 0
-    within: float = 0.1
-    proven: float = 0.7
-    verdict: Verdict = Verdict.ATOMIC
-    reaper: bool = True
-    lease_seconds: float = 60.0
-    properties: Mapping[str, str] = field(default_factory=dict)
-    waits: tuple[float, ...] = (5.0, 60.0, 300.0)
-    kept: frozenset[Kind] = _OURS
-    all_commit: bool = False
-    comes_back: bool = True
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -91,7 +27,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "impatient", "clients that hardly wait: they are withdrawn, or wait for the outcome", waits=(0.02, 0.2, 1.0)
     ),
     Scenario("crashes", "two crashes anywhere, and reruns of what they cut off", Weather(crashes=2)),
-    Scenario("network", "calls that do not arrive or are not answered, refusals of what was committed", _BAD_NETWORK),
+    Scenario("network", "calls that do not arrive or are not answered, refusals of what was committed", BAD_NETWORK),
     Scenario(
         "late",
         "swaps that arrive when nobody waits for them, or twice",
@@ -102,7 +38,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "processes that sleep past their lease, beside a writer with the lock and a blind swap",
         Weather(pauses=2, lost_replies=1, refused_own=1),
         lock_writers=3,
-        kept=_OURS_AND_LOCKED,
+        kept=OURS_AND_LOCKED,
     ),
     Scenario(
         "resent",
@@ -111,16 +47,16 @@ SCENARIOS: tuple[Scenario, ...] = (
         lock_writers=5,
         proven=0.0,
         waits=(300.0,),
-        kept=_OURS_AND_LOCKED,
+        kept=OURS_AND_LOCKED,
     ),
-    Scenario("worst", "all of it at once", _WORST),
+    Scenario("worst", "all of it at once", WORST),
     Scenario(
         "mixed",
         "all of it at once, beside foreign writers of both kinds",
-        _WORST,
+        WORST,
         lock_writers=1,
         cas_writers=1,
-        kept=_OURS_AND_LOCKED,
+        kept=OURS_AND_LOCKED,
     ),
     Scenario(
         "short-log",
@@ -146,7 +82,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         Weather(crashes=2, lost_requests=2, lost_replies=2, errors=1, file_errors=1),
         lock_writers=1,
         verdict=Verdict.IGNORED,
-        kept=_OURS_AND_LOCKED,
+        kept=OURS_AND_LOCKED,
     ),
     Scenario(
         "checked",
@@ -154,7 +90,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         Weather(crashes=2, lost_requests=2, lost_replies=2, refused_own=1, errors=1, file_errors=1),
         lock_writers=1,
         verdict=Verdict.CHECKED,
-        kept=_OURS_AND_LOCKED,
+        kept=OURS_AND_LOCKED,
     ),
     Scenario(
         "broken",
@@ -189,18 +125,18 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "rebase",
         "the same on a table of version 3 in bad weather, beside foreign writers of both kinds",
-        _WORST,
+        WORST,
         writers=4,
         rest=0.8,
         lock_writers=1,
         cas_writers=1,
         properties={"format-version": "3"},
-        kept=_OURS_AND_LOCKED,
+        kept=OURS_AND_LOCKED,
     ),
     Scenario(
         "zookeeper",
         "a marked table: ZooKeeper's lock and the metastore's, whose lock API breaks and heals; all of it goes wrong",
-        replace(_WORST, partitions=2, silences=1),
+        replace(WORST, partitions=2, silences=1),
         acts=("break", "heal"),
         zookeeper=True,
         lease_seconds=20.0,
@@ -210,7 +146,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "zookeeper-alone",
         "no lock API, and a server that ignores expected values: ZooKeeper's lock alone carries it",
-        replace(_BAD_NETWORK, refused_own=0, crashes=2, partitions=3, silences=1, slow_files=1),
+        replace(BAD_NETWORK, refused_own=0, crashes=2, partitions=3, silences=1, slow_files=1),
         writers=4,
         verdict=Verdict.IGNORED,
         zookeeper=True,
@@ -236,20 +172,20 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "marked-beside-locks",
         "a marked table beside a writer that knows the metastore's lock alone, and swaps blindly",
-        replace(_BAD_NETWORK, refused_own=0, crashes=1, partitions=2),
+        replace(BAD_NETWORK, refused_own=0, crashes=1, partitions=2),
         lock_writers=2,
         verdict=Verdict.IGNORED,
         zookeeper=True,
         lease_seconds=20.0,
         within=30.0,
         properties=_MARKED,
-        kept=_OURS_AND_LOCKED,
+        kept=OURS_AND_LOCKED,
     ),
     Scenario(
         "marking",
         "an operator who moves the table to ZooKeeper and back in the middle of traffic, and servers without a lock "
         "API: the locks alone carry it",
-        replace(_BAD_NETWORK, refused_own=0, crashes=1, partitions=1, slow_files=3),
+        replace(BAD_NETWORK, refused_own=0, crashes=1, partitions=1, slow_files=3),
         writers=4,
         blind=2,
         acts=("use zookeeper", "use hms"),
@@ -273,7 +209,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "marking-broken",
         "the same with the database's mark, on an atomic server where all of it goes wrong",
-        replace(_WORST, partitions=1),
+        replace(WORST, partitions=1),
         acts=("use zookeeper", "use hms", "database zookeeper", "database hms", "break", "heal"),
         zookeeper=True,
         lease_seconds=20.0,
@@ -295,7 +231,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "no-lock",
         "lock=none on a table that is declared for it: an atomic server alone carries it, also beside others",
-        _WORST,
+        WORST,
         cas_writers=2,
         lock="none",
         properties={"engine.hive.lock-enabled": "false"},
@@ -304,7 +240,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "no-lock-refused",
         "lock=none where the server is not atomic: nothing is swapped",
-        _BAD_NETWORK,
+        BAD_NETWORK,
         verdict=Verdict.IGNORED,
         lock="none",
         properties={"iceberg-hms.exclusive": "true"},
@@ -313,7 +249,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "moves",
         "tables are renamed, dropped, purged, made again, registered over and replaced while all write",
-        _WORST,
+        WORST,
         movers=4,
     ),
     Scenario(
@@ -350,6 +286,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lease_seconds=20.0,
         properties=_MARKED,
     ),
+    *SHARED,
 )
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from iceberg_hms.config import Settings
+from iceberg_hms.testing.simulation.clients import Server
 from iceberg_hms.testing.simulation.decoding import remembered
 from iceberg_hms.testing.simulation.ensemble import Ensemble
 from iceberg_hms.testing.simulation.faults import Wire
@@ -28,6 +29,7 @@ from iceberg_hms.testing.simulation.writers import (
     Auditor,
     CasWriter,
     ForeignWriter,
+    JavaWriter,
     LockWriter,
     StrayWriter,
     Writer,
@@ -81,6 +83,7 @@ class Schedule:
         network = Process("network")
         self.storage = Storage(SimulatedRuntime(self.scheduler, network, luck.fork("storage")))
         self.history = History()
+        settings = replace(_settings(), **scenario.settings)
         self.site = Site(
             scheduler=self.scheduler,
             wire=self.wire,
@@ -88,7 +91,7 @@ class Schedule:
             ensemble=self.ensemble,
             storage=self.storage,
             history=self.history,
-            settings=_settings(),
+            settings=settings,
             lock=scenario.lock,
             network=network,
             luck=luck.fork("site"),
@@ -96,11 +99,20 @@ class Schedule:
             waits=scenario.waits,
             proven=scenario.proven,
             present=lambda attempt: self.judge.has(attempt),
+            looks=scenario.looks,
         )
-        self._writers: list[Writer] = []
+        self._writers: list[Writer | Server] = []
         self._others: list[ForeignWriter | Mover | Operator] = []
         self._successors = 0
-        self.judge = Judge(scenario, self.storage, self.history, self.scheduler.fail, self._ours)
+        self.judge = Judge(
+            scenario,
+            self.storage,
+            self.history,
+            self.scheduler.fail,
+            self._ours,
+            settings=settings,
+            now=lambda: self.scheduler.now,
+        )
         self._create_table()
         self.metastore.on_move = self.judge.on_move
         self.metastore.on_acquired = self.wire.on_acquired
@@ -144,10 +156,18 @@ class Schedule:
             )
             for index in range(scenario.writers)
         ]
-        self._others = [
+        if scenario.clients is not None:
+            self._writers += [Server(self.site, f"s{index + 1}", scenario.clients) for index in range(scenario.servers)]
+        foreign = [
+            *(JavaWriter(self.site, f"java{index + 1}") for index in range(scenario.java_writers)),
             *(LockWriter(self.site, f"locker{index + 1}") for index in range(scenario.lock_writers)),
             *(CasWriter(self.site, f"swapper{index + 1}") for index in range(scenario.cas_writers)),
             *(StrayWriter(self.site, f"stray{index + 1}") for index in range(scenario.strays)),
+        ]
+        self.site.foreign.update(each.node.process.name for each in foreign)
+        self.judge.foreign = self.site.foreign
+        self._others = [
+            *foreign,
             *(
                 Mover(self.site, f"mover{index + 1}", scenario.moves, self.judge.pool)
                 for index in range(scenario.movers)
@@ -155,7 +175,7 @@ class Schedule:
             *([Operator(self.site, scenario.acts)] if scenario.acts else []),
         ]
 
-    def _everybody(self) -> list[Writer | ForeignWriter | Mover | Operator]:
+    def _everybody(self) -> list[Writer | Server | ForeignWriter | Mover | Operator]:
         return [*self._writers, *self._others]
 
     def _ours(self) -> list[str]:
@@ -203,6 +223,7 @@ class Schedule:
             and attempt.kind is Kind.OURS
             and attempt.snapshot_id is not None
             and key_of(attempt.wish) is not None
+            and not attempt.seen
             and attempt.told in (Told.NOTHING, Told.UNKNOWN)
         ]
         if not cut_off or self._successors >= _SUCCESSORS_MAX or luck.chance(0.3):

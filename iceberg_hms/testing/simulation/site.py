@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from iceberg_hms.catalog.lock_admin import LockAdmin
 from iceberg_hms.catalog.lock_modes import LockModes
@@ -21,7 +22,7 @@ from iceberg_hms.testing.simulation.connection import SimulatedClient
 from iceberg_hms.testing.simulation.drivers import Link, SimulatedTableLock, SimulatedTablePointer
 from iceberg_hms.testing.simulation.ensemble import Ensemble
 from iceberg_hms.testing.simulation.faults import Wire
-from iceberg_hms.testing.simulation.history import Attempt, History, Kind
+from iceberg_hms.testing.simulation.history import Attempt, Held, History, Kind
 from iceberg_hms.testing.simulation.metastore import Metastore, Verdict
 from iceberg_hms.testing.simulation.runtime import SimulatedRuntime
 from iceberg_hms.testing.simulation.scheduler import Process, Scheduler
@@ -31,7 +32,8 @@ from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 TABLE = TableName("db", "t")
-_SPARK = {"engine-name": "spark", "engine-version": "4.1.4", "iceberg-version": "Apache Iceberg 1.11.0"}
+#: What Spark says of itself in a summary: its appends are known to be plain.
+SPARK = {"engine-name": "spark", "engine-version": "4.1.4", "iceberg-version": "Apache Iceberg 1.11.0"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Site:
     """What all processes of a schedule share.
 
     ensemble: None where no ZooKeeper is configured. lock: the setting of that name.
+    looks: whether our writers look who waits for the lock. foreign: the processes that are none of ours.
     present: whether an attempt is in a table now; for judging alone.
     """
 
@@ -56,6 +59,8 @@ class Site:
     waits: Sequence[float]
     proven: float
     present: Callable[[Attempt], bool]
+    looks: bool = False
+    foreign: set[str] = field(default_factory=set)
 
 
 class Node:
@@ -94,11 +99,22 @@ class Node:
     def manifests(self) -> SimulatedManifests:
         return SimulatedManifests(self.site.storage, self.site.wire, self.process)
 
-    def publish(self, _event: object) -> None:
-        """coordinator.ports.Events: nobody listens."""
+    def publish(self, event: Mapping[str, Any]) -> None:
+        """coordinator.ports.Events: for those who judge."""
+        told = {"held-back": self.site.history.held_back, "rested": self.site.history.rested}.get(event["event"])
+        if told is not None:
+            now = self.runtime.now()
+            told.append(Held(self.process.name, now - event["seconds"], now))
 
     def world(self) -> World:
-        return World(self.pointer, self.chosen, self.files, self.manifests, self.runtime, self)
+        waits = self._foreign_waits if self.site.looks else lambda _: False
+        return World(self.pointer, self.chosen, self.files, self.manifests, self.runtime, self, waits)
+
+    def _foreign_waits(self, name: TableName) -> bool:
+        """Whether a process that is none of ours waits for a table's lock."""
+        self.site.scheduler.step()
+        entries = [each for each in self.site.metastore.locks if each.table == name]
+        return any(each.process in self.site.foreign for each in entries if not each.acquired)
 
     def coordinator(self) -> Coordinator:
         """A coordinator of its own, as each process has it."""
@@ -139,7 +155,7 @@ class Node:
         for update in staged:
             if update["action"] == "add-snapshot":
                 snapshot = update["snapshot"]
-                update["snapshot"] = {**snapshot, "summary": {**snapshot["summary"], **_SPARK}}
+                update["snapshot"] = {**snapshot, "summary": {**snapshot["summary"], **SPARK}}
         return staged
 
     def new_append(self, wish: str, kind: Kind = Kind.OURS) -> Attempt:

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iceberg_hms.format import metadata_file
 from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
+from iceberg_hms.testing.simulation.contents import Contents, contents
 from iceberg_hms.testing.simulation.history import Attempt
 from iceberg_hms.testing.simulation.storage import Storage
+
+
+@dataclass(frozen=True)
+class Branch:
+    """chain: its snapshots, newest first. rows: how often its head has each row. gone: rows that its snapshots took
+    away."""
+
+    chain: tuple[Snapshot, ...] = ()
+    rows: Counter[str] = field(default_factory=Counter)
+    gone: frozenset[str] = frozenset()
+
+    def has(self, attempt: Attempt) -> bool:
+        """Whether it has the attempt's snapshot, and its row if nobody took that away."""
+        row = attempt.row
+        if not any(snapshot.snapshot_id == attempt.snapshot_id for snapshot in self.chain):
+            return False
+        return row is None or self.rows[row] == 1 or (row in self.gone and not self.rows[row])
+
+
+_NO_BRANCH = Branch()
 
 
 @dataclass(frozen=True)
@@ -17,18 +39,16 @@ class TableState:
     """What the pointer names, read once for each move.
 
     metadata: None if its file is missing or broken.
-    chain: main's snapshots, newest first. live: how often main's manifests have each data file.
+    branches: by name. held: what each of its snapshots holds.
     needed: all files that the metadata names, directly or not. missing: those of them that are not there.
-    rows: from version 3 on, the row ids of each of main's manifests, from and to; sorted.
     """
 
     location: str
     metadata: TableMetadata | None
-    chain: tuple[Snapshot, ...] = ()
-    live: Counter[str] = field(default_factory=Counter)
+    branches: Mapping[str, Branch] = field(default_factory=dict)
+    held: Mapping[int, Contents] = field(default_factory=dict)
     needed: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
-    rows: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def read(cls, storage: Storage, location: str) -> TableState:
@@ -37,46 +57,39 @@ class TableState:
         if data is None:
             return cls(location, None, missing=(location,), needed=frozenset((location,)))
         metadata = metadata_file.decode(data, location)
-        needed = {location}
+        held = {snapshot.snapshot_id: contents(storage, snapshot) for snapshot in metadata.snapshots}
+        needed = {location}.union(*(each.named for each in held.values()))
         logged = {entry["metadata-file"] for entry in metadata.metadata_log}
-        for snapshot in metadata.snapshots:
-            needed |= _named_by(storage, snapshot)
-        chain = tuple(metadata.ancestors(metadata.current_snapshot_id)) if metadata.current_snapshot_id else ()
-        live: Counter[str] = Counter()
-        rows: list[tuple[int, int]] = []
-        if chain:
-            for manifest in storage.store.lists.get(chain[0].manifest_list or "", ()):
-                entries = storage.store.manifests.get(manifest.manifest_path, ())
-                live.update(entry.data_file.file_path for entry in entries)
-                if manifest.first_row_id is not None:
-                    count = (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
-                    rows.append((manifest.first_row_id, manifest.first_row_id + count))
-        missing = tuple(sorted(each for each in needed if not storage.exists(each)))
-        return cls(location, metadata, chain, live, frozenset(needed | logged), missing, tuple(sorted(rows)))
+        branches = {}
+        for name, ref in metadata.refs.items():
+            if ref.is_branch:
+                chain = tuple(metadata.ancestors(ref.snapshot_id))
+                if chain:
+                    gone = frozenset[str]().union(*(held[each.snapshot_id].gone for each in chain))
+                    branches[name] = Branch(chain, held[chain[0].snapshot_id].rows, gone)
+        missing = tuple(
+            sorted(needed.difference(storage.files, storage.store.lists, storage.store.manifests, storage.data))
+        )
+        return cls(location, metadata, branches, held, frozenset(needed | logged), missing)
+
+    @property
+    def main(self) -> Branch:
+        return self.branches.get(MAIN_BRANCH, _NO_BRANCH)
 
     def has(self, attempt: Attempt) -> bool:
         """Whether an attempt is in the table, in any way."""
         if self.metadata is None:
             return False
-        if attempt.snapshot_id is not None:
-            return self.metadata.snapshot_by_id(attempt.snapshot_id) is not None
-        return attempt.mark in self.metadata.properties
+        if attempt.snapshot_id is not None and self.metadata.snapshot_by_id(attempt.snapshot_id) is not None:
+            return True
+        return attempt.mark is not None and attempt.mark in self.metadata.properties
 
     def has_well(self, attempt: Attempt) -> bool:
         """Whether an attempt is in the table as its client wanted it."""
         if self.metadata is None:
             return False
         if attempt.snapshot_id is not None:
-            on_main = any(snapshot.snapshot_id == attempt.snapshot_id for snapshot in self.chain)
-            return on_main and self.live[attempt.data_file or ""] == 1
+            return self.branches.get(attempt.branch, _NO_BRANCH).has(attempt)
         ref = self.metadata.refs.get(attempt.ref[0]) if attempt.ref else None
         ref_is_right = attempt.ref is None or (ref is not None and ref.snapshot_id == attempt.ref[1])
         return attempt.mark in self.metadata.properties and ref_is_right
-
-
-def _named_by(storage: Storage, snapshot: Snapshot) -> set[str]:
-    named = {snapshot.manifest_list or ""}
-    for manifest in storage.store.lists.get(snapshot.manifest_list or "", ()):
-        named.add(manifest.manifest_path)
-        named.update(entry.data_file.file_path for entry in storage.store.manifests.get(manifest.manifest_path, ()))
-    return named

@@ -12,7 +12,14 @@ from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import assert_create, assert_ref_snapshot_id, assert_table_uuid
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
 from iceberg_hms.coordinator.staging import stage_one
-from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, IcebergHmsError, InvalidInput, MetastoreUnavailable
+from iceberg_hms.errors import (
+    AssumptionBroken,
+    CommitStateUnknown,
+    IcebergHmsError,
+    InvalidInput,
+    InvariantViolated,
+    MetastoreUnavailable,
+)
 from iceberg_hms.format import metadata_file
 from iceberg_hms.format.create import create_updates
 from iceberg_hms.format.metadata import TableMetadata
@@ -28,10 +35,12 @@ from iceberg_hms.testing.simulation.tables import empty_table
 _RESENDS = 2
 #: Seconds within which it does so.
 _RESEND_WITHIN = 300.0
-#: Seconds within which a foreign writer begins.
-_FOREIGN_WITHIN = 100.0
 #: How often a foreign writer builds anew after a conflict.
 _FOREIGN_RETRIES = 4
+#: Seconds of its first wait (`commit.retry.min-wait-ms`); each further one is twice as long.
+_FIRST_BACKOFF = 0.1
+#: How likely a foreign writer that finds the table moved does not come back.
+_GIVES_UP = 0.3
 
 
 def key_of(wish: str) -> str | None:
@@ -142,6 +151,7 @@ class Writer:
             told, answer = Told.UNKNOWN, error.message.partition(": ")[0]
         except IcebergHmsError as error:
             told, answer = Told.FAILED, f"{type(error).__name__}: {error.message}"
+            attempt.blamed = isinstance(error, InvariantViolated)
             attempt.denied = present and isinstance(error, InvalidInput | AssumptionBroken)
         else:
             told, answer = Told.COMMITTED, ""
@@ -153,6 +163,8 @@ class ForeignWriter:
     """A writer that builds as the table format asks and commits in a way of its own; real changes, no coordinator."""
 
     kind: Kind
+    #: Seconds within which it begins.
+    within: float = 100.0
 
     def __init__(self, site: Site, name: str) -> None:
         self.node = Node(site, name)
@@ -162,7 +174,7 @@ class ForeignWriter:
         self.node.runtime.spawn("foreign", self._run)
 
     def _run(self) -> None:
-        self.node.runtime.sleep(self.node.site.wire.some_time(_FOREIGN_WITHIN))
+        self.node.runtime.sleep(self.node.site.wire.some_time(self.within))
         attempt = self.node.new_append(self._wish, self.kind)
         try:
             told = self._write(attempt)
@@ -223,6 +235,30 @@ class LockWriter(ForeignWriter):
             lost=MetastoreUnavailable,
             weight=HEAVY,
         )
+
+
+class JavaWriter(LockWriter):
+    """The order of Java's HiveCatalog in lock mode: read, write, lock, swap blindly if the table has not moved since;
+    anew after a while if it has, unless it has lost patience."""
+
+    within = 0.5
+
+    def _write(self, attempt: Attempt) -> Told:
+        node = self.node
+        for turn in range(_FOREIGN_RETRIES + 1):
+            pointer, base = self._read()
+            location = self._build(pointer, base, attempt)
+            lock = node.lock.acquire(TABLE, wait_seconds=300.0, request=node.runtime.uuid())
+            try:
+                if node.pointer.load(TABLE).metadata_location == pointer.metadata_location:
+                    answer = self._swap_blindly(pointer, location)
+                    return Told.COMMITTED if isinstance(answer, Swapped) else Told.UNKNOWN
+            finally:
+                lock.release()
+            if node.luck.chance(_GIVES_UP):
+                break
+            node.runtime.sleep(_FIRST_BACKOFF * 2**turn)
+        return Told.UNKNOWN
 
 
 class StrayWriter(LockWriter):

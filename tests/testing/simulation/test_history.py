@@ -25,6 +25,19 @@ def test_unknown_may_become_committed_and_never_failed() -> None:
     assert attempt.told is Told.COMMITTED
 
 
+def test_what_failed_may_be_sent_again() -> None:
+    history = History()
+    attempt = history.begin(Attempt("a", "w1", data_file="file:/a"))
+    history.tell(attempt, Told.FAILED)
+    history.again(attempt)
+    assert attempt.told is Told.NOTHING
+
+
+def test_a_rewrite_adds_no_row() -> None:
+    assert Attempt("a", "w1", data_file="file:/a").row == "file:/a"
+    assert Attempt("a", "w1", data_file="file:/a", rewrites=True).row is None
+
+
 def test_attempts_are_gathered_by_what_they_are_for() -> None:
     history = History()
     first, second, other = (history.begin(Attempt(wish, "w1")) for wish in "aab")

@@ -71,6 +71,17 @@ def test_a_creation_that_somebody_moved_on_may_be_answered_as_failed() -> None:
         assert (world.failure is None) == moved_on
 
 
+def test_what_a_blind_swap_of_another_takes_away_did_not_land() -> None:
+    for process, landed in (("locker1", False), ("w1", True)):
+        world = World(kept=frozenset())
+        first = world.location
+        mine = world.attempt(1)
+        world.append(1)
+        assert mine.landed
+        world.update(world.mark("x"), base=first, process=process)
+        assert mine.landed is landed
+
+
 def test_a_replacement_excuses_what_main_had_before_it() -> None:
     world = World(movers=1)
     mine = world.attempt(1)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import ConfigError, LockUnavailable
-from iceberg_hms.testing.simulation.metastore import Verdict
+from iceberg_hms.testing.simulation.metastore import LockEntry, Verdict
 from iceberg_hms.testing.simulation.scenarios import Scenario
 from iceberg_hms.testing.simulation.schedule import Schedule, quiet_logs
 from iceberg_hms.testing.simulation.scheduler import WorkerPool
@@ -80,6 +80,32 @@ def test_what_may_be_left_of_old_locks_is_nothing_on_an_atomic_server_only() -> 
     for verdict in (Verdict.ATOMIC, Verdict.IGNORED):
         run(lambda node, verdict=verdict: seen.setdefault(verdict, node._leftover_seconds()), verdict=verdict)
     assert seen == {Verdict.ATOMIC: 0.0, Verdict.IGNORED: 60.0}
+
+
+def test_what_is_held_back_and_what_rests_is_noted_with_its_times() -> None:
+    def work(node: Node) -> None:
+        node.runtime.sleep(2.0)
+        for event in ("held-back", "rested", "committed"):
+            node.publish({"event": event, "table": TABLE, "seconds": 0.5})
+
+    history = run(work).history
+    for noted in (history.held_back, history.rested):
+        [held] = noted
+        assert (held.process, round(held.ended - held.begun, 6), held.ended > 2.0) == ("p", 0.5, True)
+
+
+def test_a_foreign_writer_that_waits_for_the_lock_is_seen_where_our_writers_look() -> None:
+    kinds = ((True, True, False), (False, True, False), (True, False, False), (True, True, True))
+    for looks, foreign, acquired in kinds:
+        seen: list[bool] = []
+
+        def work(node: Node, foreign: bool = foreign, acquired: bool = acquired, seen: list[bool] = seen) -> None:
+            node.site.foreign.update(("java1",) if foreign else ())
+            node.site.metastore.locks.append(LockEntry(1, TABLE, "r", "java1", 0.0, acquired))
+            seen.append(node.world().foreign_waits(TABLE))
+
+        run(work, looks=looks)
+        assert seen == [looks and foreign and not acquired]
 
 
 def test_an_unknown_setting_is_refused_as_in_production() -> None:

@@ -28,6 +28,13 @@ def run(work: Callable[[SimulatedFiles], Any], weather: Weather | None = None, s
     return storage
 
 
+def test_a_file_has_one_row_unless_it_carries_those_of_others() -> None:
+    storage = run(lambda _: None)
+    storage.carried["file:/c"] = ("file:/a", "file:/b")
+    assert storage.rows("file:/a") == ("file:/a",)
+    assert storage.rows("file:/c") == ("file:/a", "file:/b")
+
+
 def test_files_are_written_once_read_and_deleted() -> None:
     def work(files: SimulatedFiles) -> None:
         files.write("file:/t/a", b"abc")

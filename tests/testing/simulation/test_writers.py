@@ -24,7 +24,13 @@ def ran(seed: int = 1, **scenario: Any) -> Schedule:
 
 
 @pytest.mark.parametrize(
-    ("kind", "count"), [(Kind.LOCKED, "lock_writers"), (Kind.SWAPPED, "cas_writers"), (Kind.STRAY, "strays")]
+    ("kind", "count"),
+    [
+        (Kind.LOCKED, "lock_writers"),
+        (Kind.LOCKED, "java_writers"),
+        (Kind.SWAPPED, "cas_writers"),
+        (Kind.STRAY, "strays"),
+    ],
 )
 def test_a_foreign_writer_alone_commits_each_in_its_own_way(kind: Kind, count: str) -> None:
     schedule = ran(writers=0, **{count: 1})
@@ -33,6 +39,19 @@ def test_a_foreign_writer_alone_commits_each_in_its_own_way(kind: Kind, count: s
     calls = [event.call for event in schedule.wire.trace.events if event.process != "auditor"]
     assert any(call.startswith("blind swap") for call in calls) == (kind is not Kind.SWAPPED)
     assert any(call == "lock" for call in calls) == (kind is not Kind.SWAPPED)
+
+
+def test_a_java_writer_that_finds_the_table_moved_under_its_lock_begins_anew_or_gives_up() -> None:
+    again = 0
+    told = []
+    for seed in range(20):
+        schedule = ran(seed, java_writers=3, writers=0, kept=frozenset((Kind.OURS, Kind.LOCKED)))
+        mine = [attempt for attempt in schedule.history.attempts if attempt.kind is Kind.LOCKED]
+        told += [attempt.told for attempt in mine]
+        again += sum(event.call == "lock" for event in schedule.wire.trace.events) > 4
+    assert again > 0
+    assert set(told) == {Told.COMMITTED, Told.UNKNOWN}
+    assert told.count(Told.COMMITTED) > 40
 
 
 def test_our_writers_append_set_properties_and_make_one_tag() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.derived import for_update_table
+from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.staging import stage_one
 from iceberg_hms.format import metadata_file
@@ -18,10 +21,12 @@ from iceberg_hms.testing.simulation.history import Attempt, Kind, Move, MoveKind
 from iceberg_hms.testing.simulation.metastore import METADATA_LOCATION
 from iceberg_hms.testing.simulation.runtime import EPOCH_MS
 from iceberg_hms.testing.simulation.scenarios import Scenario
-from iceberg_hms.testing.simulation.schedule import Schedule
+from iceberg_hms.testing.simulation.schedule import Schedule, quiet_logs
 from iceberg_hms.testing.simulation.scheduler import Process, Scheduler, WorkerPool
 from iceberg_hms.testing.simulation.seeded import Seeded
-from iceberg_hms.testing.simulation.site import TABLE
+from iceberg_hms.testing.simulation.shipments import FIRM, Doing, Shipment, Shipper
+from iceberg_hms.testing.simulation.site import TABLE, Node
+from iceberg_hms.testing.simulation.storage import Storage
 
 OTHER = TableName("db", "u")
 
@@ -34,6 +39,8 @@ class World:
         self.storage = self.schedule.storage
         self.history = self.schedule.history
         self.schedule.prepare()
+        #: Called when an append's files are written, before the pointer names them.
+        self.before_the_move: Callable[[], None] = lambda: None
 
     @property
     def failure(self) -> str | None:
@@ -68,6 +75,7 @@ class World:
         manifests = MemoryManifests(self.storage.store)
         metadata, _ = stage_one(self.metadata(base), change, manifests, lambda: EPOCH_MS)
         manifests.flush()
+        self.before_the_move()
         return self.point(metadata, base, process)
 
     def update(self, *changes: Any, base: str | None = None, process: str = "w1", table: TableName = TABLE) -> str:
@@ -119,4 +127,53 @@ def run_tasks(*functions: Callable[[Scheduler], None], seed: int = 1, **bounds: 
     return scheduler
 
 
+def on_a_node(work: Callable[[Node], Any], **scenario: Any) -> Schedule:
+    """Run something in one process alone."""
+    pool = WorkerPool()
+    schedule = Schedule(Scenario("test", "", **{"writers": 0, **scenario}), 1, pool)
+    node = Node(schedule.site, "p")
+    node.runtime.spawn("work", lambda: work(node))
+    with quiet_logs():
+        schedule.scheduler.run()
+    pool.close()
+    assert schedule.scheduler.failure is None
+    return schedule
+
+
 OURS = Kind.OURS
+
+
+@dataclass
+class Shipped:
+    """What a stock client sent to a table with two data files, and what came of it."""
+
+    storage: Storage
+    attempt: Attempt
+    shipment: Shipment | None = None
+    metadata: TableMetadata = field(default_factory=lambda: TableMetadata({}))
+
+
+def shipped(doing: Doing, *, files: int = 2, branch: str = "main", **scenario: Any) -> Shipped:
+    """One client sends one snapshot of this kind."""
+    made: list[Shipped] = []
+
+    def work(node: Node) -> None:
+        coordinator = node.coordinator()
+        for number in range(files):
+            attempt = Attempt(
+                f"first {number}", "p", snapshot_id=number + 1, data_file=f"file:/t/data/{number + 1}.parquet"
+            )
+            coordinator.commit(TABLE, node.append(attempt), wait_seconds=60.0)
+        data_file = None if doing in FIRM else "file:/t/data/mine.parquet"
+        attempt = Attempt("mine", "p", snapshot_id=77, data_file=data_file, mark="mark", branch=branch)
+        attempt.rewrites = doing is Doing.REWRITE
+        made.append(Shipped(node.site.storage, attempt))
+        base = coordinator.load(TABLE).metadata
+        shipment = made[0].shipment = Shipper(node, attempt, doing).make(base)
+        if shipment is not None and doing is not Doing.CLUMSY:
+            sent = shipment.updates
+            change = from_request(list(for_update_table(base, sent)), list(sent))
+            made[0].metadata = coordinator.commit(TABLE, change, wait_seconds=60.0).metadata
+
+    on_a_node(work, **scenario)
+    return made[0]

@@ -1,0 +1,201 @@
+"""A server, and the stock clients that commit through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.derived import for_update_table
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
+from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.errors import (
+    AssumptionBroken,
+    CommitFailed,
+    CommitStateUnknown,
+    IcebergHmsError,
+    InvalidInput,
+    InvariantViolated,
+    QueueFull,
+)
+from iceberg_hms.format.snapshot import MAIN_BRANCH
+from iceberg_hms.testing.simulation.history import Attempt, Told
+from iceberg_hms.testing.simulation.scheduler import Task
+from iceberg_hms.testing.simulation.shipments import FIRM, Doing, Shipment, Shipper
+from iceberg_hms.testing.simulation.site import TABLE, Node, Site
+
+#: How often a client sends a commit again whose outcome is not known.
+_RESENDS = 2
+#: Seconds within which it does so.
+_RESEND_WITHIN = 300.0
+#: Seconds within which a client comes that comes at once.
+_AT_ONCE = 0.02
+#: How often one looks whether the others have begun.
+_LOOKS_MAX = 20
+
+
+@dataclass(frozen=True)
+class Clients:
+    """How the clients of each server behave.
+
+    each: how many there are; commits: how many each makes, one after the other. doings: one of these each time.
+    firm: what others do beside them, one commit each.
+    branches: one of these each time. retries: after a commit was refused, as Java has it (`commit.retry.num-retries`).
+    think: seconds between two commits, at most. back_within: seconds within which who was refused comes back.
+    gives_up: how likely it does not. leaves: how likely a client leaves its own list where another replaced it, as
+    PyIceberg does and Java does not.
+    """
+
+    each: int = 4
+    commits: int = 3
+    doings: tuple[Doing, ...] = (Doing.APPEND,)
+    firm: tuple[Doing, ...] = ()
+    branches: tuple[str, ...] = (MAIN_BRANCH,)
+    retries: int = 4
+    think: float = 0.02
+    back_within: float = 0.05
+    gives_up: float = 0.0
+    leaves: float = 0.5
+
+
+class Server:
+    """A process with one coordinator, and clients that commit through it at the same time."""
+
+    def __init__(self, site: Site, name: str, clients: Clients) -> None:
+        self.node = Node(site, name, skew_ms=site.luck.below(7_200_000) - 3_600_000)
+        self._coordinator = self.node.coordinator()
+        self._clients = clients
+        self._luck = self.node.luck
+        #: The attempts that wait for an answer, how often they were sent, and the threads that wait.
+        self._waiting: dict[Attempt, tuple[int, Task]] = {}
+
+    def start(self) -> None:
+        clients = self._clients
+        for number, doing in enumerate(clients.firm):
+            self.node.runtime.spawn(f"firm client {number}", partial(self._work_firmly, f"firm{number}", doing))
+        for number in range(clients.each):
+            doings = [self._luck.pick(clients.doings) for _ in range(clients.commits)]
+            self.node.runtime.spawn(f"client {number}", partial(self._work, str(number), doings))
+
+    def _work_firmly(self, name: str, doing: Doing) -> None:
+        """Begin when others are at work, so that there is something to delete."""
+        runtime = self.node.runtime
+        for _ in range(_LOOKS_MAX):
+            runtime.sleep(self._luck.between(0.0, 2 * self._clients.think))
+            try:
+                if len(self._coordinator.load(TABLE).metadata.snapshots) > 1:
+                    break
+            except IcebergHmsError:
+                continue
+        self._work(name, (doing,))
+
+    def _work(self, name: str, doings: Sequence[Doing]) -> None:
+        for number, doing in enumerate(doings):
+            # As likely at once as later: bursts make groups, and what waits for its time needs later ones.
+            think = self._clients.think if self._luck.chance(0.5) else min(self._clients.think, _AT_ONCE)
+            self.node.runtime.sleep(self._luck.between(0.0, think))
+            self._fulfil(f"{self.node.process.name}.{name}.{number}-{doing}", doing)
+
+    def _fulfil(self, wish: str, doing: Doing) -> None:
+        clients, site = self._clients, self.node.site
+        attempt = self._begin(wish, doing)
+        shipper = Shipper(self.node, attempt, doing)
+        made: list[Shipment] = []
+        for _ in range(clients.retries + 1):
+            try:
+                shipment = shipper.make(self._coordinator.load(TABLE).metadata)
+            except IcebergHmsError:
+                break
+            if shipment is None:
+                attempt.moot = True
+                break
+            made.append(shipment)
+            if not self._commit(attempt, shipment) or self._luck.chance(clients.gives_up):
+                break
+            self._discard(attempt, shipment)
+            self.node.runtime.sleep(self._luck.between(0.0, clients.back_within))
+            site.history.again(attempt)
+        if attempt.told is Told.NOTHING:
+            site.history.tell(attempt, Told.FAILED)
+        if attempt.told is Told.FAILED:
+            for shipment in made:
+                self._discard(attempt, shipment)
+            for path in shipper.data:
+                site.storage.delete(path)
+
+    def _begin(self, wish: str, doing: Doing) -> Attempt:
+        attempt = self.node.new_append(wish)
+        attempt.branch = self._luck.pick(self._clients.branches)
+        attempt.rewrites = doing is Doing.REWRITE
+        if doing in FIRM:
+            attempt.data_file = None
+        if doing is Doing.CLUMSY:
+            attempt.mark = f"mark-{wish}"
+        return attempt
+
+    def _commit(self, attempt: Attempt, shipment: Shipment) -> bool:
+        """Send it, and again where its outcome is not known. True: it was refused, and its client may try again."""
+        requirements = for_update_table(shipment.base, shipment.updates)
+        for _ in range(_RESENDS + 1):
+            change = from_request(list(requirements), list(shipment.updates))
+            may_try_again = self._send(attempt, change, shipment)
+            if attempt.told is not Told.UNKNOWN or self._luck.chance(0.5):
+                # Who once did not know deletes nothing any more, and so makes nothing anew.
+                return may_try_again and attempt.told is Told.FAILED
+            self.node.idle(_RESEND_WITHIN)
+        return False
+
+    def _send(self, attempt: Attempt, change: Change, shipment: Shipment) -> bool:
+        site, runtime = self.node.site, self.node.runtime
+        present = site.present(attempt)
+        attempt.ahead = tuple(
+            (each, sent) for each, (sent, task) in self._waiting.items() if not task.ready and task.deadline is not None
+        )
+        self._waiting[attempt] = (len(attempt.seen), site.scheduler.current)
+        begun = runtime.now()
+        attempt.sent.append(begun)
+        told, may_try_again, answer = Told.FAILED, False, ""
+        try:
+            report = self._coordinator.commit(TABLE, change, wait_seconds=self._luck.pick(site.waits))
+        except CommitStateUnknown as error:
+            told, answer = Told.UNKNOWN, error.message.partition(": ")[0]
+        except IcebergHmsError as error:
+            answer = f"{type(error).__name__}: {error.message}"
+            may_try_again = isinstance(error, CommitFailed | QueueFull)
+            # What is known to be wrong with the table or its places has a type of its own.
+            blames = isinstance(error, InvariantViolated | InvalidInput) or type(error) is CommitFailed
+            attempt.blamed = blames and attempt.mark is None
+            attempt.denied = present and isinstance(error, InvalidInput | AssumptionBroken)
+            if isinstance(error, QueueFull):
+                # It was turned away at the door, so it has not come back.
+                attempt.sent.remove(begun)
+            if isinstance(error, AssumptionBroken) and error.name == ASSERT_REF_SNAPSHOT_ID:
+                attempt.lost.append(runtime.now())
+        else:
+            told = Told.COMMITTED
+            self._leave_list(attempt, shipment, report)
+        finally:
+            del self._waiting[attempt]
+            attempt.waited = max(attempt.waited, runtime.now() - begun)
+        site.wire.note(self.node.process, f"{attempt.wish} is told {told.value}", answer)
+        site.history.tell(attempt, told)
+        return may_try_again
+
+    def _leave_list(self, attempt: Attempt, shipment: Shipment, report: CommitReport) -> None:
+        """What a client does with its list when its snapshot has another one."""
+        snapshot = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
+        if snapshot is None or snapshot.manifest_list == shipment.made[0]:
+            attempt.lists.clear()
+        elif self._luck.chance(self._clients.leaves):
+            attempt.left = None if report.already_committed else self.node.runtime.now()
+        else:
+            attempt.lists.clear()
+            self.node.site.storage.delete(shipment.made[0])
+
+    def _discard(self, attempt: Attempt, shipment: Shipment) -> None:
+        """What a client deletes when its commit was refused. Its data it keeps for the next time."""
+        attempt.lists.discard(shipment.made[0])
+        for location in shipment.made:
+            self.node.site.storage.delete(location)

@@ -1,0 +1,214 @@
+"""The planted defects of groups: of who is in them, of who waits for whom, and of what stock clients send."""
+
+from __future__ import annotations
+
+from iceberg_hms.testing.simulation.mutant import Mutant
+
+_COORDINATOR = "coordinator/coordinator.py"
+_GROUP = "coordinator/group.py"
+_LEFTOVERS = "coordinator/leftovers.py"
+_PAUSES = "coordinator/pauses.py"
+_SHARE = "coordinator/share.py"
+_STAGING = "coordinator/staging.py"
+_TURNS = "coordinator/turns.py"
+_NUMBERS = "changes/numbers.py"
+_PLAIN = "changes/plain.py"
+_REBASE = "changes/rebase.py"
+_SHIPPED = "changes/shipped.py"
+
+GROUPS: tuple[Mutant, ...] = (
+    Mutant(
+        "forget-the-savepoint",
+        "a change that breaks half-way leaves nothing of its first half behind",
+        _STAGING,
+        "            staging.broken.append((member, error))\n",
+        "            staging.broken.append((member, error))\n"
+        "            sent = getattr(member.change, 'updates', ())\n"
+        "            staging.metadata = apply(staging.metadata, sent[:1], now_ms=now_ms())\n",
+        scenario="groups",
+    ),
+    Mutant(
+        "keep-a-broken-member-s-list",
+        "a change that breaks leaves no list behind",
+        _STAGING,
+        "        manifests.discard(staged.files)\n",
+        "        pass\n",
+        scenario="branches",
+    ),
+    Mutant(
+        "drop-who-finds-no-room",
+        "who finds no room in a group is in the next one",
+        _COORDINATOR,
+        "queue.members[self._settings.group_max_changes :]",
+        "[]",
+        scenario="groups",
+    ),
+    Mutant(
+        "take-whom-the-queue-refuses",
+        "whom the queue has no room for is not in it",
+        _COORDINATOR,
+        "queue.members) >= self._settings.queue_max_changes:\n",
+        "queue.members) >= self._settings.queue_max_changes:\n                queue.members.append((member, size))\n",
+        scenario="turns-given-up",
+    ),
+    Mutant(
+        "last-come-first-served",
+        "changes are taken in the order in which they came",
+        _COORDINATOR,
+        "queue.members.append((member, size))",
+        "queue.members.insert(0, (member, size))",
+        scenario="groups",
+    ),
+    Mutant(
+        "serve-the-losers-last",
+        "who lost its place goes first when it comes back",
+        _COORDINATOR,
+        "not turns.goes_first(",
+        "turns.goes_first(",
+        scenario="turns",
+    ),
+    Mutant(
+        "give-no-turn",
+        "who lost its place gets a turn",
+        _TURNS,
+        "elif self._max_wait > 0:",
+        "elif False:",
+        scenario="turns",
+    ),
+    Mutant(
+        "a-turn-never-ends",
+        "a turn ends, whether or not somebody comes",
+        _TURNS,
+        "self._held_since + self._max_wait - now\n",
+        "self._max_wait\n",
+        scenario="turns-given-up",
+    ),
+    Mutant(
+        "a-turn-for-nobody",
+        "who is in the table has no turn any more",
+        _TURNS,
+        "self._waiting.pop(id_, None)\n",
+        "pass\n",
+        scenario="turns",
+    ),
+    Mutant(
+        "turns-without-a-share",
+        "turns take their share of all time, and no more",
+        _SHARE,
+        "        self._not_before = ended + (ended - begun) * (1 / self._share - 1)\n",
+        "        pass\n",
+        scenario="turns-given-up",
+    ),
+    Mutant(
+        "rest-for-nobody",
+        "a table rests when a foreign writer waits for its lock",
+        _PAUSES,
+        "if not self._world.foreign_waits(self._name):",
+        "if False:",
+        scenario="groups",
+    ),
+    Mutant(
+        "a-rest-never-ends",
+        "a rest ends, whether or not the table moves",
+        _PAUSES,
+        "runtime.now() - begun < self._longest and ",
+        "",
+        scenario="rests",
+    ),
+    Mutant(
+        "delete-a-leftover-at-once",
+        "a list that its client left stays for its time",
+        _LEFTOVERS,
+        "self._world.runtime.now() + self._age\n",
+        "self._world.runtime.now()\n",
+        scenario="leftovers",
+    ),
+    Mutant(
+        "forget-the-leftovers",
+        "a list that its client left goes when its time is over",
+        _LEFTOVERS,
+        "        if old:\n",
+        "        if False:\n",
+        scenario="leftovers",
+    ),
+    Mutant(
+        "delete-a-client-s-list-with-the-garbage",
+        "a list that was replaced is its client's, as long as that may send it again",
+        _GROUP,
+        "self.leftovers = self._replaced\n",
+        "self._garbage.extend(self._replaced)\n",
+        scenario="groups",
+    ),
+    Mutant(
+        "renumber-nothing",
+        "a snapshot whose number is stale gets the next one",
+        _NUMBERS,
+        "        return late or ",
+        "        return False and late or ",
+        scenario="branches-network",
+    ),
+    Mutant(
+        "say-the-stale-number-in-the-list",
+        "a renumbered snapshot's list says its new number",
+        _SHIPPED,
+        "        sequence_number=UNASSIGNED,\n",
+        "",
+        scenario="branches",
+    ),
+    Mutant(
+        "keep-the-first-row-id",
+        "a renumbered or rebased snapshot gets the table's next row ids",
+        _NUMBERS,
+        '        raw["first-row-id"] = base.next_row_id\n',
+        "        pass\n",
+        scenario="branches",
+    ),
+    Mutant(
+        "rebase-a-replace-over-a-delete",
+        "a rewrite is put on a parent only if nothing was deleted in between",
+        _REBASE,
+        '        return "files were deleted since the snapshot that it was made on"\n',
+        "        return None\n",
+        scenario="rewrites",
+    ),
+    Mutant(
+        "rebase-a-delete",
+        "a delete stands on what its client saw",
+        _REBASE,
+        "if snapshot.operation not in (summary.APPEND, summary.REPLACE):",
+        "if False:",
+        scenario="rewrites",
+    ),
+    Mutant(
+        "rebase-on-replaced-manifests",
+        "what a rebased snapshot stands for is still in the head",
+        _SHIPPED,
+        "        if not self.dropped <= {manifest.manifest_path for manifest in head}:\n",
+        "        if False:\n",
+        scenario="rebase-all",
+    ),
+    Mutant(
+        "keep-what-was-merged",
+        "manifests that a client merged are left out of the new list",
+        _SHIPPED,
+        "for manifest in head if manifest.manifest_path not in gone",
+        "for manifest in head",
+        scenario="rebase-all",
+    ),
+    Mutant(
+        "take-all-for-plain",
+        "an append whose summary says something unknown is not rebased",
+        _PLAIN,
+        "    if unknown:\n",
+        "    if False:\n",
+        scenario="branches",
+    ),
+    Mutant(
+        "overhear-the-table-s-word",
+        "where the table says so nothing is rebased",
+        _REBASE,
+        "    if word == plain.NONE:\n",
+        "    if False:\n",
+        scenario="rebase-none",
+    ),
+)

@@ -1,0 +1,126 @@
+"""Scenarios in which many clients commit through one server: groups, renumbering, rebase, turns and rests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iceberg_hms.testing.simulation.clients import Clients
+from iceberg_hms.testing.simulation.faults import Weather
+from iceberg_hms.testing.simulation.scenario import BAD_NETWORK, OURS_AND_LOCKED, Scenario
+from iceberg_hms.testing.simulation.shipments import Doing
+
+_ADDS = (Doing.APPEND, Doing.APPEND, Doing.MERGE, Doing.CLUMSY)
+_ALL = (Doing.APPEND, Doing.APPEND, Doing.MERGE, Doing.VALIDATED, Doing.DELETE, Doing.MASK, Doing.REWRITE)
+_BRANCHES = ("main", "main", "audit")
+_REBASE = "iceberg-hms.rebase-appends"
+_VERSION = "format-version"
+#: Nobody is withdrawn.
+_PATIENT = (300.0,)
+
+SHARED: Final[tuple[Scenario, ...]] = (
+    Scenario(
+        "groups",
+        "one server, small groups, clumsy clients among the others: who comes first is served first, nothing is left",
+        writers=0,
+        servers=1,
+        clients=Clients(each=5, commits=1, doings=_ADDS),
+        settings={"group_max_changes": 2},
+        waits=_PATIENT,
+        all_commit=True,
+        in_order=True,
+        tidy=True,
+    ),
+    Scenario(
+        "branches",
+        "commits of every kind to two branches of a table of version 3: numbers and row ids go stale",
+        writers=0,
+        servers=1,
+        clients=Clients(each=3, commits=3, doings=(*_ALL, Doing.CLUMSY), branches=_BRANCHES),
+        properties={_VERSION: "3"},
+        waits=_PATIENT,
+        tidy=True,
+    ),
+    Scenario(
+        "branches-network",
+        "the same through two servers, on version 2, where calls are lost and refused",
+        BAD_NETWORK,
+        writers=0,
+        servers=2,
+        clients=Clients(each=2, commits=2, doings=_ALL, branches=_BRANCHES),
+    ),
+    Scenario(
+        "rewrites",
+        "rewrites beside appends and deletes, through two servers that crash and sleep, and beside a foreign writer",
+        Weather(crashes=1, pauses=1, lost_requests=1, lost_replies=2, refused_own=1, late_moves=1, errors=1),
+        writers=0,
+        servers=2,
+        clients=Clients(each=3, commits=2, doings=(*_ALL, Doing.REWRITE, Doing.REWRITE), retries=2),
+        lock_writers=1,
+        kept=OURS_AND_LOCKED,
+    ),
+    Scenario(
+        "rebase-all",
+        "the operator's word that all appends may be rebased, on version 1",
+        writers=0,
+        servers=1,
+        clients=Clients(each=4, commits=2, doings=_ALL, gives_up=0.2),
+        properties={_VERSION: "1", _REBASE: "all"},
+        waits=_PATIENT,
+        tidy=True,
+    ),
+    Scenario(
+        "rebase-none",
+        "the operator's word that nothing is rebased",
+        writers=0,
+        servers=1,
+        clients=Clients(each=3, commits=2, doings=_ALL),
+        properties={_REBASE: "none"},
+        waits=_PATIENT,
+        tidy=True,
+    ),
+    Scenario(
+        "turns",
+        "a delete beside busy appenders: when it has lost its place it gets a turn, and lands with it",
+        writers=0,
+        servers=1,
+        clients=Clients(each=3, commits=3, firm=(Doing.DELETE,), retries=1),
+        waits=_PATIENT,
+        all_commit=True,
+        in_order=True,
+    ),
+    Scenario(
+        "turns-given-up",
+        "the same where some who lost do not come back, or come too late, and the queue has little room",
+        writers=0,
+        servers=1,
+        clients=Clients(
+            each=2, commits=3, firm=(Doing.DELETE, Doing.MASK, Doing.VALIDATED), gives_up=0.4, back_within=2.0
+        ),
+        waits=_PATIENT,
+        settings={"queue_max_changes": 2},
+        in_order=True,
+    ),
+    Scenario(
+        "leftovers",
+        "lists that clients leave are deleted when their time is over, and not before",
+        writers=0,
+        servers=1,
+        clients=Clients(each=3, commits=3, think=3.0, leaves=0.8),
+        settings={"replaced_list_age_ms": 1_000},
+        waits=_PATIENT,
+        all_commit=True,
+        tidy=True,
+    ),
+    Scenario(
+        "rests",
+        "a busy server beside foreign writers that read before they lock: the table rests for them",
+        writers=0,
+        servers=1,
+        clients=Clients(each=2, commits=4, think=0.1),
+        java_writers=2,
+        looks=True,
+        settings={"pause_look_interval_ms": 10},
+        waits=_PATIENT,
+        kept=OURS_AND_LOCKED,
+    ),
+)

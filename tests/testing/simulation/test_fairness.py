@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iceberg_hms.testing.simulation.faults import Weather
+from iceberg_hms.testing.simulation.history import Attempt, Held, Told
+from tests.testing.simulation.worlds import World
+
+LIST = "file:/t/metadata/snap-left.avro"
+#: Whatever the defaults are.
+SETTINGS = {
+    "turn_max_wait_ms": 1_000,
+    "turn_max_share_percent": 50,
+    "pause_max_wait_ms": 1_000,
+    "pause_max_share_percent": 20,
+    "replaced_list_age_ms": 600_000,
+}
+
+
+def names(world: World) -> str:
+    return (world.failure or "").partition(":")[0]
+
+
+def pass_time(world: World, seconds: float) -> None:
+    world.schedule.scheduler.now += seconds
+
+
+def two_in_the_queue(**late: Any) -> tuple[World, Attempt, Attempt]:
+    world = World(in_order=True, settings=SETTINGS)
+    early = world.attempt(1, seen=[None], sent=[0.1])
+    return world, early, world.attempt(2, seen=[None], ahead=(), **late)
+
+
+def test_a_change_that_overtakes_one_that_stood_before_it_is_seen() -> None:
+    world, early, late = two_in_the_queue()
+    early.ahead = ((late, 1),)
+    world.append(1)
+    assert world.failure is None
+    world.append(2)
+    seen = "wish 2 stood before wish 1 in the queue, and came into the table after it"
+    assert world.failure == f"first-come-first-served: {seen}"
+
+
+@pytest.mark.parametrize("excuse", ["a turn", "it came anew", "nothing"])
+def test_who_has_a_turn_and_who_came_anew_may_be_served_out_of_turn(excuse: str) -> None:
+    world, early, late = two_in_the_queue()
+    early.ahead = ((late, 1),)
+    if excuse == "a turn":
+        early.lost.append(0.05)
+    elif excuse == "it came anew":
+        late.seen.append(None)
+    world.append(1)
+    world.append(2)
+    assert names(world) == ("first-come-first-served" if excuse == "nothing" else "")
+
+
+def test_a_client_that_waits_for_longer_than_a_turn_and_a_rest_is_seen() -> None:
+    for waited, seen in ((2.9, ""), (3.1, "served-in-time")):
+        world = World(in_order=True, settings=SETTINGS)
+        world.tell(world.attempt(1, waited=waited), Told.FAILED)
+        world.rest()
+        assert names(world) == seen
+
+
+@pytest.mark.parametrize(
+    ("left", "after", "seen"),
+    [
+        (None, 0.0, "has it in its hands"),
+        (0.0, 599.0, "is deleted 599.0 s after wish 1 was committed with another one"),
+        (0.0, 600.0, ""),
+    ],
+)
+def test_a_client_s_list_that_is_deleted_too_early_is_seen(left: float | None, after: float, seen: str) -> None:
+    world = World(settings=SETTINGS)
+    world.storage.store.lists[LIST] = ()
+    world.attempt(1, lists={LIST}, left=left)
+    pass_time(world, after)
+    world.storage.delete(LIST)
+    assert (world.failure or "").endswith(seen)
+    assert names(world) == ("list-left-in-peace" if seen else "")
+
+
+def away(world: World, lost: float, *back: float) -> None:
+    world.tell(world.attempt(1, told=Told.FAILED, lost=[lost], sent=[0.0, *back]), Told.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("times", "seen"),
+    [
+        ([(1.0, 2.0)], ""),
+        ([(1.0, 2.5)], "the queue was held back for 1.5 s"),
+        ([(1.0, 2.0), (3.0, 3.1)], ""),
+        ([(1.0, 2.0), (2.2, 2.3)], "the queue was held back for 1.0 s, and once more 0.2 s after that"),
+    ],
+)
+def test_a_turn_that_lasts_too_long_or_comes_again_too_soon_is_seen(
+    times: list[tuple[float, float]], seen: str
+) -> None:
+    world = World(settings=SETTINGS)
+    away(world, 0.9)
+    world.history.held_back.extend(Held("w1", begun, ended) for begun, ended in times)
+    world.rest()
+    assert (world.failure or "") == (f"held-back-in-bounds: {seen}" if seen else "")
+
+
+@pytest.mark.parametrize(
+    ("lost", "back", "seen"),
+    [
+        (0.9, (), ""),
+        (0.9, (1.95,), ""),
+        (0.9, (1.2,), "held-back-for-somebody"),
+        (1.5, (), "held-back-for-somebody"),
+    ],
+)
+def test_a_queue_that_waits_for_nobody_is_seen(lost: float, back: tuple[float, ...], seen: str) -> None:
+    world = World(settings=SETTINGS)
+    away(world, lost, *back)
+    world.history.held_back.append(Held("w1", 1.0, 2.0))
+    world.rest()
+    assert names(world) == seen
+
+
+def test_a_process_that_sleeps_holds_its_queue_back_for_as_long() -> None:
+    world = World(settings=SETTINGS, weather=Weather(pauses=1))
+    world.history.held_back.append(Held("w1", 1.0, 12.0))
+    world.rest()
+    assert world.failure is None
+
+
+def test_a_table_that_rests_for_nobody_too_long_or_too_often_is_seen() -> None:
+    for foreign, times, seen in (
+        (0, [(1.0, 1.1)], "rested-in-bounds: w1 let the table rest at 1.000, and there is nobody to rest for"),
+        (1, [(1.0, 2.0)], ""),
+        (1, [(1.0, 2.5)], "rested-in-bounds: the table rested for 1.5 s"),
+        (1, [(1.0, 2.0), (4.0, 5.0)], "rested-in-bounds: the table rested for 1.0 s, and once more 2.0 s after that"),
+        (1, [(1.0, 2.0), (6.1, 7.0)], ""),
+    ):
+        world = World(java_writers=foreign, settings=SETTINGS)
+        world.history.rested.extend(Held("w1", begun, ended) for begun, ended in times)
+        world.rest()
+        assert (world.failure or "") == seen
+
+
+def test_a_list_that_nobody_names_is_seen_unless_its_client_has_it() -> None:
+    for lists, seen in (({LIST}, ""), (set(), "nothing-left-behind: snap-left.avro is left behind")):
+        world = World(tidy=True, settings=SETTINGS)
+        world.append(1)
+        world.storage.store.lists[LIST] = ()
+        world.tell(world.attempt(1, lists=lists), Told.COMMITTED)
+        world.rest()
+        assert (world.failure or "") == seen
+
+
+def test_a_list_whose_time_is_over_goes_with_the_next_commit_of_its_server() -> None:
+    for sent, seen in ((600.0, ""), (601.0, "nothing-left-behind")):
+        world = World(tidy=True, settings=SETTINGS)
+        world.append(1)
+        world.append(2)
+        world.storage.store.lists[LIST] = ()
+        world.tell(world.attempt(1, lists={LIST}, left=0.0), Told.COMMITTED)
+        world.tell(world.attempt(2, sent=[sent]), Told.COMMITTED)
+        world.rest()
+        assert names(world) == seen
