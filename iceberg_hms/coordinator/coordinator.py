@@ -169,8 +169,9 @@ class Coordinator:
                 self._known.popitem(last=False)
             return known
 
-    def _hold_back(self, name: TableName, turns: Turns) -> None:
-        """Let those that wait go on waiting while it is the turn of somebody who is not there yet."""
+    def _take(self, name: TableName, turns: Turns) -> list[Member]:
+        """The next group, in arrival order, but for those that lost before; those that wait go on waiting while it is
+        the turn of somebody who is not there yet. An empty group ends the worker and its queue in the same instant."""
         runtime = self._world.runtime
         begun = runtime.now()
         held_back = False
@@ -180,6 +181,8 @@ class Coordinator:
                 queue.arrived = None
                 wait = turns.seconds_to_wait([member for member, _ in queue.members], runtime.now())
                 if wait <= 0:
+                    # In the same instant: who comes after this look may not be taken before somebody's turn.
+                    taken = self._cut(name, queue, turns)
                     break
                 arrived = queue.arrived = runtime.event()
             held_back = True
@@ -187,17 +190,14 @@ class Coordinator:
         if held_back:
             seconds = runtime.now() - begun
             self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
+        return taken
 
-    def _take(self, name: TableName, turns: Turns) -> list[Member]:
-        """The next group, in arrival order, but for those that lost before; an empty one ends the worker and its queue
-        in the same instant."""
-        self._hold_back(name, turns)
-        with self._mutex:
-            queue = self._queues[name]
-            queue.members.sort(key=lambda entry: not turns.goes_first(entry[0]))
-            taken = queue.members[: self._settings.group_max_changes]
-            queue.members = queue.members[self._settings.group_max_changes :]
-            queue.bytes -= sum(size for _, size in taken)
-            if not taken:
-                del self._queues[name]
-            return [member for member, _ in taken]
+    def _cut(self, name: TableName, queue: _Queue, turns: Turns) -> list[Member]:
+        """Take a group out of a queue; called with the mutex."""
+        queue.members.sort(key=lambda entry: not turns.goes_first(entry[0]))
+        taken = queue.members[: self._settings.group_max_changes]
+        queue.members = queue.members[self._settings.group_max_changes :]
+        queue.bytes -= sum(size for _, size in taken)
+        if not taken:
+            del self._queues[name]
+        return [member for member, _ in taken]

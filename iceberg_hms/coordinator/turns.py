@@ -35,11 +35,14 @@ class Turns:
         self._held_since: float | None = None
 
     def seconds_to_wait(self, members: Sequence[Member], now: float) -> float:
-        """For how long the queue should be held back for whoever's turn it is; 0 if it is there, if it is nobody's
-        turn, or if nobody would wait. Called again after each wait. now: `Runtime.now()`, in seconds."""
+        """For how long the queue should be held back for those that lost; 0 if one of them is there, if there are none,
+        or if nobody would wait. Called again after each wait. now: `Runtime.now()`, in seconds.
+
+        One that is there has the turn of the first that is not: a client that has given up would else keep the others
+        from theirs, until they have used up their retries too."""
         if not members or not self._waiting or not self._share.is_left(now):
             return 0.0
-        if any(self._holds(member) for member in members):
+        if any(self.goes_first(member) for member in members):
             self._end(now)
             return 0.0
         if self._held_since is None:
@@ -66,10 +69,6 @@ class Turns:
                     self._waiting.setdefault(id_)
         while len(self._waiting) > WAITING_MAX:
             self._waiting.popitem(last=False)
-
-    def _holds(self, member: Member) -> bool:
-        """Whether it is this member's turn."""
-        return next(iter(self._waiting)) in member.change.identity.snapshot_ids
 
     def _end(self, now: float) -> None:
         if self._held_since is not None:

@@ -72,7 +72,7 @@ def test_a_table_that_cannot_be_looked_at_rests_no_longer():
 
 
 def test_it_rests_for_a_share_of_the_time_only():
-    harness = Clock()
+    harness = Clock(pause_max_share_percent=20)
     assert harness.group()
     assert not harness.group(after=3.5)
     assert harness.asked == 1

@@ -76,19 +76,20 @@ def test_others_are_kept_waiting_for_a_share_of_the_time_only(share, free):
     assert turns.seconds_to_wait([Queued(2)], 11.0 + free + 0.01) == 1.0
 
 
-def test_turns_come_in_the_order_of_the_losses_and_one_at_a_time():
+def test_who_is_there_takes_the_turn_of_one_who_lost_before_and_is_not():
     turns = turns_of(1, 5)
-    assert turns.seconds_to_wait([Queued(5)], 10.0) == 1.0, "it is the turn of the first"
-    assert turns.seconds_to_wait([Queued(5), Queued(1)], 10.1) == 0
-    turns.settled([Queued(1, outcome=None), Queued(5, outcome=LOST)])
-    assert turns.seconds_to_wait([Queued(2)], 20.0) == 1.0
-    assert turns.seconds_to_wait([Queued(5)], 20.1) == 0
+    assert turns.seconds_to_wait([Queued(2)], 10.0) == 1.0
+    assert turns.seconds_to_wait([Queued(2), Queued(5)], 10.1) == 0, "a client that gave up keeps nobody waiting"
+    turns.settled([Queued(2, outcome=None), Queued(5, outcome=None)])
+    assert turns.seconds_to_wait([Queued(2)], 20.0) == 1.0, "the first may still come"
+    assert turns.seconds_to_wait([Queued(1)], 20.1) == 0
 
 
-def test_who_loses_again_keeps_its_place():
+def test_who_loses_again_is_waited_for_again():
     turns = turns_of(1, 5)
-    turns.settled([Queued(1, outcome=LOST)])
-    assert turns.seconds_to_wait([Queued(1)], 10.0) == 0
+    turns.settled([Queued(1, outcome=LOST), Queued(5, outcome=None)])
+    assert turns.goes_first(Queued(1))
+    assert not turns.goes_first(Queued(5))
     assert turns.seconds_to_wait([Queued(5)], 10.0) == 1.0
 
 
