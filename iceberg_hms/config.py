@@ -218,7 +218,7 @@ class Settings:
         256 * _MIB,
         0,
         2**40,
-        "Bytes of table metadata that are kept in memory; 0 keeps none.",
+        "Memory for table metadata that was read or written, in bytes, about five times the files; 0 keeps none.",
     )
     manifest_cache_max_bytes: int = _number(
         "cache.manifest-list.max-bytes",
@@ -227,7 +227,7 @@ class Settings:
         2**40,
         "Bytes of manifest lists that are kept in memory; 0 keeps none.",
     )
-    io_threads: int = _number("io.threads", 8, 1, 1_024, "Files that are read or written at the same time.")
+    io_threads: int = _number("io.threads", 16, 1, 1_024, "Files that are read or written at the same time.")
     storage_fsync: bool = _flag(
         "storage.fsync",
         "Flush local files and their folders to the disk before a commit names them, so that it survives a power cut.",

@@ -48,5 +48,5 @@ class Leftovers:
         while self._waiting and self._waiting[0][0] <= now and len(old) < _DELETED_MAX:
             old.append(self._waiting.popleft()[1])
         if old:
-            named = {raw.get("manifest-list") for raw in current().raw_snapshots_by_id.values()}
+            named = {raw.get("manifest-list") for raw in current().snapshot_rows}
             delete_files(self._world.files, [location for location in old if location not in named])

@@ -16,6 +16,8 @@ from typing import Final
 COMPRESS_LEVEL: Final = 1
 #: Groups of so many tables at the same time share their bodies; more render some again.
 KEPT: Final = 16
+#: And so many bytes are kept; one body is kept whatever its size.
+KEPT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Body:
@@ -25,6 +27,11 @@ class Body:
         self.data = data
         self._packed: bytes | None = None
         self._mutex = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """Bytes, of both."""
+        return len(self.data) + len(self._packed or b"")
 
     def packed(self) -> bytes:
         """As gzip."""
@@ -48,6 +55,9 @@ class Bodies:
             if body is None:
                 body = self._made[key] = Body(make())
             self._made.move_to_end(key)
-            while len(self._made) > KEPT:
+            while len(self._made) > 1 and (len(self._made) > KEPT or self._size() > KEPT_BYTES):
                 self._made.popitem(last=False)
             return body
+
+    def _size(self) -> int:
+        return sum(body.size for body in self._made.values())

@@ -143,7 +143,7 @@ _WORK: Final = {
     "shared": "Successful commits that shared their swap with others.",
     "rebased": "Successful commits whose snapshot was put on a parent that its client had not seen.",
     "queue_wait_seconds": "Time that successful commits waited for their group.",
-    "metastore_calls": "Calls to the metastore that successful commits took.",
+    "metastore_calls": "Calls to the metastore that successful commits took, without what is asked between groups.",
     "turns": "How often commits waited for one whose turn it was.",
     "turn_seconds": "Time that they waited so.",
     "pauses": "How often a table was left to a writer that is not ours.",

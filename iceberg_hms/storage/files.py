@@ -10,6 +10,7 @@ import contextlib
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,15 @@ from iceberg_hms.storage.locations import Location, parse
 
 #: Kinds of store that `default_filesystem` opens; credentials and endpoints come from the store's usual environment.
 SCHEMES: Final = ("file", "s3", "hdfs", "viewfs", "gs")
+
+
+#: A location and what is to be written there.
+File = tuple[str, bytes]
+
+#: How many local files one thread creates: more than one, since they are flushed together, and not so many that their
+#: descriptors are missed elsewhere.
+_PART_MIN: Final = 4
+_PART_MAX: Final = 64
 
 
 def default_filesystem(location: Location) -> Any:
@@ -44,11 +54,18 @@ def default_filesystem(location: Location) -> Any:
     raise InvalidInput(f"No filesystem for scheme {location.scheme!r}; known are {', '.join(SCHEMES)}")
 
 
+def one_after_another(functions: Sequence[Callable[[], None]]) -> None:
+    """`gather` for who has no threads."""
+    for function in functions:
+        function()
+
+
 class PyArrowFiles:
     """Implements `coordinator.ports.Files`. Safe to share between threads.
 
     fsync: flush local files to the disk before `write` returns. filesystem: makes the filesystem of a location; called
-    once for each scheme and authority.
+    once for each scheme and authority. gather: runs functions side by side, as `Runtime.gather` does, `io_threads` at a
+    time.
     """
 
     def __init__(
@@ -57,8 +74,12 @@ class PyArrowFiles:
         fsync: bool = True,
         filesystem: Callable[[Location], Any] = default_filesystem,
         clock: Clock = SYSTEM_CLOCK,
+        gather: Callable[[Sequence[Callable[[], None]]], object] = one_after_another,
+        io_threads: int = 1,
     ) -> None:
         self._fsync = fsync
+        self._gather = gather
+        self._io_threads = io_threads
         self._make_filesystem = filesystem
         self._clock = clock
         self._filesystems: dict[tuple[str, str], Any] = {}
@@ -84,33 +105,51 @@ class PyArrowFiles:
         an object store, on a local disk it is not there at all."""
         self.write_all([(location, data)])
 
-    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Create several new files; local ones are flushed together. Raises as `write`; none of them is left then,
-        unless an object store does not remove it."""
-        local: list[local_files.NewFile] = []
+    def write_all(self, files: Sequence[File]) -> None:
+        """Create several new files side by side; local ones are flushed together. Raises as `write`; none of them is
+        left then, unless an object store does not remove it."""
+        parts = self._parts(files)
         made: list[str] = []
         try:
-            for location, data in files:
-                filesystem, path, parsed = self._resolve(location)
-                if _is_local(filesystem, parsed):
-                    local.append(local_files.NewFile(path, data))
-                    continue
-                with _creating(location):
-                    self._write_remote(filesystem, path, location, data)
-                made.append(location)
-            with _creating(" and ".join(file.path for file in local)):
-                local_files.create(local, fsync=self._fsync, clock=self._clock)
-            made = [location for location, _ in files]
-            for location, data in files:
-                length = self.length(location)
-                if length != len(data):
-                    raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
-                usage.wrote(length)
+            for start in range(0, len(parts), self._io_threads):
+                batch = parts[start : start + self._io_threads]
+                self._gather([partial(self._create, part, made) for part in batch])
         except IcebergHmsError:
             for location in made:
                 with contextlib.suppress(IcebergHmsError):
                     self.delete(location)
             raise
+
+    def _parts(self, files: Sequence[File]) -> list[Sequence[File]]:
+        """What is created side by side: each file for itself, but of local ones several, to be flushed together."""
+        local: list[File] = []
+        parts: list[Sequence[File]] = []
+        for file in files:
+            filesystem, _, parsed = self._resolve(file[0])
+            if _is_local(filesystem, parsed):
+                local.append(file)
+            else:
+                parts.append([file])
+        size = min(max(-(-len(local) // self._io_threads), _PART_MIN), _PART_MAX)
+        return parts + [local[start : start + size] for start in range(0, len(local), size)]
+
+    def _create(self, files: Sequence[File], made: list[str]) -> None:
+        """Create the files of one part, and say in `made` that they are there."""
+        filesystem, path, parsed = self._resolve(files[0][0])
+        if _is_local(filesystem, parsed):
+            new = [local_files.NewFile(self._resolve(location)[1], data) for location, data in files]
+            with _creating(" and ".join(file.path for file in new)):
+                local_files.create(new, fsync=self._fsync, clock=self._clock)
+        else:
+            [(location, data)] = files
+            with _creating(location):
+                self._write_remote(filesystem, path, location, data)
+        made.extend(location for location, _ in files)
+        for location, data in files:
+            length = self.length(location)
+            if length != len(data):
+                raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
+            usage.wrote(length)
 
     def length(self, location: str) -> int:
         """Bytes. Raises MissingFile, StorageError."""

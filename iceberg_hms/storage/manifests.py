@@ -44,10 +44,6 @@ KnownList = tuple[ManifestFile, ...] | EncodedList
 #: Table property: a manifest is ended when it reaches this size, in bytes.
 TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
 TARGET_SIZE_DEFAULT: Final = 8 * 1024 * 1024
-#: How many lists one thread writes together: more than one, since they are flushed together, and not so many that their
-#: descriptors are missed elsewhere.
-_PART_MIN: Final = 4
-_PART_MAX: Final = 64
 # What a decoded manifest takes in memory, measured with four partition fields; the cache counts with it.
 _BYTES_PER_MANIFEST: Final = 1_200
 
@@ -78,11 +74,6 @@ class ManifestStore:
         """Keep a list that is on disk."""
         with self._mutex:
             self._cache.put(location, known)
-
-    def parts(self, locations: Sequence[str]) -> list[Sequence[str]]:
-        """Locations in parts to be written side by side: not more than `io_threads`, but for what a part may have."""
-        size = min(max(-(-len(locations) // self.io_threads), _PART_MIN), _PART_MAX)
-        return [locations[start : start + size] for start in range(0, len(locations), size)]
 
     def gather(self, functions: Iterable[Callable[[], Any]]) -> Iterator[Any]:
         """Run functions side by side, `io_threads` at a time, and give their results in order."""
@@ -179,17 +170,14 @@ class TableManifests:
 
     def flush(self) -> Sequence[str]:
         locations = tuple(self._staged)
-        self._store.runtime.gather([partial(self._write_lists, part) for part in self._store.parts(locations)])
+        self._store.files.write_all([(location, self._staged[location].data) for location in locations])
+        for location in locations:
+            self._store.remember(location, self._staged.pop(location).encoded)
         return locations
 
     def discard(self, locations: Iterable[str]) -> None:
         for location in locations:
             self._staged.pop(location, None)
-
-    def _write_lists(self, locations: Sequence[str]) -> None:
-        self._store.files.write_all([(location, self._staged[location].data) for location in locations])
-        for location in locations:
-            self._store.remember(location, self._staged.pop(location).encoded)
 
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of an old v1 snapshot that has no list: what a list would say is taken from themselves."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import threading
 
+import pytest
+
 from iceberg_hms.rest.bodies import KEPT, Bodies, Body
 
 
@@ -40,6 +42,17 @@ def test_only_the_last_are_kept() -> None:
     bodies.get("new", lambda: b"")
     assert bodies.get("0", lambda: b"again") is first, "it was asked for last"
     assert bodies.get("1", lambda: b"again").data == b"again"
+
+
+def test_so_many_bytes_are_kept_and_the_last_body_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iceberg_hms.rest.bodies.KEPT_BYTES", 250)
+    bodies = Bodies()
+    for name in ("a", "b", "c"):
+        bodies.get(name, lambda: b"x" * 100)
+    assert bodies.get("b", lambda: b"again").data == b"x" * 100
+    assert bodies.get("a", lambda: b"again").data == b"again"
+    assert bodies.get("large", lambda: b"y" * 1_000).data == b"y" * 1_000
+    assert bodies.get("large", lambda: b"again").data == b"y" * 1_000
 
 
 def test_a_body_that_cannot_be_made_is_made_next_time() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile, StorageError
-from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.files import PyArrowFiles, one_after_another
 from iceberg_hms.storage.locations import Location
 from iceberg_hms.testing.contracts.files import (
     CHECKS,
@@ -27,7 +27,7 @@ REMOTE_CHECKS = tuple(check for check in CHECKS if check is not one_of_many_writ
 class RemoteFiles(PyArrowFiles):
     """A store that pyarrow writes itself: a folder that looks like a bucket."""
 
-    def __init__(self, folder: Path, scheme: str = "s3") -> None:
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.opened: list[Location] = []
         (folder / "bucket").mkdir(exist_ok=True)
 
@@ -35,7 +35,7 @@ class RemoteFiles(PyArrowFiles):
             self.opened.append(location)
             return fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
 
-        super().__init__(filesystem=filesystem)
+        super().__init__(filesystem=filesystem, **options)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -59,6 +59,46 @@ def test_a_bucket_is_opened_once_under_all_its_names(tmp_path: Path) -> None:
     assert files.read("s3n://bucket/x") == b"1"
     assert files.read("s3://bucket/x") == b"1"
     assert [location.authority for location in files.opened] == ["bucket"]
+
+
+class Gather:
+    """Runs functions in turn, and notes how many would have been run side by side."""
+
+    def __init__(self) -> None:
+        self.together: list[int] = []
+
+    def __call__(self, functions: Sequence[Callable[[], None]]) -> None:
+        self.together.append(len(functions))
+        one_after_another(functions)
+
+
+def test_files_of_a_store_are_written_side_by_side_and_each_for_itself(tmp_path: Path) -> None:
+    gather = Gather()
+    files = RemoteFiles(tmp_path, gather=gather, io_threads=4)
+    files.write_all([(f"s3://bucket/{number}", b"x") for number in range(10)])
+    assert gather.together == [4, 4, 2]
+
+
+def test_local_files_are_written_side_by_side_several_at_a_time(tmp_path: Path) -> None:
+    gather = Gather()
+    files = PyArrowFiles(gather=gather, io_threads=4, fsync=False)
+    files.write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(10)])
+    files.write_all([(f"file:{tmp_path}/more/{number}", b"x") for number in range(40)])
+    assert gather.together == [3, 4]
+    assert len(list((tmp_path / "more").iterdir())) == 40
+
+
+@pytest.mark.parametrize("remote", [True, False], ids=["remote", "local"])
+def test_of_several_files_none_is_left_if_one_cannot_be_written(remote: bool, tmp_path: Path) -> None:
+    files = RemoteFiles(tmp_path) if remote else PyArrowFiles(io_threads=2)
+    root = "s3://bucket/new" if remote else f"file:{tmp_path}/new"
+    files.write(f"{root}/6", b"foreign")
+    with pytest.raises(AlreadyExists):
+        files.write_all([(f"{root}/{number}", b"x") for number in range(10)])
+    assert files.read(f"{root}/6") == b"foreign"
+    for number in (0, 3, 5, 7, 9):
+        with pytest.raises(MissingFile):
+            files.length(f"{root}/{number}")
 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
