@@ -50,6 +50,10 @@ class Process:
             cwd=ROOT,
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def send(self, **order: Any) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")

@@ -26,21 +26,21 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
+def machine() -> dict[str, Any]:
+    """What the results of this moment depend on, and no setting tells."""
+    return {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "iceberg-hms": importlib.metadata.version("iceberg-hms"),
+    }
+
+
 def keep(folder: Path, name: str, settings: Mapping[str, Any], results: Any) -> None:
     """Write raw results as JSON, with all that they depend on."""
     folder.mkdir(parents=True, exist_ok=True)
-    raw = {
-        "benchmark": name,
-        "settings": dict(settings),
-        "machine": {
-            "cpus": os.cpu_count(),
-            "load": os.getloadavg(),
-            "system": platform.platform(),
-            "python": platform.python_version(),
-            "iceberg-hms": importlib.metadata.version("iceberg-hms"),
-        },
-        "results": results,
-    }
+    raw = {"benchmark": name, "settings": dict(settings), "machine": machine(), "results": results}
     path = folder / f"{name}.json"
     path.write_text(json.dumps(raw, indent=1, default=str))
     print(f"raw results: {path}")
