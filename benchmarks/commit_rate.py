@@ -11,29 +11,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
-from urllib.parse import urlsplit
 
-import orjson
 import pyarrow as pa
 
 import iceberg_hms
 from benchmarks.report import keep, print_table, quantile
-from iceberg_hms.changes.append import Append
-from iceberg_hms.changes.derived import for_update_table
-from iceberg_hms.clock import SYSTEM_CLOCK
+from benchmarks.serving import serving
 from iceberg_hms.format.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
+from integration.load_generator import Connection, append_bodies
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 REPORTS = Path(__file__).parent.parent / "build" / "benchmarks"
@@ -59,91 +52,23 @@ def data_file(name: str) -> DataFile:
 
 
 def bodies(catalog: Any, table: str, count: int) -> list[bytes]:
-    """Commits of appends as a stock client makes them: manifests and lists are on disk, all on the same parent."""
-    loaded = catalog.load(table)
-    metadata = loaded.metadata
-    made = []
-    for number in range(count):
-        manifests = catalog._services.world.manifests()
-        change = Append(
-            [data_file(f"{table}-{number}")],
-            snapshot_id=SYSTEM_CLOCK.snapshot_id(),
-            schema_id=metadata.current_schema_id,
-            spec_id=metadata.default_spec_id,
-            table_uuid=metadata.uuid,
-            now_ms=SYSTEM_CLOCK.now_ms,
-        )
-        updates = [dict(update) for update in change.stage(metadata, manifests).updates]
-        manifests.flush()
-        made.append(orjson.dumps({"requirements": list(for_update_table(metadata, updates)), "updates": updates}))
-    return made
+    """Requests of so many appends, all on the snapshot that the table has now."""
+    files = (data_file(f"{table}-{number}") for number in range(count))
+    return [body.data for body in append_bodies(catalog, table, files)]
 
 
 def grow(catalog: Any, table: str, manifests: int) -> None:
     """A table whose first snapshot has so many manifests, one file each."""
-    catalog.create_table(table, SCHEMA)
-    metadata = catalog.load(table).metadata
-    opened = catalog._services.world.manifests()
-    snapshot_id = SYSTEM_CLOCK.snapshot_id()
-    from iceberg_hms.changes import updates
-    from iceberg_hms.changes.summary import Added, totals
-    from iceberg_hms.format.manifest import ManifestEntry, Status
-    from iceberg_hms.format.snapshot import Snapshot
-
-    files = [data_file(f"{table}-first-{number}") for number in range(max(1, manifests))]
-    written = [
-        line
-        for file in files
-        for line in opened.write(
-            metadata,
-            metadata.schema,
-            metadata.specs[0],
-            snapshot_id,
-            [ManifestEntry(Status.ADDED, file, snapshot_id=snapshot_id)],
-        )
-    ]
-    changes = Added.of(files).to_summary()
-    raw: dict[str, Any] = {
-        "snapshot-id": snapshot_id,
-        "sequence-number": 1,
-        "timestamp-ms": SYSTEM_CLOCK.now_ms(),
-        "summary": {"operation": "append", **changes, **totals(None, changes)},
-        "schema-id": 0,
-    }
-    raw["manifest-list"] = opened.stage_list(metadata, Snapshot(raw), written)
-    opened.flush()
-    catalog.commit(table, [], [updates.add_snapshot(raw), updates.set_snapshot_ref("main", snapshot_id)])
-
-
-class Connection:
-    """HTTP/1.1, kept alive, just enough for a commit."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._where = (host, port)
-
-    async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(*self._where, limit=2**26)
-
-    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: {self._where[0]}\r\nContent-Type: application/json\r\n"
-            f"User-Agent: PyIceberg/0.12.0\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        self._writer.write(head.encode() + body)
-        answer = await self._reader.readuntil(b"\r\n\r\n")
-        length = next(
-            int(line.split(b":")[1]) for line in answer.split(b"\r\n") if line.lower().startswith(b"content-length:")
-        )
-        return int(answer.split(b" ", 2)[1]), await self._reader.readexactly(length)
-
-    def close(self) -> None:
-        self._writer.close()
+    smallest = {"commit.manifest.target-size-bytes": "1"}
+    created = catalog.create_table(table, SCHEMA, properties=smallest)
+    created.append([data_file(f"{table}-first-{number}") for number in range(max(1, manifests))])
+    changes = [{"action": "remove-properties", "removals": list(smallest)}]
+    catalog.commit(table, [], changes)
 
 
 async def run(uri: str, table: str, made: Sequence[bytes], in_flight: int) -> Block:
     """Send all bodies over `in_flight` connections, each one after the other."""
-    parts = urlsplit(uri)
-    connections = [Connection(parts.hostname or "", parts.port or 0) for _ in range(in_flight)]
+    connections = [Connection(uri) for _ in range(in_flight)]
     for connection in connections:
         await connection.open()
     waiting = iter(made)
@@ -154,7 +79,7 @@ async def run(uri: str, table: str, made: Sequence[bytes], in_flight: int) -> Bl
     async def work(connection: Connection) -> None:
         for body in waiting:
             begun = perf_counter()
-            status, answer = await connection.post(path, body)
+            status, answer = await connection.post(path, body, keep=False)
             if status == 200:
                 latencies.append(perf_counter() - begun)
             else:
@@ -166,22 +91,6 @@ async def run(uri: str, table: str, made: Sequence[bytes], in_flight: int) -> Bl
     for connection in connections:
         connection.close()
     return Block(in_flight, seconds, latencies, failed)
-
-
-@contextmanager
-def serving(metastore: LocalMetastore) -> Iterator[str]:
-    """A server process at its defaults; its uri."""
-    program = [str(Path(sys.executable).parent / "iceberg-hms")]
-    arguments = ["serve", "--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse, "--port", "0"]
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        [*program, *arguments, "--no-auth"], stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
-    )
-    try:
-        assert process.stdout is not None
-        yield orjson.loads(process.stdout.readline())["uri"]
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def main() -> None:
@@ -196,14 +105,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="commit rate ") as folder, LocalMetastore(Path(folder)) as metastore:
         catalog = iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse)
         catalog.create_namespace(NAMESPACE)
-        with serving(metastore) as uri:
+        with serving(metastore, Path(folder) / "server.log") as server:
             for round_ in range(options.rounds):
                 for in_flight in kinds:
                     table = f"{NAMESPACE}.t{round_}_{in_flight}"
                     grow(catalog, table, options.manifests)
                     count = options.commits if in_flight > 1 else max(20, options.commits // 8)
                     made = bodies(catalog, table, count)
-                    blocks.append(asyncio.run(run(uri, table, made, in_flight)))
+                    blocks.append(asyncio.run(run(server.uri, table, made, in_flight)))
                     metadata = catalog.load(table).metadata
                     assert len(metadata.snapshots) == 1 + len(blocks[-1].latencies)
         catalog.close()

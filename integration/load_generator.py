@@ -7,8 +7,10 @@ table had when it was made. So all but the first of a table are rebased.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,28 +53,52 @@ def append_bodies(catalog: Any, table: str, files: Iterable[DataFile]) -> list[B
     return made
 
 
+#: What is read at once; a large answer is read and thrown away in pieces of it.
+_CHUNK = 1 << 20
+
+
 class Connection:
     """HTTP/1.1, kept alive, just enough for a commit. It calls itself PyIceberg, whose appends count as plain."""
 
     def __init__(self, uri: str) -> None:
         parts = urlsplit(uri)
         self._where = (parts.hostname or "", parts.port or 0)
+        self._socket = socket.socket()
+        self._socket.setblocking(False)
+        self._chunk = bytearray(_CHUNK)
 
     async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(*self._where, limit=2**26)
+        await asyncio.get_running_loop().sock_connect(self._socket, self._where)
 
-    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer. Raises OSError or EOFError if the connection ends before it is there."""
+    async def post(self, path: str, body: bytes, *, keep: bool = True) -> tuple[int, bytes]:
+        """Status and body of the answer; without `keep` that of a success is thrown away as it comes, which costs less.
+        Raises OSError or EOFError if the connection ends before it is there."""
         head = (
             f"POST {path} HTTP/1.1\r\nHost: {self._where[0]}\r\nContent-Type: application/json\r\n"
             f"User-Agent: PyIceberg/0.12.0\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        self._writer.write(head.encode() + body)
-        answer = await self._reader.readuntil(b"\r\n\r\n")
+        await asyncio.get_running_loop().sock_sendall(self._socket, head.encode() + body)
+        begun = b""
+        while b"\r\n\r\n" not in begun:
+            begun += await self._receive()
+        answer, _, first = begun.partition(b"\r\n\r\n")
         length = next(
             int(line.split(b":")[1]) for line in answer.split(b"\r\n") if line.lower().startswith(b"content-length:")
         )
-        return int(answer.split(b" ", 2)[1]), await self._reader.readexactly(length)
+        status = int(answer.split(b" ", 2)[1])
+        kept, left = [first], length - len(first)
+        while left > 0:
+            piece = await self._receive()
+            left -= len(piece)
+            if keep or status != HTTPStatus.OK:
+                kept.append(bytes(piece))
+        return status, b"".join(kept)
 
     def close(self) -> None:
-        self._writer.close()
+        self._socket.close()
+
+    async def _receive(self) -> memoryview:
+        count = await asyncio.get_running_loop().sock_recv_into(self._socket, self._chunk)
+        if not count:
+            raise EOFError("the server closed the connection")
+        return memoryview(self._chunk)[:count]

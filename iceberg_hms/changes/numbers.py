@@ -3,6 +3,11 @@
 Every snapshot takes the table's next sequence number (v2) and its next row ids (v3), whatever ref it goes to. So a
 commit to one branch makes the numbers of a commit to another branch stale, though nothing that it assumed has changed.
 Then the snapshot keeps its parent and its content and gets new numbers, and the manifest list that says them.
+
+One case looks the same and is another. A swap landed and was seen, a writer that ignores compare-and-swap took it away
+again, and its changes were committed anew: under their snapshot ids, on what that writer left. Who saw the first of the
+two asserts an id that holds, and has a list that lacks that writer's files. It is told by its number, which is not
+above that of its parent.
 """
 
 from __future__ import annotations
@@ -11,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iceberg_hms.changes.change import Manifests, Staged, Update
+from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
 from iceberg_hms.changes.shipped import unnumbered
+from iceberg_hms.errors import AssumptionBroken
 from iceberg_hms.format.manifest_list import ManifestFile, assign
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
@@ -21,7 +28,7 @@ def renumbered(base: TableMetadata, sent: Sequence[Update], manifests: Manifests
     """The updates with the snapshots that they add numbered after `base`; as they were sent if no number is stale.
 
     Raises StorageError, CorruptFile or MissingFile where a list cannot be read; InvalidInput for a list that cannot be
-    numbered."""
+    numbered; AssumptionBroken if a parent is not the one that the client saw."""
     if base.format_version == 1 or any(update["action"] == "upgrade-format-version" for update in sent):
         return Staged(tuple(sent))
     renumbering = _Renumbering(base, manifests)
@@ -45,6 +52,21 @@ def numbered_snapshot(
         raw["added-rows"] = added_rows(base, snapshot["snapshot-id"], files)
     raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), files)
     return raw
+
+
+def made_on_another(base: TableMetadata, snapshot: Snapshot) -> AssumptionBroken | None:
+    """What is broken if a snapshot's client saw another snapshot than `base` has under the id of its parent. Format
+    version 1 has no numbers to tell."""
+    parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
+    number = snapshot.raw.get("sequence-number")
+    if base.format_version == 1 or parent is None or number is None or number > parent.sequence_number:
+        return None
+    return AssumptionBroken(
+        ASSERT_REF_SNAPSHOT_ID,
+        f"snapshot {parent.snapshot_id} was committed anew since it was read",
+        expected=f"a sequence number below {number}",
+        found=parent.sequence_number,
+    )
 
 
 def added_rows(base: TableMetadata, snapshot_id: int, files: Sequence[ManifestFile]) -> int:
@@ -75,6 +97,9 @@ class _Renumbering:
         if not self._is_stale(snapshot):
             self._advance(snapshot)
             return update
+        broken = made_on_another(self._base, snapshot)
+        if broken is not None:
+            raise broken
         self._know_parent(snapshot)
         files = [self._file(each, snapshot) for each in self._manifests.list(snapshot)]
         raw = numbered_snapshot(self._base, snapshot.raw, files, self._manifests)

@@ -13,7 +13,7 @@ from iceberg_hms.changes import rebase as rebasing
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.change import Identity, Manifests, Requirement, Staged, Update
-from iceberg_hms.changes.numbers import renumbered
+from iceberg_hms.changes.numbers import made_on_another, renumbered
 from iceberg_hms.changes.shipped import Unfit
 from iceberg_hms.errors import AssumptionBroken
 from iceberg_hms.format.metadata import TableMetadata
@@ -93,7 +93,7 @@ class AddedSnapshot:
             requirements_.check((self.moved,), base)
         except AssumptionBroken as broken:
             return broken
-        return None
+        return None if base is None else made_on_another(base, self.snapshot)
 
     def _finds_branch(self, base: TableMetadata) -> bool:
         ref = base.ref(self.moved["ref"])

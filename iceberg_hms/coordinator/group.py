@@ -118,6 +118,8 @@ class GroupCommit:
         self._lock_wait_ms = 0.0
         self._swap_ms = 0.0
         self._refusal: Exception | None = None
+        #: Readers may have seen numbers up to this one, under snapshot ids that come again.
+        self._numbers_seen = 0
         #: Built, and not yet sent, abandoned or landed.
         self._unsent: Attempt | None = None
 
@@ -237,11 +239,12 @@ class GroupCommit:
         """
         self._attempts += 1
         manifests = self._world.manifests()
-        staging = stage_group(base.metadata, self._waiting, manifests, self._world.runtime.now_ms)
+        before = self._above_numbers_seen(base.metadata)
+        staging = stage_group(before, self._waiting, manifests, self._world.runtime.now_ms)
         self._rebased, self._replaced = staging.rebased, staging.replaced
         for member, files in staging.files.items():
             self._own_files.setdefault(member, {}).update(dict.fromkeys(files))
-        if not locked and (staging.already or (staging.carried and staging.metadata is base.metadata)):
+        if not locked and (staging.already or (staging.carried and staging.metadata is before)):
             return None
         if staging.broken and not fresh:
             return None
@@ -252,7 +255,7 @@ class GroupCommit:
             self._outcomes.append((member, Committed(self._report(member, base, already=True))))
         if staging.metadata is None or not self._waiting:
             return None
-        if staging.metadata is base.metadata:
+        if staging.metadata is before:
             for member in self._waiting:
                 self._outcomes.append((member, Committed(self._report(member, base, already=True))))
             self._waiting = []
@@ -262,6 +265,13 @@ class GroupCommit:
         )
         location = metadata_file.new_location(metadata, base.pointer.metadata_location, self._world.runtime.uuid())
         return Draft(base, metadata, location, metadata_file.encode(metadata), manifests)
+
+    def _above_numbers_seen(self, metadata: TableMetadata) -> TableMetadata:
+        """A snapshot that is committed anew gets a number that its first commit cannot have had, so that who saw that
+        one is told from who sees this one (`changes.numbers`)."""
+        if metadata.format_version == 1 or metadata.last_sequence_number >= self._numbers_seen:
+            return metadata
+        return metadata.replace(last_sequence_number=self._numbers_seen)
 
     def _write(self, draft: Draft) -> Attempt:
         """Step 4."""
@@ -338,6 +348,9 @@ class GroupCommit:
         for member in attempt.members:
             member.proved_absent()
         self._abandon(attempt)
+        if not isinstance(answer, Refused):
+            # It may have been there for a while.
+            self._numbers_seen = max(self._numbers_seen, attempt.metadata.last_sequence_number)
         if not isinstance(answer, Refused) or answer.conflict:
             self._moved += 1
         elif self._refusal is None:

@@ -9,7 +9,7 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.numbers import renumbered
 from iceberg_hms.coordinator.invariants import check_transition
-from iceberg_hms.errors import MissingFile
+from iceberg_hms.errors import AssumptionBroken, MissingFile
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
@@ -110,10 +110,21 @@ def test_a_snapshot_without_a_parent_may_have_any_number() -> None:
     assert list(renumbered(table(last_sequence_number=9), sent, NO_MANIFESTS).updates) == sent
 
 
+@VERSIONS
+def test_who_saw_another_snapshot_under_its_parent_s_id_is_refused(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    [first, second] = [writer.fast_append(seen, id_, str(id_))[0] for id_ in (10, 11)]
+    empty = table(version)
+    theirs = committed(empty, request(empty, writer.fast_append(empty, 5, "theirs")), writer.store)
+    now = committed(theirs, request(empty, writer.fast_append(empty, 1, "a")), writer.store)
+    with pytest.raises(AssumptionBroken, match="snapshot 1 was committed anew"):
+        renumbered(now, [first, second], writer.store.open())
+
+
 def test_a_list_that_is_gone_leaves_nothing_staged(writer: Writer) -> None:
     seen = grown(writer, 2)
     good = writer.fast_append(seen, 10, "mine")[0]
-    lost = updates.add_snapshot(snapshot(11, parent_snapshot_id=1, sequence_number=1))
+    lost = updates.add_snapshot(snapshot(11, parent_snapshot_id=1, sequence_number=2))
     now = seen.replace(last_sequence_number=9)
     manifests = writer.store.open()
     with pytest.raises(MissingFile):

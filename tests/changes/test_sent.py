@@ -56,6 +56,29 @@ def test_no_other_requirement_is_skipped(writer: Writer) -> None:
             change.check(seen)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_branch_that_is_at_the_asserted_id_and_at_another_snapshot_has_moved(writer: Writer, version: int) -> None:
+    """first: a lands as snapshot 1, and is seen; a writer without compare-and-swap takes it away; a lands again, as
+    snapshot 1, on what that writer left."""
+    empty = table(version)
+    append_a = request(empty, writer.fast_append(empty, 1, "a"))
+    first = committed(empty, append_a, writer.store)
+    append, other = (request(first, writer.fast_append(first, id_, "mine")) for id_ in (10, 11))
+    theirs = committed(empty, request(empty, writer.fast_append(empty, 5, "theirs")), writer.store)
+    now = committed(theirs, append_a, writer.store)
+    new = committed(now, append, writer.store)
+    found = new.snapshot_by_id(10)
+    assert found is not None
+    assert writer.live(found) == ["a", "mine", "theirs"], "rebased, since its own list lacks theirs"
+    [add, move] = other.request.updates  # type: ignore[attr-defined]
+    summary = {**add["snapshot"]["summary"], "operation": "delete"}
+    delete = from_request(
+        [assert_ref("main", 1)], [{**add, "snapshot": {**add["snapshot"], "summary": summary}}, move], PYICEBERG
+    )
+    with pytest.raises(AssumptionBroken, match="snapshot 1 was committed anew since it was read; not rebased"):
+        delete.check(now)
+
+
 def test_a_branch_that_is_gone_or_became_a_tag_takes_no_snapshot(writer: Writer) -> None:
     base = table()
     base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)

@@ -7,7 +7,7 @@ import pytest
 
 from iceberg_hms.coordinator import usage
 from iceberg_hms.coordinator.group import REMEMBERED_SECONDS
-from iceberg_hms.coordinator.ports import Refused
+from iceberg_hms.coordinator.ports import Refused, Unanswered
 from iceberg_hms.errors import (
     AssumptionBroken,
     CommitConflict,
@@ -326,6 +326,28 @@ def test_what_cannot_be_written_is_not_pointed_at(harness):
     harness.files.write = write
     assert harness.location() == before
     harness.lock.acquire(NAME, wait_seconds=0, request="it-is-free").release()
+
+
+def test_what_landed_and_was_taken_away_unseen_comes_again_with_a_higher_number(harness):
+    before, at = harness.metadata(), harness.location()
+    swap = harness.pointer.swap
+
+    def made_unanswered_and_overwritten(*args, **kwargs):
+        harness.pointer.swap = swap
+        swap(*args, **kwargs)
+        theirs = before.replace(properties={"theirs": "yes"}).with_metadata_log_entry(at, before.last_updated_ms)
+        location = "file:/wh/db/t/metadata/99999-theirs.metadata.json"
+        harness.files.write(location, theirs.to_bytes())
+        harness.pointer.point(NAME, location)
+        return Unanswered(MetastoreUnavailable("gone"), fenced=True)
+
+    harness.pointer.swap = made_unanswered_and_overwritten
+    report = harness.commit(append("file:/a"))
+    after = harness.metadata()
+    assert report.replays == 1
+    assert after.properties["theirs"] == "yes"
+    assert harness.data_files() == ["file:/a"]
+    assert after.current_snapshot.sequence_number == 2, "the first was 1, and may have been seen"
 
 
 def test_files_are_written_while_the_lock_is_asked_for(harness):

@@ -18,6 +18,14 @@ _SHIPPED = "changes/shipped.py"
 
 GROUPS: tuple[Mutant, ...] = (
     Mutant(
+        "trust-an-id-that-came-again",
+        "a snapshot that is committed anew under its id is not the one that was seen before",
+        _NUMBERS,
+        " or number > parent.sequence_number:\n",
+        " or number:\n",
+        scenario="rewrites",
+    ),
+    Mutant(
         "forget-the-savepoint",
         "a change that breaks half-way leaves nothing of its first half behind",
         _STAGING,
