@@ -200,7 +200,7 @@ class Settings:
         "commit.group.max-changes", 64, 1, _MANY, "Changes that share one lock, one metadata file and one swap."
     )
     group_gather_ms: int = _number(
-        "commit.group.gather-ms", 10, 0, 1_000, "How long callers that were answered together are waited for."
+        "commit.group.gather-ms", 20, 0, 1_000, "How long callers that were answered together are waited for."
     )
 
     table_property_max_size: int = _number(

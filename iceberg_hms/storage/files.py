@@ -33,6 +33,8 @@ File = tuple[str, bytes]
 #: How many local files one thread creates: more than one, since they are flushed together, and not so many that their
 #: descriptors are missed elsewhere.
 _PART_MIN: Final = 4
+#: And more threads than this only wait for one another.
+_LOCAL_THREADS: Final = 4
 _PART_MAX: Final = 64
 
 
@@ -130,7 +132,7 @@ class PyArrowFiles:
                 local.append(file)
             else:
                 parts.append([file])
-        size = min(max(-(-len(local) // self._io_threads), _PART_MIN), _PART_MAX)
+        size = min(max(-(-len(local) // min(self._io_threads, _LOCAL_THREADS)), _PART_MIN), _PART_MAX)
         return parts + [local[start : start + size] for start in range(0, len(local), size)]
 
     def _create(self, files: Sequence[File], made: list[str]) -> None:

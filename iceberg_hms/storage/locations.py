@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from iceberg_hms.errors import InvalidInput
@@ -43,6 +44,7 @@ class Location:
         return posixpath.basename(self.path)
 
 
+@lru_cache(maxsize=4_096)
 def parse(location: str) -> Location:
     """Take a location apart. Raises InvalidInput for an empty or relative one, and for a `file:` on another host."""
     if "\x00" in location:
