@@ -49,7 +49,7 @@ def numbered_snapshot(
         raw["sequence-number"] = base.next_sequence_number
     if base.format_version > 2:
         raw["first-row-id"] = base.next_row_id
-        raw["added-rows"] = added_rows(base, snapshot["snapshot-id"], files)
+        raw["added-rows"] = _added_rows(base, snapshot["snapshot-id"], files)
     raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), files)
     return raw
 
@@ -69,7 +69,7 @@ def made_on_another(base: TableMetadata, snapshot: Snapshot) -> AssumptionBroken
     )
 
 
-def added_rows(base: TableMetadata, snapshot_id: int, files: Sequence[ManifestFile]) -> int:
+def _added_rows(base: TableMetadata, snapshot_id: int, files: Sequence[ManifestFile]) -> int:
     """How far a list moves the next-row-id of `base` (spec: row lineage). Manifests of a table that was upgraded to v3
     have no first_row_id yet and get theirs with the first list that names them."""
     _, next_row_id = assign(

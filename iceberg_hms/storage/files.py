@@ -33,9 +33,9 @@ File = tuple[str, bytes]
 #: How many local files one thread creates: more than one, since they are flushed together, and not so many that their
 #: descriptors are missed elsewhere.
 _PART_MIN: Final = 4
-#: And more threads than this only wait for one another.
-_LOCAL_THREADS: Final = 4
 _PART_MAX: Final = 64
+#: More threads than this only wait for one another where files are local.
+_LOCAL_THREADS: Final = 4
 
 
 def default_filesystem(location: Location) -> Any:
