@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from iceberg_hms import forks
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.ports import Event
 
@@ -22,7 +23,12 @@ class ThreadRuntime:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._pool = ThreadPoolExecutor(GATHER_THREADS, thread_name_prefix="iceberg-hms-gather")
+        self._pool = _new_pool()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """The pool's threads are not in the child, though it counts them, and one of them may have had its mutex."""
+        self._pool = _new_pool()
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -62,6 +68,10 @@ class ThreadRuntime:
             pass
         batch.work()
         return batch.results()
+
+
+def _new_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(GATHER_THREADS, thread_name_prefix="iceberg-hms-gather")
 
 
 class _Batch:

@@ -7,6 +7,7 @@ ordinary commit with success, so only a probe with a wrong expectation tells the
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,12 @@ from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.lease import config_value, lease_seconds
 from iceberg_hms.metastore.lock_table import LockTable
 from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.scratch import prove, scratch_name, words
+from iceberg_hms.metastore.scratch import drop, prove, scratch_name, words
 from iceberg_hms.metastore.thrift_types import AbortTxnRequest, OpenTxnRequest
 from iceberg_hms.metastore.verdict import CompareAndSwap as CompareAndSwap
 from iceberg_hms.metastore.versions import server_version
+
+logger = logging.getLogger(__name__)
 
 _DISALLOW = "hive.metastore.disallow.incompatible.col.type.changes"
 
@@ -112,4 +115,9 @@ class _Probe:
     def _compare_and_swap(self) -> CompareAndSwap:
         proof = prove(self._call, self._scratch)
         self._problems.extend(proof.problems)
+        if proof.left_behind:
+            try:
+                self._pool.run(lambda client: drop(client.call, self._scratch), idempotent=True)
+            except MetastoreError as error:
+                logger.warning("The scratch view %s could not be dropped: %s", self._scratch, error.message)
         return proof.verdict

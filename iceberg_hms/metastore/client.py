@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
-from thrift.Thrift import TApplicationException, TException, TMessageType
+from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
@@ -151,11 +151,34 @@ class MetastoreClient:
             failure.read(self._protocol)
             self._protocol.readMessageEnd()
             raise classify(failure, method)
-        if name != method or sequence != self._sequence:
+        if kind != TMessageType.REPLY or name != method or sequence != self._sequence:
             raise NoAnswer(f"the reply is to another call: {name} {sequence}")
+        if not _returns(result):
+            return self._receive_nothing(method, result)
         result.read(self._protocol)
         self._protocol.readMessageEnd()
         return _outcome(method, result)
+
+    def _receive_nothing(self, method: str, result: Any) -> None:
+        """The reply to a call without a result: an empty structure is its success, and a field is an error.
+
+        Thrift skips fields that it does not know. So an error that a newer server declares would leave the structure
+        empty, and a swap that was refused would be taken for made.
+        """
+        _, kind, number = self._protocol.readFieldBegin()
+        if kind == TType.STOP:
+            self._protocol.readMessageEnd()
+            return
+        field = result.thrift_spec[number] if 0 < number < len(result.thrift_spec) else None
+        if field is None or field[1] != kind:
+            raise NoAnswer(f"the reply says what we do not know: field {number} of type {kind}")
+        error = self._protocol.readFieldByTType(kind, field[3])
+        self._protocol.readFieldEnd()
+        _, kind, number = self._protocol.readFieldBegin()
+        if kind != TType.STOP:
+            raise NoAnswer(f"the reply says more than one thing: field {number} of type {kind}")
+        self._protocol.readMessageEnd()
+        raise classify(error, method)
 
     def close(self) -> None:
         """Hang up. Never raises; twice is harmless."""
@@ -166,22 +189,19 @@ class MetastoreClient:
             logger.debug("closing the connection to %s failed", self.uri, exc_info=True)
 
 
+def _returns(result: Any) -> bool:
+    """Whether the call has a result: it is field 0 of the reply, and the errors are numbered from 1."""
+    return bool(result.thrift_spec) and result.thrift_spec[0] is not None
+
+
 def _outcome(method: str, result: Any) -> Any:
-    value = None
-    returns = False
-    for field in result.thrift_spec:
-        if field is None:
-            continue
-        answer = getattr(result, field[2])
-        if field[2] == "success":
-            returns = True
-            value = answer
-        elif answer is not None:
-            raise classify(answer, method)
-    if returns and value is None:
+    for field in result.thrift_spec[1:]:
+        if field is not None and (error := getattr(result, field[2])) is not None:
+            raise classify(error, method)
+    if result.success is None:
         unknown = TApplicationException(TApplicationException.MISSING_RESULT, "neither a result nor an error we know")
         raise classify(unknown, method)
-    return value
+    return result.success
 
 
 def _groups_of(user: str) -> list[str]:

@@ -31,6 +31,8 @@ class Fault(Enum):
     SWAP_BROKEN = auto()
     #: hive.metastore.disallow.incompatible.col.type.changes stands in the way of the new columns.
     INCOMPATIBLE_COLUMNS = auto()
+    #: The server's database cannot compare the values of parameters, so that tables cannot be found by them.
+    NOT_COMPARABLE = auto()
     NOT_EMPTY = auto()
     NO_SUCH_LOCK = auto()
     ACCESS_DENIED = auto()
@@ -99,6 +101,9 @@ _BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
     (re.compile(r"is not a valid object name|Invalid (column|partition)|Invalid type|cannot be null"), Fault.INVALID),
 )
 
+# Below the query that failed, which is the first line: Derby's and Oracle's words for columns of long text.
+_NOT_COMPARABLE = re.compile(r"Comparisons between 'CLOB|ORA-00932")
+
 # What is missing, in the words of an InvalidOperationException or InvalidObjectException. In a MetaException the same
 # words speak of a class that the server lacks, or of its own database: whoever took those for "no such table" would
 # believe that a drop was made.
@@ -128,6 +133,8 @@ def _fault(error: TException, detail: str) -> Fault:
     for pattern, fault in _BY_MESSAGE + (_MISSING if isinstance(error, _OF_A_REQUEST) else ()):
         if pattern.search(detail):
             return fault
+    if _NOT_COMPARABLE.search(str(getattr(error, "message", None))):
+        return Fault.NOT_COMPARABLE
     return Fault.INVALID if isinstance(error, ttypes.InvalidObjectException) else Fault.OTHER
 
 

@@ -3,13 +3,14 @@
 EXCLUSIVE on TABLE level, outside transactions, as Java's MetastoreLock takes it, so that all writers of a table queue
 together. What Java does not: whoever gives up removes its entry, entries of lost replies are looked for until they can
 no longer appear, heartbeats come at a tenth of the server's lease, and whoever waits removes what the dead left behind
-and sleeps while others come before it (turns.py).
+and sleeps while others come before it (queue_position.py).
 """
 
 from __future__ import annotations
 
 import logging
 
+from iceberg_hms import forks
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Event, HeldLock, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
@@ -19,9 +20,9 @@ from iceberg_hms.metastore.heartbeat import BEATS_PER_LEASE, HmsHeldLock
 from iceberg_hms.metastore.identity import agent_info, parse
 from iceberg_hms.metastore.lease import lease_or_default
 from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.queue_position import QueuePosition
 from iceberg_hms.metastore.stale import StaleEntries, Watch
 from iceberg_hms.metastore.strays import StraySweeper
-from iceberg_hms.metastore.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ _CHECK_FACTOR = 1.5
 _LOOKS_PER_CHECK = 4
 #: Errors of the lock API in a row after which it counts as broken; a deadlock in its database is only one.
 _FAULTS_MAX = 3
-#: How long `close` waits for those that wait for a lock to withdraw their entries.
+#: How long `close` waits for those that wait for a lock, or hold one.
 CLOSE_SECONDS = 10.0
 _CLOSE_CHECK_SECONDS = 0.01
 
@@ -48,21 +49,29 @@ class HmsTableLock:
         self._strays = StraySweeper(self._entries, runtime)
         self._stale = StaleEntries(pool, self._entries, runtime, settings.lock_stale_check_interval_ms / 1000)
         self._lease: float | None = None
-        self._mutex = runtime.mutex()
         self._closed = runtime.event()
-        self._waiting = 0
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """What the parent holds or waits for is the parent's."""
+        self._mutex = self._runtime.mutex()
+        self._in_use = 0
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
         """As the port says. Raises InvalidInput for a malformed request."""
-        with self._mutex:
-            self._waiting += 1
+        held = None
+        self._count(1)
         try:
-            return self._acquire(name, wait_seconds, request)
+            held = self._acquire(name, wait_seconds, request)
         finally:
-            with self._mutex:
-                self._waiting -= 1
+            if held is None:
+                self._count(-1)
+        return held
 
     def _acquire(self, name: TableName, wait_seconds: float, request: str) -> HeldLock:
+        if self._closed.is_set():
+            raise LockNotAcquired(f"The lock of {name} is not asked for: the catalog is closed")
         deadline = self._runtime.now() + wait_seconds
         lease = self._lease_seconds()
         info = agent_info(request, self._pool.verdicts.word)
@@ -71,9 +80,15 @@ class HmsTableLock:
             self._entries, self._runtime, self._settings, name, info, deadline, lease, watch, self._closed
         )
 
-        def on_release(removed: bool) -> None:
+        def look_for_strays(removed: bool) -> None:
             if attempt.may_have_strays or not removed:
                 self._strays.watch(name, attempt.agent_info, lease)
+
+        def on_release(removed: bool) -> None:
+            try:
+                look_for_strays(removed)
+            finally:
+                self._count(-1)
 
         try:
             entry, sent_at = attempt.run()
@@ -88,9 +103,13 @@ class HmsTableLock:
             )
             held.start()
         except BaseException:
-            on_release(attempt.withdraw())
+            look_for_strays(attempt.withdraw())
             raise
         return held
+
+    def _count(self, change: int) -> None:
+        with self._mutex:
+            self._in_use += change
 
     def foreign_waits(self, name: TableName) -> bool:
         """Whether a writer that is not ours waits for a table's lock. False where the metastore does not tell."""
@@ -102,11 +121,11 @@ class HmsTableLock:
         return any(not entry.acquired and parse(entry.agent_info) is None for entry in entries)
 
     def close(self) -> None:
-        """Let those that wait for a lock give up and withdraw their entries, look for lost entries once more, and no
-        longer. Locks that are held stay held until they are released."""
+        """Let those that wait for a lock give up and withdraw their entries, wait for those that hold one to release it
+        (whoever closes us takes away the connections next), look for lost entries once more, and no longer."""
         self._closed.set()
         deadline = self._runtime.now() + CLOSE_SECONDS
-        while self._waiting and self._runtime.now() < deadline:
+        while self._in_use and self._runtime.now() < deadline:
             self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._strays.close()
 
@@ -163,7 +182,7 @@ class _Attempt:
         self._sent_at = 0.0
         self._faults = 0
         self._checks = self._new_checks()
-        self._turns = self._new_turns()
+        self._position = self._new_position()
         # A waiting entry is renewed by checks alone, and dead writers are looked for after a check.
         self._check_seconds = lease_seconds / BEATS_PER_LEASE
         if settings.lock_stale_check_interval_ms:
@@ -175,7 +194,7 @@ class _Attempt:
             if self._entry is None:
                 self._entry = self._ask()
                 self._checks = self._new_checks()
-                self._turns = self._new_turns()
+                self._position = self._new_position()
                 if not self._entry.acquired:
                     self._look(self._entry)
             if self._entry.acquired:
@@ -196,8 +215,8 @@ class _Attempt:
         settings = self._settings
         return _Backoff(self._runtime, settings.lock_check_min_wait_ms, settings.lock_check_max_wait_ms, _CHECK_FACTOR)
 
-    def _new_turns(self) -> Turns:
-        return Turns(self._runtime, self._settings.lock_check_min_wait_ms / 1000)
+    def _new_position(self) -> QueuePosition:
+        return QueuePosition(self._runtime, self._settings.lock_check_min_wait_ms / 1000)
 
     def _ask(self) -> Entry:
         """Ask for the lock until there is an entry."""
@@ -213,7 +232,7 @@ class _Attempt:
                 entry = self._entries.enqueue(self._name, self.agent_info)
             except ServerFault as fault:
                 # The server enqueues first and looks whether it is our turn then: the second may have failed.
-                self.may_have_strays = fault.fault is not Fault.UNKNOWN_METHOD
+                self.may_have_strays |= fault.fault is not Fault.UNKNOWN_METHOD
                 problem = self._broken(fault)
             except NoAnswer as error:
                 self.may_have_strays = True
@@ -261,15 +280,15 @@ class _Attempt:
             raise LockNotAcquired(f"The lock of {self._name} is no longer waited for: the catalog is closed")
         if remaining <= 0:
             raise LockNotAcquired(f"The lock of {self._name} was not to be had in time{self._holder()}")
-        if self._turns.ahead:
+        if self._position.ahead:
             self._sleep_until_next_look(remaining)
         else:
             self._checks.sleep(remaining)
         if self.may_have_strays:
             entry = self._find() or entry
-        if self._turns.ahead and self._runtime.now() - self._sent_at < self._check_seconds:
+        if self._position.ahead and self._runtime.now() - self._sent_at < self._check_seconds:
             self._look(entry)
-            if self._turns.ahead:
+            if self._position.ahead:
                 return entry
         return self._check(entry)
 
@@ -292,7 +311,7 @@ class _Attempt:
         if not entry.acquired:
             if self._watch.look(entry):
                 self._checks = self._new_checks()
-            if self._turns.ahead is None:
+            if self._position.ahead is None:
                 self._look(entry)
         return entry
 
@@ -300,7 +319,7 @@ class _Attempt:
         settings = self._settings
         shortest = settings.lock_check_min_wait_ms / 1000 / _LOOKS_PER_CHECK
         longest = min(settings.lock_check_max_wait_ms / 1000, self._check_seconds)
-        self._runtime.sleep(min(max(self._turns.seconds(), shortest), longest, at_most))
+        self._runtime.sleep(min(max(self._position.seconds(), shortest), longest, at_most))
 
     def _look(self, entry: Entry) -> None:
         """See how many are before us. Where that cannot be seen our entry alone is looked at, as Java does."""
@@ -308,9 +327,9 @@ class _Attempt:
             found = self._entries.of(self._name)
         except MetastoreError as error:
             logger.debug("The locks of %s could not be listed: %s", self._name, error.message)
-            self._turns.lost_sight()
+            self._position.lost_sight()
         else:
-            self._turns.saw(sum(other.lock_id < entry.lock_id for other in found))
+            self._position.saw(sum(other.lock_id < entry.lock_id for other in found))
 
     def _holder(self) -> str:
         try:

@@ -1,13 +1,13 @@
-"""Connections to the metastore, shared by threads, over a list of servers."""
+"""Connections to the metastore, shared by the threads of one process, over a list of servers."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from iceberg_hms import forks
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.client import MetastoreClient, parse_uri
@@ -45,12 +45,16 @@ class ClientPool:
         self._connect_timeout_ms = connect_timeout_ms
         self._socket_timeout_ms = socket_timeout_ms
         self._user = user
-        self._places = threading.BoundedSemaphore(size)
-        self._mutex = threading.Lock()
-        self._idle: list[MetastoreClient] = []
         self._preferred = 0
         self._closed = False
-        self._process = os.getpid()
+        self._begin()
+        forks.tell(self)
+
+    def _begin(self) -> None:
+        self._places = threading.BoundedSemaphore(self._size)
+        self._mutex = threading.Lock()
+        self._idle: list[MetastoreClient] = []
+        self._in_use: set[MetastoreClient] = set()
 
     @classmethod
     def configured(cls, settings: Settings, *, only: str | None = None) -> ClientPool:
@@ -73,12 +77,14 @@ class ClientPool:
         Raises MetastoreUnavailable: no server could be reached, none answered an idempotent call, or all connections
         are in use for longer than a call may take.
         """
-        if not self._places.acquire(timeout=(self._connect_timeout_ms + self._socket_timeout_ms) / 1000):
+        places = self._places
+        if not places.acquire(timeout=(self._connect_timeout_ms + self._socket_timeout_ms) / 1000):
             raise NotSent(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
         try:
             return self._run(function, idempotent)
         finally:
-            self._places.release()
+            # In a child that was forked meanwhile the places are others by now.
+            places.release()
 
     def _run(self, function: Callable[[MetastoreClient], Result], idempotent: bool) -> Result:
         client = self._take()
@@ -101,6 +107,7 @@ class ClientPool:
 
     def _use(self, client: MetastoreClient, function: Callable[[MetastoreClient], Result]) -> Result:
         try:
+            self._in_use.add(client)
             return function(client)
         finally:
             self._give_back(client)
@@ -110,7 +117,6 @@ class ClientPool:
             with self._mutex:
                 if self._closed:
                     raise NotSent("The catalog is closed", next_step="connect again")
-                self._leave_parents_connections()
                 client = self._idle.pop() if self._idle else None
             if client is None:
                 return self._connect()
@@ -119,6 +125,7 @@ class ClientPool:
             client.close()
 
     def _give_back(self, client: MetastoreClient) -> None:
+        self._in_use.discard(client)
         if client.is_usable:
             with self._mutex:
                 if not self._closed:
@@ -126,13 +133,16 @@ class ClientPool:
                     return
         client.close()
 
-    def _leave_parents_connections(self) -> None:
-        # After a fork two processes would read each other's answers.
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            for client in self._idle:
-                client.close()
-            self._idle.clear()
+    def begin_in_forked_child(self) -> None:
+        """Begin with no connections and all places free: two processes on one connection would read each other's
+        answers, and the threads that have the parent's places and mutexes are not in the child.
+
+        The parent's connections are closed here alone: it goes on with them, and the server still learns when it hangs
+        up."""
+        parents = [*self._idle, *self._in_use]
+        self._begin()
+        for client in parents:
+            client.close()
 
     def _drop_idle(self) -> None:
         """When one connection failed the server may be gone: the others are not worth a failed call each."""

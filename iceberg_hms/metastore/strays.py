@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Runtime, TableName
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.entries import LockEntries
@@ -28,10 +29,15 @@ class StraySweeper:
     def __init__(self, entries: LockEntries, runtime: Runtime) -> None:
         self._entries = entries
         self._runtime = runtime
-        self._mutex = runtime.mutex()
+        self._closed = runtime.event()
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """The parent goes on looking for its own; the thread that does is not in the child."""
+        self._mutex = self._runtime.mutex()
         self._watched: dict[tuple[TableName, str], float] = {}
         self._running = False
-        self._closed = runtime.event()
 
     def watch(self, name: TableName, agent_info: str, seconds: float) -> None:
         """Remove every entry of a table with this agentInfo that is there now or appears within `seconds`. The holder

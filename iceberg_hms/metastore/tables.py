@@ -52,6 +52,8 @@ _REFUSED_COLUMNS_MAX = 1_000
 #: Rows asked for in one call when the server cannot filter names.
 _ROWS_PER_CALL = 100
 
+#: What says for certain that names cannot be filtered at the server.
+_CANNOT_FILTER = frozenset({Fault.UNKNOWN_METHOD, Fault.NOT_COMPARABLE})
 _ICEBERG_FILTER = 'hive_filter_field_params__table_type = "ICEBERG" or hive_filter_field_params__table_type = "iceberg"'
 
 
@@ -68,6 +70,7 @@ class HmsTablePointer:
         self._local_time_zones: bool | None = None
         self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
         self._filters_names = True
+        self._filter_refusal = ""
 
     def load(self, name: TableName) -> Pointer:
         """As the port says."""
@@ -175,15 +178,32 @@ class HmsTablePointer:
         return sorted(names)
 
     def _iceberg_names(self, namespace: str) -> list[str]:
-        if self._filters_names:
-            try:
-                return self._names("get_table_names_by_filter", dbname=namespace, filter=_ICEBERG_FILTER, max_tables=-1)
-            except ServerFault as fault:
-                if fault.fault in NO_DATABASE:
-                    raise NoSuchNamespace(namespace) from None
-                # Some databases cannot compare parameters (Derby with the official schema), and take long to say so.
-                logger.info("The metastore cannot filter table names (%s); reading all rows instead", fault.detail)
-                self._filters_names = False
+        if not self._filters_names:
+            return self._names_by_rows(namespace)
+        try:
+            names = self._names("get_table_names_by_filter", dbname=namespace, filter=_ICEBERG_FILTER, max_tables=-1)
+        except ServerFault as fault:
+            if fault.fault in NO_DATABASE:
+                raise NoSuchNamespace(namespace) from None
+            names = self._names_by_rows(namespace)
+            # Its rows can be read, so this is no outage.
+            self._judge_filter(fault)
+        else:
+            self._filter_refusal = ""
+        return names
+
+    def _judge_filter(self, fault: ServerFault) -> None:
+        """Filter no more if that is what the server cannot do. Some databases cannot compare parameters (Derby with
+        the official schema). Hive takes 20 s to say so, and 3.1 does not say why: there the same words twice in a row
+        are the proof."""
+        if fault.fault in _CANNOT_FILTER or fault.detail == self._filter_refusal:
+            logger.info("The metastore cannot filter table names (%s); from now on all rows are read", fault.detail)
+            self._filters_names = False
+        else:
+            logger.info("The metastore did not filter table names (%s); all rows were read instead", fault.detail)
+            self._filter_refusal = fault.detail
+
+    def _names_by_rows(self, namespace: str) -> list[str]:
         names = self._all_names(namespace)
         found = []
         for start in range(0, len(names), _ROWS_PER_CALL):

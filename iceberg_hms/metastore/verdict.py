@@ -10,6 +10,8 @@ import threading
 from collections.abc import Sequence
 from enum import StrEnum
 
+from iceberg_hms import forks
+
 
 class CompareAndSwap(StrEnum):
     """What a server makes of `expected_parameter_key` and `expected_parameter_value`."""
@@ -44,8 +46,13 @@ class Verdicts:
 
     def __init__(self, uris: Sequence[str]) -> None:
         self._uris = tuple(uris)
+        forks.tell(self)
         self._mutex = threading.Lock()
         self._by_uri: dict[str, CompareAndSwap] = {}
+
+    def begin_in_forked_child(self) -> None:
+        """Keep what is known. A thread of the parent that had the mutex is not in the child."""
+        self._mutex = threading.Lock()
 
     def learned(self, uri: str, verdict: CompareAndSwap) -> None:
         """A connection to this address was proven to be this. UNKNOWN teaches nothing."""

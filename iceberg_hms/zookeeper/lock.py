@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
 from iceberg_hms.zookeeper.attempt import Attempt
@@ -30,8 +31,13 @@ class ZooKeeperTableLock:
         self._agent_info = agent_info
         self._user = user
         self._host = host
-        self._mutex = runtime.mutex()
         self._closed = runtime.event()
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """What the parent holds or waits for is the parent's."""
+        self._mutex = self._runtime.mutex()
         self._in_use = 0
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> ZooKeeperHeldLock:

@@ -8,12 +8,12 @@ then begins a new session. Each is an *epoch* here: what was held in an earlier 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import ConfigError, LockUnavailable
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable, mapped
@@ -134,7 +134,6 @@ class ZooKeeperSession:
         self._prepared: Any = make_client(self._servers, self._timeout_seconds)
         self._client: Any = None
         self._live: Any = None
-        self._process = os.getpid()
         self._closed = False
         self._state = SessionState.LOST
         self._epoch = 0
@@ -142,12 +141,24 @@ class ZooKeeperSession:
         #: (folder, prefix) of nodes to be removed, in order.
         self._forgotten: dict[tuple[str, str], None] = {}
         self._on_close: set[Callable[[], None]] = set()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """The session stays the parent's: to end it from here would take the parent's locks. The child begins one of
+        its own when it needs one."""
+        self._mutex = self._runtime.mutex()
+        self._on_close = set()
+        if self._client is not None:
+            self._client = None
+            self._epoch += 1
+            self._forgotten = {}
+            self._state = SessionState.LOST
 
     @property
     def state(self) -> SessionState:
         """What is known of the session at this moment."""
         client = self._client
-        if client is not None and client.connected and self._process == os.getpid():
+        if client is not None and client.connected:
             return SessionState.CONNECTED
         # kazoo knows that the connection is gone a moment before it tells its listeners.
         return SessionState.SUSPENDED if self._state is SessionState.CONNECTED else self._state
@@ -155,7 +166,7 @@ class ZooKeeperSession:
     @property
     def epoch(self) -> int:
         """Which session it is. It grows when a session is lost, before the next one begins."""
-        return self._epoch if self._process == os.getpid() else self._epoch + 1
+        return self._epoch
 
     @property
     def lease_seconds(self) -> float:
@@ -254,7 +265,7 @@ class ZooKeeperSession:
             client, self._client = self._client, None
         for call in calls:
             call()
-        if client is None or self._process != os.getpid():
+        if client is None:
             return
         try:
             client.stop()
@@ -278,14 +289,8 @@ class ZooKeeperSession:
         with self._mutex:
             if self._closed:
                 raise ZooKeeperUnavailable("The catalog is closed", next_step="connect again")
-            if self._client is not None and self._process == os.getpid():
-                return self._client
             if self._client is not None:
-                # The parent's threads are not here; ending its session from here would take the parent's locks.
-                self._epoch += 1
-                self._forgotten.clear()
-                self._state = SessionState.LOST
-            self._process = os.getpid()
+                return self._client
             prepared, self._prepared = self._prepared, None
             client = prepared if prepared is not None else self._make_client(self._servers, self._timeout_seconds)
             self._client = client

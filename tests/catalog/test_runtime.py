@@ -3,6 +3,7 @@ import threading
 import pytest
 
 from iceberg_hms.catalog.runtime import GATHER_THREADS, ThreadRuntime
+from tests.test_forks import said_by
 
 
 def test_gather_returns_results_in_order_and_runs_side_by_side():
@@ -40,6 +41,36 @@ def test_gather_works_when_the_pool_takes_no_more():
     runtime = ThreadRuntime()
     runtime._pool.shutdown()
     assert runtime.gather([lambda: 1, lambda: 2]) == [1, 2]
+
+
+#: Forks while all threads of `gather` are taken, and somebody has the executor's mutex.
+FORKING = """
+import os, signal, threading
+from iceberg_hms.catalog.runtime import GATHER_THREADS, ThreadRuntime
+
+runtime = ThreadRuntime()
+everyone, forked = threading.Barrier(GATHER_THREADS + 2), threading.Event()
+work = [lambda: (everyone.wait(), forked.wait())] * (GATHER_THREADS + 1)
+parents = threading.Thread(target=runtime.gather, args=(work,))
+parents.start()
+everyone.wait()
+mutex = runtime._pool._shutdown_lock
+mutex.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    both = threading.Barrier(2, timeout=10)
+    os._exit(0 if sorted(runtime.gather([both.wait, both.wait])) == [0, 1] else 1)
+mutex.release()
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+forked.set()
+parents.join()
+print(code, runtime.gather([lambda: 1, lambda: 2]))
+"""
+
+
+def test_gather_has_threads_of_its_own_in_a_forked_child():
+    assert said_by(FORKING) == "0 [1, 2]\n"
 
 
 def test_gather_of_one_and_of_none():

@@ -64,6 +64,15 @@ class StaleReply(Exception):
     """Reply to an earlier call of the same method."""
 
 
+class Answer(Exception):
+    """Leave the call undone and reply with these bytes for its result, as a server with another IDL may."""
+
+    def __init__(self, result: bytes, kind: int = TMessageType.REPLY) -> None:
+        super().__init__(result)
+        self.result = result
+        self.kind = kind
+
+
 class Silence(Exception):
     """Do the call and never reply, until the server stops."""
 
@@ -291,6 +300,11 @@ class _Connection(socketserver.BaseRequestHandler):
             bad = hms.misbehave[method].popleft() if hms.misbehave[method] else None
             if isinstance(bad, DropBefore):
                 raise bad
+            if isinstance(bad, Answer):
+                protocol.writeMessageBegin(method, bad.kind, sequence)
+                transport.write(bad.result)
+                transport.flush()
+                return
             result = _result_of(hms, method, arguments, result_type(), bad)
         if isinstance(bad, DropAfter):
             raise bad

@@ -11,7 +11,7 @@ from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap, probe
 from iceberg_hms.metastore.entries import LockEntries
 from iceberg_hms.metastore.pool import ClientPool
-from tests.metastore.fake_hms import FakeHms, running
+from tests.metastore.fake_hms import DropAfter, FakeHms, running
 
 SETTINGS = Settings.load({}, environ={})
 
@@ -55,6 +55,14 @@ def test_a_probe_that_may_not_create_is_unknown_and_says_so() -> None:
     found = probed(hms)
     assert found.compare_and_swap is CompareAndSwap.UNKNOWN
     assert "Permission denied" in found.problems[0]
+
+
+def test_a_scratch_row_that_was_made_without_an_answer_is_dropped() -> None:
+    hms = FakeHms()
+    hms.misbehave["create_table"].append(DropAfter())
+    found = probed(hms)
+    assert found.compare_and_swap is CompareAndSwap.UNKNOWN
+    assert "did not answer create_table" in found.problems[0]
 
 
 def test_a_broken_lock_api_and_missing_transaction_tables_are_told() -> None:

@@ -3,16 +3,18 @@ from __future__ import annotations
 import getpass
 import signal
 import socket
+import struct
 import threading
 from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+from thrift.Thrift import TMessageType, TType
 
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.faults import Fault, NoAnswer, NotSent, ServerFault
-from tests.metastore.fake_hms import DropAfter, DropBefore, Garble, Running, Silence, StaleReply, WrongReply
+from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, Garble, Running, Silence, StaleReply, WrongReply
 
 
 def connect(server: Running, user: str = "", timeout_ms: int = 5_000) -> MetastoreClient:
@@ -89,6 +91,93 @@ def test_a_reply_that_does_not_come_or_is_noise_is_no_answer(server: Running, ba
     assert not client.is_usable
     with pytest.raises(NotSent):
         client.call("get_all_databases")
+
+
+STOP = b"\x00"
+#: A structure whose field 1 is the text "no", as the metastore's exceptions are.
+SAYS_NO = b"\x0b\x00\x01\x00\x00\x00\x02no" + STOP
+
+
+def field(number: int, kind: int, value: bytes) -> bytes:
+    return struct.pack("!bh", kind, number) + value
+
+
+VOID_CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("create_table", {}),
+    ("alter_table_with_environment_context", {}),
+    ("unlock", {}),
+    ("heartbeat", {}),
+    ("drop_table", {"deleteData": False}),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments"), VOID_CALLS)
+@pytest.mark.parametrize(
+    "result",
+    [
+        field(9, TType.STRUCT, SAYS_NO) + STOP,
+        field(0, TType.STRUCT, SAYS_NO) + STOP,
+        field(-1, TType.STRUCT, SAYS_NO) + STOP,
+        field(9, TType.BOOL, b"\x01") + STOP,
+        field(9, 77, b"") + STOP,
+        field(1, TType.STRING, b"\x00\x00\x00\x02no") + STOP,
+        field(1, TType.STRUCT, SAYS_NO) + field(9, TType.BOOL, b"\x01") + STOP,
+    ],
+    ids=["unknown error", "a value", "negative number", "unknown value", "unknown type", "other type", "two at once"],
+)
+def test_a_void_call_whose_reply_says_what_we_do_not_know_was_not_answered(
+    result: bytes, method: str, arguments: dict[str, Any], server: Running
+) -> None:
+    client = connect(server)
+    server.hms.misbehave[method].append(Answer(result))
+    with pytest.raises(NoAnswer, match=method):
+        client.call(method, **arguments)
+    assert not client.is_usable
+
+
+@pytest.mark.parametrize(("method", "arguments"), VOID_CALLS)
+def test_an_empty_reply_to_a_void_call_is_its_success(method: str, arguments: dict[str, Any], server: Running) -> None:
+    client = connect(server)
+    server.hms.misbehave[method].append(Answer(STOP))
+    assert client.call(method, **arguments) is None
+    assert client.call("get_all_databases") == ["db"]
+    client.close()
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["Thrift's C code", "Thrift's Python code"])
+def test_an_error_of_a_void_call_that_we_know_is_the_servers(fast: bool, server: Running) -> None:
+    client = connect(server)
+    if not fast:
+        client._protocol._fast_decode = None
+    server.hms.misbehave["create_table"].append(Answer(field(3, TType.STRUCT, SAYS_NO) + STOP))
+    with pytest.raises(ServerFault, match="no") as caught:
+        client.call("create_table")
+    assert caught.value.fault is Fault.OTHER
+    assert client.call("get_all_databases") == ["db"]
+    client.close()
+
+
+def test_an_unknown_error_of_a_call_with_a_result_is_no_result(server: Running) -> None:
+    client = connect(server)
+    server.hms.misbehave["get_all_databases"].append(Answer(field(9, TType.STRUCT, SAYS_NO) + STOP))
+    with pytest.raises(ServerFault, match="neither a result nor an error we know"):
+        client.call("get_all_databases")
+    assert client.call("get_all_databases") == ["db"]
+    client.close()
+
+
+def test_a_reply_that_ends_early_was_no_answer(server: Running) -> None:
+    client = connect(server, timeout_ms=100)
+    server.hms.misbehave["create_table"].append(Answer(field(3, TType.STRUCT, SAYS_NO[:-3])))
+    with pytest.raises(NoAnswer, match="timed out"):
+        client.call("create_table")
+
+
+def test_our_own_call_that_comes_back_is_no_answer(server: Running) -> None:
+    client = connect(server)
+    server.hms.misbehave["unlock"].append(Answer(STOP, TMessageType.CALL))
+    with pytest.raises(NoAnswer, match="unlock"):
+        client.call("unlock")
 
 
 def test_a_silent_server_is_not_waited_for_longer_than_said(server: Running) -> None:

@@ -58,6 +58,22 @@ SAID = [
     (MetaException('ERROR: relation "TBLS" does not exist'), Fault.OTHER),
     (MetaException('FATAL: database "metastore" does not exist'), Fault.OTHER),
     (MetaException(None), Fault.OTHER),
+    (
+        MetaException(
+            "JDOException: Exception thrown when executing query : SELECT A0.TBL_NAME FROM TBLS A0 WHERE ...\n"
+            "Root cause: ERROR 42818: Comparisons between 'CLOB (UCS_BASIC)' and 'CLOB (UCS_BASIC)' are not supported."
+        ),
+        Fault.NOT_COMPARABLE,
+    ),
+    (MetaException("ORA-00932: inconsistent datatypes: expected - got CLOB"), Fault.NOT_COMPARABLE),
+    (MetaException("Exception thrown when executing query : SELECT A0.TBL_NAME FROM TBLS A0"), Fault.OTHER),
+    (
+        MetaException(
+            'Error executing SQL query "update "TABLE_PARAMS" set ..."\n'
+            "Root cause: ERROR 42818: Comparisons between 'CLOB (UCS_BASIC)' and 'CLOB (UCS_BASIC)' are not supported."
+        ),
+        Fault.SWAP_BROKEN,
+    ),
 ]
 
 

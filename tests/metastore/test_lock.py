@@ -18,7 +18,7 @@ from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavai
 from iceberg_hms.metastore import strays
 from iceberg_hms.metastore.entries import Entry
 from iceberg_hms.metastore.identity import agent_info
-from iceberg_hms.metastore.lock import HmsTableLock
+from iceberg_hms.metastore.lock import CLOSE_SECONDS, HmsTableLock
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.verdict import CompareAndSwap
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
@@ -320,6 +320,77 @@ def test_closing_ends_the_wait_and_leaves_no_entry(lock: HmsTableLock, runtime: 
     assert list(hms.locks) == [other.lock_id], "it was withdrawn before close returned"
     runtime.join()
     assert "the catalog is closed" in str(errors[0])
+
+
+def test_closing_waits_until_a_held_lock_is_given_back(
+    lock: HmsTableLock, pool: ClientPool, runtime: Counted, hms: FakeHms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    monkeypatch.setattr(runtime, "sleep", lambda seconds: held.release())
+    lock.close()
+    pool.close()
+    held.release()
+    assert hms.locks == {}, "whoever closes takes the connections away"
+
+
+def test_closing_waits_for_no_lock_for_ever(pool: ClientPool, hms: FakeHms) -> None:
+    runtime = Timed()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    lock.close()
+    held.release()
+    assert sum(runtime.sleeps) == pytest.approx(CLOSE_SECONDS, abs=0.1)
+    assert hms.locks == {}
+    runtime.join()
+
+
+def test_closing_does_not_wait_for_locks_that_were_given_back_or_never_got(
+    pool: ClientPool, hms: FakeHms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Timed()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    lock.acquire(NAME, wait_seconds=5, request="r").release()
+    hms.misbehave["unlock"].append(MetaException("deadlock"))
+    lock.acquire(NAME, wait_seconds=5, request="r").release()
+    taken_by_another(hms, lock)
+    with pytest.raises(LockNotAcquired):
+        lock.acquire(NAME, wait_seconds=0, request="r")
+    runtime.sleeps.clear()
+    lock.close()
+    runtime.join()
+    assert runtime.sleeps == []
+
+
+def test_a_forked_child_that_closes_does_not_wait_for_its_parents_locks(pool: ClientPool, hms: FakeHms) -> None:
+    runtime = Timed()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    assert lock._mutex.acquire(blocking=False)  # type: ignore[attr-defined]
+    lock.begin_in_forked_child()
+    lock.close()
+    held._released.set()
+    runtime.join()
+    assert runtime.sleeps == []
+    assert len(hms.locks) == 1
+
+
+def test_after_closing_no_lock_is_asked_for(lock: HmsTableLock, hms: FakeHms) -> None:
+    lock.close()
+    with pytest.raises(LockNotAcquired, match="the catalog is closed"):
+        lock.acquire(NAME, wait_seconds=5, request="r").release()
+    assert "lock" not in hms.calls
+
+
+def test_a_lost_reply_is_not_forgotten_when_the_next_server_has_no_lock_api(
+    lock: HmsTableLock, runtime: Counted, hms: FakeHms
+) -> None:
+    hms.misbehave["lock"] += [DropAfter(), TApplicationException(TApplicationException.UNKNOWN_METHOD, "no lock here")]
+    hms.misbehave["show_locks"].append(MetaException("busy"))
+    with pytest.raises(LockUnavailable):
+        lock.acquire(NAME, wait_seconds=5, request="r")
+    lock.close()
+    runtime.join()
+    assert hms.locks == {}
 
 
 def test_a_lock_says_what_its_process_knows_of_the_fence(lock: HmsTableLock, pool: ClientPool, hms: FakeHms) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import threading
 
 import pytest
@@ -11,6 +10,7 @@ from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.pool import ClientPool
 from tests.metastore.fake_hms import DropAfter, DropBefore, Running, pool_of, running
+from tests.test_forks import said_by
 
 
 def databases(client: MetastoreClient) -> list[str]:
@@ -132,12 +132,75 @@ def test_a_closed_pool_refuses_and_closes_what_comes_back(server: Running) -> No
             pool.run(databases, idempotent=True)
 
 
-def test_a_forked_child_uses_connections_of_its_own(server: Running) -> None:
-    with pool_of(server) as pool:
-        first = pool.run(lambda client: client, idempotent=True)
-        pool._process = os.getpid() + 1
-        assert pool.run(lambda client: client, idempotent=True) is not first
-        assert pool.run(databases, idempotent=True) == ["db"]
+#: Forks while other threads have all connections, and somebody the mutexes.
+FORKING = """
+import os, signal, sys, threading
+from iceberg_hms.metastore.pool import ClientPool
+
+def databases(client):
+    return client.call("get_all_databases")
+
+def hold(client):
+    parents.append(client)
+    answers.append(databases(client))
+    everyone.wait()
+    forked.wait()
+    answers.append(databases(client))
+
+def in_child():
+    signal.alarm(30)
+    names = pool.run(databases, idempotent=True)
+    own = pool.run(lambda client: client, idempotent=True)
+    again = pool.run(lambda client: client, idempotent=True)
+    left = [client._socket.handle for client in parents]
+    return names == ["db"] and own is again and own not in parents and left == [None] * 3
+
+pool = ClientPool([sys.argv[1]], size=3, connect_timeout_ms=1_000, socket_timeout_ms=1_000)
+parents, answers, threads = [], [], []
+everyone, forked = threading.Barrier(4), threading.Event()
+for _ in range(3):
+    threads.append(threading.Thread(target=pool.run, args=(hold,), kwargs={"idempotent": False}))
+    threads[-1].start()
+everyone.wait()
+pool._mutex.acquire()
+pool.verdicts._mutex.acquire()
+child = os.fork()
+if child == 0:
+    os._exit(0 if in_child() and pool.verdicts.unknown else 1)
+pool._mutex.release()
+pool.verdicts._mutex.release()
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+forked.set()
+for thread in threads:
+    thread.join()
+print(code, answers == [["db"]] * 6, len({id(client) for client in parents}))
+"""
+
+
+def test_a_forked_child_begins_with_an_empty_pool_and_leaves_its_parents_connections(server: Running) -> None:
+    assert said_by(FORKING, server.uri) == "0 True 3\n"
+
+
+#: Forks in the middle of a call's function, as a callback of the caller's might.
+FORKING_INSIDE = """
+import os, sys
+from iceberg_hms.metastore.pool import ClientPool
+
+def fork(client):
+    global child
+    child = os.fork()
+
+pool = ClientPool([sys.argv[1]], size=1, connect_timeout_ms=1_000, socket_timeout_ms=1_000)
+pool.run(fork, idempotent=True)
+names = pool.run(lambda client: client.call("get_all_databases"), idempotent=True)
+if child == 0:
+    os._exit(0 if names == ["db"] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), names)
+"""
+
+
+def test_a_child_that_was_forked_inside_of_a_call_gives_back_nothing_of_its_parents(server: Running) -> None:
+    assert said_by(FORKING_INSIDE, server.uri) == "0 ['db']\n"
 
 
 def test_one_server_of_the_list_has_a_pool_of_its_own() -> None:

@@ -6,18 +6,29 @@ from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import InvalidOperationException, MetaException
+from thrift.Thrift import TApplicationException
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
-from iceberg_hms.errors import AccessDenied, InvalidInput, MetastoreUnavailable, NoSuchNamespace, NotAnIcebergTable
+from iceberg_hms.errors import (
+    AccessDenied,
+    InvalidInput,
+    MetastoreError,
+    MetastoreUnavailable,
+    NoSuchNamespace,
+    NotAnIcebergTable,
+)
 from iceberg_hms.metastore.tables import HmsTablePointer
 from iceberg_hms.metastore.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from iceberg_hms.metastore.verdict import Word
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
-from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of
+from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, FakeHms, Running, pool_of
 
 NAME = TableName("db", "t")
 BEFORE = table_metadata("file:/w/t", columns=((1, "a", "string"), (2, "b", "long")))
 AFTER = table_metadata("file:/w/t", columns=((2, "b", "long"),))
+#: A result whose only field, a structure, has a number that our IDL does not know.
+UNKNOWN_ERROR = b"\x0c\x00\x09" + b"\x00" + b"\x00"
 ZONED = table_metadata("file:/w/t", columns=((1, "at", "timestamptz"),))
 
 
@@ -76,6 +87,32 @@ def test_creating_and_dropping_may_stay_unanswered_too(method: str, hms: FakeHms
     answer = pointer.create(NAME, "m0", BEFORE, None) if method == "create_table" else pointer.drop(pointer.load(NAME))
     assert isinstance(answer, Unanswered)
     assert hms.calls.count(method) == 1
+
+
+@pytest.mark.parametrize("method", ["create_table", "alter_table_with_environment_context", "drop_table"])
+def test_a_refusal_of_a_kind_that_only_newer_servers_know_is_not_taken_for_success(
+    method: str, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    if method == "create_table":
+        hms.misbehave[method].append(Answer(UNKNOWN_ERROR))
+        answer = pointer.create(NAME, "m0", BEFORE, None)
+    else:
+        pointer.create(NAME, "m0", BEFORE, None)
+        base = pointer.load(NAME)
+        # Before the swap there is the probe.
+        hms.misbehave[method] += [Answer(UNKNOWN_ERROR)] if method == "drop_table" else [None, Answer(UNKNOWN_ERROR)]
+        answer = pointer.drop(base) if method == "drop_table" else pointer.swap(base, "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Unanswered)
+    assert hms.calls.count(method) == (2 if method.startswith("alter") else 1)
+
+
+def test_a_probe_that_is_refused_in_a_way_that_nobody_knows_teaches_nothing(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"].append(Answer(UNKNOWN_ERROR))
+    assert isinstance(pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE), Unanswered)
+    assert pointer._pool.verdicts.word is Word.UNPROVEN, "taken for a success it would say: ignored"
 
 
 def test_a_metastore_that_is_gone_before_the_move_is_unavailable_not_unanswered(
@@ -260,19 +297,80 @@ def test_a_rename_expects_what_was_read(hms: FakeHms, pointer: HmsTablePointer) 
     assert ("db", "t") in hms.tables
 
 
+def many_tables(hms: FakeHms) -> list[str]:
+    """Rows for more calls than one, and the names of those that are Iceberg's."""
+    for number in range(205):
+        name = TableName("db", f"t{number:03}")
+        hms.tables["db", name.name] = hive_row(name, {"table_type": "ICEBERG" if number % 2 else "hive"})
+    return [f"t{number:03}" for number in range(205) if number % 2]
+
+
 @pytest.mark.parametrize("filters", [True, False])
 def test_iceberg_tables_are_listed_with_and_without_the_servers_filter(
     filters: bool, hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
     hms.filter_works = filters
-    for number in range(205):
-        name = TableName("db", f"t{number:03}")
-        hms.tables["db", name.name] = hive_row(name, {"table_type": "ICEBERG" if number % 2 else "hive"})
-    expected = [f"t{number:03}" for number in range(205) if number % 2]
+    expected = many_tables(hms)
     assert pointer.list_tables("db") == expected
     assert pointer.list_tables("db") == expected
     assert hms.calls.count("get_table_names_by_filter") == (2 if filters else 1)
     assert hms.calls.count("get_table_objects_by_name_req") == (0 if filters else 6)
+
+
+def test_a_server_that_lacks_the_filter_is_not_asked_again(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    expected = many_tables(hms)
+    hms.misbehave["get_table_names_by_filter"].append(
+        TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name")
+    )
+    for _ in range(3):
+        assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == 1
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        MetaException("Unable to acquire a connection to the database"),
+        MetaException("Deadlock found when trying to get lock; try restarting transaction"),
+        TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error"),
+    ],
+    ids=["outage", "deadlock", "internal"],
+)
+def test_a_fault_of_the_moment_does_not_end_filtering_at_the_server(
+    trouble: Exception, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    expected = many_tables(hms)
+    hms.misbehave["get_table_names_by_filter"] += [trouble, None, trouble]
+    for _ in range(4):
+        assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == 4
+    assert hms.calls.count("get_all_tables") == 2
+
+
+def test_an_outage_does_not_end_filtering_at_the_server(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    expected = many_tables(hms)
+    for _ in range(3):
+        for method in ("get_table_names_by_filter", "get_all_tables"):
+            hms.misbehave[method].append(MetaException("the database is down"))
+        with pytest.raises(MetastoreError, match="down"):
+            pointer.list_tables("db")
+    hms.misbehave["get_table_names_by_filter"] += [DropAfter(), DropAfter()]
+    with pytest.raises(MetastoreUnavailable):
+        pointer.list_tables("db")
+    assert pointer.list_tables("db") == expected
+    assert hms.calls[-1] == "get_table_names_by_filter"
+
+
+def test_a_server_that_says_the_same_twice_while_it_reads_rows_cannot_filter(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    expected = many_tables(hms)
+    # Hive 3.1.3 on Derby: what its database said is not passed on.
+    said = "Exception thrown when executing query : SELECT A0.TBL_NAME FROM TBLS A0 WHERE C0.PARAM_VALUE = ?"
+    hms.misbehave["get_table_names_by_filter"] += [MetaException(said), MetaException(said)]
+    for _ in range(4):
+        assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == 2
 
 
 def test_an_empty_namespace_is_told_from_a_missing_one(pointer: HmsTablePointer) -> None:

@@ -12,6 +12,7 @@ from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable
 from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession, new_client
+from tests.test_forks import said_by
 
 RUNTIME = ThreadRuntime()
 
@@ -301,20 +302,57 @@ def test_the_state_of_a_session_is_logged_until_it_is_closed(caplog: pytest.LogC
     assert [record.getMessage() for record in caplog.records] == ["The ZooKeeper session is SUSPENDED"]
 
 
-def test_a_forked_child_has_a_session_of_its_own_and_leaves_its_parent_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_has_a_session_of_its_own_and_leaves_its_parent_s() -> None:
     made, client = session()
     made.connected()
     parents = client()
-    monkeypatch.setattr("os.getpid", lambda: -1)
-    assert made.epoch == 1
+    parents.become("SUSPENDED")
+    made.discard("/f", "left")
+    made.begin_in_forked_child()
+    assert (made.epoch, made.state) == (1, SessionState.LOST)
     assert made.connected() == 1
     assert client() is not parents
+    assert client().requests == [], "what the parent could not remove is the parent's"
     assert parents.stopped == 0
 
 
-def test_a_child_that_is_forked_before_the_first_use_begins_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_that_ends_leaves_its_parent_s_session_alone() -> None:
     made, client = session()
-    monkeypatch.setattr("os.getpid", lambda: -1)
+    made.connected()
+    told: list[str] = []
+    made.on_close(lambda: told.append("the parent's"))
+    made.begin_in_forked_child()
+    made.on_close(lambda: told.append("the child's"))
+    made.close()
+    assert client().stopped == 0
+    assert told == ["the child's"]
+
+
+#: Forks while somebody has the session's mutex, as whoever starts a client.
+FORKING = """
+import os, signal
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.zookeeper.session import ZooKeeperSession
+
+session = ZooKeeperSession("127.0.0.1:1", ThreadRuntime(), timeout_ms=1_000, connect_timeout_ms=1)
+session._mutex.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    session.discard("/f", "left")
+    session.close()
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_waits_for_nobody_who_stayed_behind() -> None:
+    assert said_by(FORKING) == "0\n"
+
+
+def test_a_child_that_is_forked_before_the_first_use_begins_one_session() -> None:
+    made, client = session()
+    made.begin_in_forked_child()
     epoch = made.connected()
     first = client()
     client().answers["children"] = ["a"]

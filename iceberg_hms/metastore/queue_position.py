@@ -1,4 +1,4 @@
-"""When a waiter looks at the queue before it.
+"""The place of a waiter in the queue for a lock, and when it looks at those before it.
 
 The metastore grants waiting locks in the order of their ids, and grants one only when its owner asks (check_lock). So
 whoever is next should notice soon that the lock was given back, and nobody else need ask at all. If all ask alike, the
@@ -23,7 +23,7 @@ _NEXT: Final = 0.125
 _SOONEST: Final = 0.0625
 
 
-class Turns:
+class QueuePosition:
     """What one waiter knows of the queue before it. first_turn_seconds: what a turn is taken for until one was seen."""
 
     def __init__(self, runtime: Runtime, first_turn_seconds: float) -> None:

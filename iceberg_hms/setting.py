@@ -1,0 +1,191 @@
+"""What is known of one setting, and how values for settings are read, converted and checked.
+
+Which settings there are is in `config.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from iceberg_hms.errors import ConfigError
+
+ENVIRONMENT_PREFIX: Final = "ICEBERG_HMS_"
+#: The environment variable that names the TOML file; the only one with our prefix that is not a setting.
+CONFIG_FILE_VARIABLE: Final = "ICEBERG_HMS_CONFIG"
+
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_BOOLEANS: Final = {"true": True, "false": False}
+
+Value = str | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known of one setting. `low` and `high` are inclusive; `choices` is empty when any text will do."""
+
+    attribute: str
+    key: str
+    type: type
+    default: Value
+    doc: str
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that holds it."""
+        return variable(self.key)
+
+
+def number(key: str, default: int, low: int, high: int, doc: str) -> Any:
+    """A field of a dataclass that is a whole number."""
+    return dataclasses.field(default=default, metadata={"key": key, "low": low, "high": high, "doc": doc})
+
+
+def text(key: str, doc: str, default: str = "", choices: tuple[str, ...] = ()) -> Any:
+    """A field of a dataclass that is text, one of `choices` if there are any."""
+    return dataclasses.field(default=default, metadata={"key": key, "choices": choices, "doc": doc})
+
+
+def found_text(key: str, find: Callable[[], str], doc: str) -> Any:
+    """A field of a dataclass that is text, whose default is found out on this machine."""
+    return dataclasses.field(default_factory=find, metadata={"key": key, "doc": doc})
+
+
+def flag(key: str, doc: str, default: bool = False) -> Any:
+    """A field of a dataclass that is true or false."""
+    return dataclasses.field(default=default, metadata={"key": key, "doc": doc})
+
+
+def described(fields: Iterable[dataclasses.Field[Any]]) -> tuple[Setting, ...]:
+    """The settings that the fields above stand for, in their order."""
+    return tuple(_describe(field) for field in fields)
+
+
+def _describe(field: dataclasses.Field[Any]) -> Setting:
+    known = field.metadata
+    types: dict[str, type] = {"str": str, "int": int, "bool": bool}
+    default = "" if field.default is dataclasses.MISSING else field.default
+    return Setting(
+        attribute=field.name,
+        key=known["key"],
+        type=types[str(field.type)],
+        default=default,
+        doc=known["doc"],
+        low=known.get("low", 0),
+        high=known.get("high", 0),
+        choices=known.get("choices", ()),
+    )
+
+
+def variable(name: str) -> str:
+    """The environment variable for a key or an attribute."""
+    return ENVIRONMENT_PREFIX + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
+
+
+def gathered(
+    settings: Sequence[Setting], keywords: Mapping[str, object], environ: Mapping[str, str], file: Path | None
+) -> dict[str, Value]:
+    """Values by attribute from keywords, over the environment, over a TOML file; those that nobody gave are left out.
+
+    keywords: a value of None counts as not given. file: when None, ICEBERG_HMS_CONFIG names it, if set.
+    Raises ConfigError that names the key, where it came from, and the nearest known key.
+    """
+    by_name = {name: setting for setting in settings for name in (setting.attribute, setting.key)}
+    by_variable = {variable(name): setting for name, setting in by_name.items()}
+    values: dict[str, Value] = {}
+    path = file or (Path(environ[CONFIG_FILE_VARIABLE]) if environ.get(CONFIG_FILE_VARIABLE) else None)
+    if path is not None:
+        values |= _parse(_flatten(_read_toml(path)), by_name, f" in {path}")
+    variables = [
+        (name, value)
+        for name, value in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and name != CONFIG_FILE_VARIABLE
+    ]
+    values |= _parse(variables, by_variable, " in the environment")
+    return values | _parse(((name, value) for name, value in keywords.items() if value is not None), by_name, "")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    step = "correct the file, or name another with --config or ICEBERG_HMS_CONFIG"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}", next_step=step) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file {path} is not TOML: {error}", next_step=step) from error
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _parse(items: Iterable[tuple[str, object]], names: Mapping[str, Setting], where: str) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for name, value in items:
+        setting = names.get(name)
+        if setting is None:
+            raise _unknown(name, names, where)
+        if setting.attribute in values:
+            raise ConfigError(f"`{setting.key}` is given twice{where}", next_step="keep one of the two")
+        parsed = _convert(setting, value, f"`{name}`{where}")
+        check(setting, parsed, f"`{name}`{where}")
+        values[setting.attribute] = parsed
+    return values
+
+
+def _unknown(name: str, names: Mapping[str, Setting], where: str) -> ConfigError:
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
+    return ConfigError(f"`{name}`{where} is not a setting", next_step=f"did you mean `{nearest}`?")
+
+
+def _convert(setting: Setting, value: object, called: str) -> Value:
+    """Text becomes what the setting is; a value of the right type stays."""
+    if isinstance(value, str):
+        stripped = value.strip()
+        if setting.type is str:
+            return stripped
+        if setting.type is int and _WHOLE_NUMBER.fullmatch(stripped):
+            return int(stripped)
+        if setting.type is bool and stripped.lower() in _BOOLEANS:
+            return _BOOLEANS[stripped.lower()]
+    elif type(value) is setting.type and isinstance(value, int):
+        return value
+    expected = {int: "a whole number", bool: "true or false", str: "text"}[setting.type]
+    raise ConfigError(f"{called} is {value!r}, which is not {expected}")
+
+
+def check(setting: Setting, value: object, called: str) -> None:
+    """Raise ConfigError if a value is not of the setting's type, or out of its bounds. called: what errors call it."""
+    if type(value) is not setting.type:
+        raise ConfigError(f"{called} is {value!r}, which is not of type {setting.type.__name__}")
+    if setting.type is int and isinstance(value, int) and not setting.low <= value <= setting.high:
+        raise ConfigError(f"{called} is {value}, which is not between {setting.low} and {setting.high}")
+    if setting.choices and value not in setting.choices:
+        raise ConfigError(f"{called} is {value!r}, which is not one of {', '.join(setting.choices)}")
+
+
+def check_metastore(uri: str) -> None:
+    """Raise ConfigError if this is not thrift://host:port."""
+    try:
+        parts = urlsplit(uri)
+        good = parts.scheme == "thrift" and bool(parts.hostname) and bool(parts.port) and parts.path in ("", "/")
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigError(
+            f"`uri` names {uri!r}, which is not thrift://host:port", next_step="write it as thrift://host:9083"
+        )
