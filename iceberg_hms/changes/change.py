@@ -35,12 +35,14 @@ class Identity:
     ref: the branch or tag that the change moves to the last of them; None if it adds them without moving a ref.
     idempotency_key: the caller's own key for a whole job, or None.
     caller: who asked, for logs and locks.
+    lists: the manifest lists that the caller made for those snapshots. Whoever sends the change again makes others.
     """
 
     snapshot_ids: tuple[int, ...] = ()
     ref: str | None = None
     idempotency_key: str | None = None
     caller: str = ""
+    lists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

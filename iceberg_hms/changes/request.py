@@ -62,6 +62,7 @@ def from_request(
         ref=_moved_ref(snapshot_ids, parsed_updates),
         idempotency_key=key,
         caller="" if client is None else client.caller,
+        lists=tuple(list_ for list_ in (each.get("manifest-list") for each in snapshots) if isinstance(list_, str)),
     )
     request = PlainRequest(identity, parsed_requirements, parsed_updates)
     moved = _rebasable(request)

@@ -63,7 +63,7 @@ class Turns:
         """A group has its outcomes: who lost its branch's place waits for a turn, all others wait no more."""
         for member in members:
             for id_ in member.change.identity.snapshot_ids[-1:]:
-                if not _lost(member):
+                if not lost_its_place(member):
                     self._waiting.pop(id_, None)
                 elif self._max_wait > 0:
                     self._waiting.setdefault(id_)
@@ -76,7 +76,8 @@ class Turns:
             self._held_since = None
 
 
-def _lost(member: Member) -> bool:
+def lost_its_place(member: Member) -> bool:
+    """Whether it was refused because its branch is not where its client saw it."""
     match member.outcome:
         case Failed(error=AssumptionBroken(name=name)):
             return bool(name == ASSERT_REF_SNAPSHOT_ID)

@@ -58,7 +58,14 @@ def test_its_identity_is_its_snapshots_and_the_ref_that_it_moves_to_the_last_of_
     assert identity.snapshot_ids == (7, 8)
     assert identity.ref == "main"
     assert identity.caller == "etl"
+    assert identity.lists == tuple(each["manifest-list"] for each in (snapshot(7), snapshot(8)))
     assert identity.idempotency_key is None
+
+
+def test_a_snapshot_that_names_its_manifests_itself_has_no_list() -> None:
+    sent = snapshot(7, manifests=["file:/m.avro"])
+    del sent["manifest-list"]
+    assert from_request([], [updates.add_snapshot(sent)]).identity.lists == ()
 
 
 def test_of_several_refs_on_one_snapshot_main_is_looked_at() -> None:

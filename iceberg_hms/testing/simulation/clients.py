@@ -45,7 +45,8 @@ class Clients:
     branches: one of these each time. retries: after a commit was refused, as Java has it (`commit.retry.num-retries`).
     think: seconds between two commits, at most. back_within: seconds within which who was refused comes back.
     gives_up: how likely it does not. leaves: how likely a client leaves its own list where another replaced it, as
-    PyIceberg does and Java does not.
+    PyIceberg does and Java does not. litters: how likely it leaves what it made for an attempt that was refused; it may
+    then name the same manifests the next time, as Java does.
     """
 
     each: int = 4
@@ -58,6 +59,7 @@ class Clients:
     back_within: float = 0.05
     gives_up: float = 0.0
     leaves: float = 0.5
+    litters: float = 0.0
 
 
 class Server:
@@ -114,7 +116,11 @@ class Server:
             made.append(shipment)
             if not self._commit(attempt, shipment) or self._luck.chance(clients.gives_up):
                 break
-            self._discard(attempt, shipment)
+            if clients.litters and self._luck.chance(clients.litters):
+                self._litter(attempt, shipment)
+            else:
+                self._discard(attempt, shipment)
+                shipper.forget()
             self.node.runtime.sleep(self._luck.between(0.0, clients.back_within))
             site.history.again(attempt)
         if attempt.told is Told.NOTHING:
@@ -185,17 +191,25 @@ class Server:
 
     def _leave_list(self, attempt: Attempt, shipment: Shipment, report: CommitReport) -> None:
         """What a client does with its list when its snapshot has another one."""
+        own = shipment.made[0]
         snapshot = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
-        if snapshot is None or snapshot.manifest_list == shipment.made[0]:
-            attempt.lists.clear()
-        elif self._luck.chance(self._clients.leaves):
-            attempt.left = None if report.already_committed else self.node.runtime.now()
-        else:
-            attempt.lists.clear()
-            self.node.site.storage.delete(shipment.made[0])
+        if snapshot is None or snapshot.manifest_list == own:
+            attempt.lists.discard(own)
+        elif not self._luck.chance(self._clients.leaves):
+            attempt.lists.discard(own)
+            self.node.site.storage.delete(own)
+        if attempt.lists and not report.already_committed:
+            attempt.left = self.node.runtime.now()
 
     def _discard(self, attempt: Attempt, shipment: Shipment) -> None:
         """What a client deletes when its commit was refused. Its data it keeps for the next time."""
         attempt.lists.discard(shipment.made[0])
         for location in shipment.made:
+            attempt.litter.pop(location, None)
             self.node.site.storage.delete(location)
+
+    def _litter(self, attempt: Attempt, shipment: Shipment) -> None:
+        """Leave all that was made for an attempt that was refused."""
+        for manifest in self.node.site.storage.store.lists[shipment.made[0]]:
+            if manifest.manifest_path in shipment.made:
+                attempt.litter[manifest.manifest_path] = bool(manifest.existing_files_count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
+from iceberg_hms.coordinator.leftovers import READ_MAX
 from iceberg_hms.testing.simulation.history import Attempt, Held, Told
 from iceberg_hms.testing.simulation.view import View, name_of
 
@@ -43,7 +44,9 @@ def list_left_in_peace(view: View) -> str | None:
     if view.deleted is None or view.settings is None:
         return None
     for attempt in view.history.attempts:
-        if view.deleted not in attempt.lists:
+        if attempt.litter.get(view.deleted) is False:
+            return f"{name_of(view.deleted)} is deleted, and {attempt.wish} may have been handed it"
+        if view.deleted not in attempt.lists and view.deleted not in attempt.litter:
             continue
         if attempt.left is None:
             return f"{name_of(view.deleted)} is deleted, and {attempt.wish} has it in its hands"
@@ -110,7 +113,7 @@ def nothing_left_behind(view: View) -> str | None:
     if not view.tidy:
         return None
     known = {location for table in view.tables for location in table.needed}
-    known.update(location for attempt in view.history.attempts for location in attempt.lists)
+    known.update(location for attempt in view.history.attempts for location in (*attempt.lists, *attempt.litter))
     litter = sorted(view.on_disk - known)
     if litter:
         return f"{_names(litter)} is left behind"
@@ -118,12 +121,19 @@ def nothing_left_behind(view: View) -> str | None:
 
 
 def _left_for_ever(view: View) -> str | None:
-    """A client's list whose time was over when its server committed once more."""
+    """What a client left, and whose time was over when its server committed once more.
+
+    A server looks after a few refused attempts at a time: the others may wait once it has looked after as many."""
     if view.settings is None or not view.settings.replaced_list_age_ms:
         return None
+    needed = {location for table in view.tables for location in table.needed}
+    looked_after = sum(len(each.lost) - len(each.lists & view.on_disk) for each in view.history.attempts)
     for attempt in view.history.attempts:
+        if attempt.litter and looked_after >= READ_MAX:
+            continue
         due = None if attempt.left is None else attempt.left + view.settings.replaced_list_age_ms / 1000 + _SLACK
-        left = attempt.lists & view.on_disk
+        merged = {location for location, is_merged in attempt.litter.items() if is_merged}
+        left = (attempt.lists | merged) & view.on_disk - needed
         for later in view.history.attempts if left and due is not None else ():
             committed = later.told is Told.COMMITTED and later.writer == attempt.writer
             if committed and later.sent and later.sent[-1] > (due or 0.0):

@@ -48,7 +48,7 @@ class Attempt:
     branch: where its snapshot goes. takes: the rows that it deletes. rewrites: its data file has rows of others.
     seen: the snapshots on which its client made it, time after time. stays: it must stand on one of those.
     lists: its client's manifest lists that are in the server's care. left: when its client was told of its commit, in
-    simulated seconds.
+    simulated seconds. litter: the manifests that its client left when it was refused, and whether they were merged.
     sent: when it was sent and came into the queue, each time. lost: when it was told that others had taken its
     branch's place, each time. waited: for an answer, at most, in seconds.
     ahead: those that stood in the queue when it came, and how often they had been made by then.
@@ -76,6 +76,7 @@ class Attempt:
     stays: bool = False
     lists: set[str] = field(default_factory=set)
     left: float | None = None
+    litter: dict[str, bool] = field(default_factory=dict)
     sent: list[float] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
     ahead: tuple[tuple[Attempt, int], ...] = ()

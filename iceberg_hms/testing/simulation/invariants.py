@@ -17,7 +17,8 @@ whatever changes what a predicate sees: a move of the pointer, the deletion of a
     assumption-held           a change lands only where what it assumed holds, and on the parent that its client saw
                               unless it may be rebased
     nothing-needed-deleted    no file goes that the current metadata names
-    list-left-in-peace        a client's list that another replaced stays for its time, and any other is the client's
+    list-left-in-peace        a client's list that another replaced stays for its time, and any other is the client's;
+                              so do the manifests that it merged, and no others that it left
     answered                  at rest every client of a living process has its answer
     lock-given-back           at rest no living process has a lock entry
     all-committed             where nothing goes wrong, nothing fails

@@ -29,10 +29,10 @@ GROUPS: tuple[Mutant, ...] = (
         "forget-the-savepoint",
         "a change that breaks half-way leaves nothing of its first half behind",
         _STAGING,
-        "            staging.broken.append((member, error))\n",
-        "            staging.broken.append((member, error))\n"
+        "            self.broken.append((member, error))\n",
+        "            self.broken.append((member, error))\n"
         "            sent = getattr(member.change, 'updates', ())\n"
-        "            staging.metadata = apply(staging.metadata, sent[:1], now_ms=now_ms())\n",
+        "            self.metadata = apply(self.metadata, sent[:1], now_ms=self._now_ms())\n",
         scenario="groups",
     ),
     Mutant(
@@ -138,6 +138,30 @@ GROUPS: tuple[Mutant, ...] = (
         "        if old:\n",
         "        if False:\n",
         scenario="leftovers",
+    ),
+    Mutant(
+        "forget-what-was-refused",
+        "what a refused attempt left goes when its change has landed and its time is over",
+        _LEFTOVERS,
+        "                    lists.update(dict.fromkeys(change.lists))\n",
+        "                    pass\n",
+        scenario="litter",
+    ),
+    Mutant(
+        "delete-a-named-manifest",
+        "a manifest of a refused attempt stays if the one that landed names it too",
+        _LEFTOVERS,
+        "                merged = self._unnamed(merged, attempt.changed)\n",
+        "                pass\n",
+        scenario="litter",
+    ),
+    Mutant(
+        "delete-what-a-client-was-handed",
+        "a manifest of a refused attempt stays if it may be somebody else's",
+        _LEFTOVERS,
+        "                and each.existing_files_count\n",
+        "",
+        scenario="litter",
     ),
     Mutant(
         "delete-a-client-s-list-with-the-garbage",

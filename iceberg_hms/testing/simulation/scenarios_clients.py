@@ -112,6 +112,30 @@ SHARED: Final[tuple[Scenario, ...]] = (
         tidy=True,
     ),
     Scenario(
+        "litter",
+        "what clients leave of attempts that were refused goes when its time is over, but for what is named then",
+        writers=0,
+        servers=1,
+        clients=Clients(
+            each=3, commits=3, doings=(Doing.MERGE, Doing.MERGE, Doing.DELETE, Doing.APPEND), think=3.0, litters=0.8
+        ),
+        properties={_REBASE: "none"},
+        settings={"replaced_list_age_ms": 1_000},
+        waits=_PATIENT,
+        tidy=True,
+    ),
+    Scenario(
+        "litter-network",
+        "the same through two servers that crash and sleep, where calls are lost and a foreign writer swaps blindly",
+        Weather(crashes=1, pauses=1, lost_requests=1, lost_replies=2, refused_own=1, late_moves=1, errors=1),
+        writers=0,
+        servers=2,
+        clients=Clients(each=2, commits=3, doings=_ALL, think=3.0, litters=0.8),
+        settings={"replaced_list_age_ms": 1_000},
+        lock_writers=1,
+        kept=OURS_AND_LOCKED,
+    ),
+    Scenario(
         "rests",
         "a busy server beside foreign writers that read before they lock: the table rests for them",
         writers=0,

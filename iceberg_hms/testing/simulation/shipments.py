@@ -91,6 +91,8 @@ class Shipper:
         self._attempt = attempt
         self._doing = doing
         self._chosen: tuple[str, ...] = ()
+        #: What it merged the last time, and what became of it.
+        self._merged: tuple[Sequence[ManifestFile], Sequence[ManifestFile]] | None = None
         self.data: dict[str, None] = {}
 
     def make(self, base: TableMetadata) -> Shipment | None:
@@ -119,6 +121,10 @@ class Shipper:
             attempt.lists.add(made.made[0])
         return made
 
+    def forget(self) -> None:
+        """What was made is gone: make it anew the next time."""
+        self._merged = None
+
     def _look_at(self, head: Snapshot | None) -> _Before:
         manifests = self._node.manifests()
         listed = () if head is None else tuple(manifests.list(head))
@@ -137,9 +143,12 @@ class Shipper:
 
     def _merge(self, base: TableMetadata, before: _Before) -> Shipment:
         candidates = [each for each in before.manifests if each.content == ManifestContent.DATA and each.has_live_files]
-        merged = candidates[: 1 + self._node.luck.below(_MERGED_MAX)]
-        kept = [replace(each, status=Status.EXISTING) for each in before.entries_of(merged)]
-        own = self._write(base, [self._added(), *kept])
+        there = {each.manifest_path for each in candidates}
+        if self._merged is None or not there.issuperset(each.manifest_path for each in self._merged[0]):
+            chosen = candidates[: 1 + self._node.luck.below(_MERGED_MAX)]
+            kept = [replace(each, status=Status.EXISTING) for each in before.entries_of(chosen)]
+            self._merged = chosen, self._write(base, [self._added(), *kept])
+        merged, own = self._merged
         return self._snapshot(base, before, own, merged, {"operation": "append", **_ADDED})
 
     def _delete(self, base: TableMetadata, before: _Before) -> Shipment | None:

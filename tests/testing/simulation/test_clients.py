@@ -65,6 +65,27 @@ def test_a_list_that_was_replaced_is_left_by_some_and_deleted_by_others() -> Non
     assert left[1.0] > 3
 
 
+def test_what_was_made_for_a_refused_attempt_is_left_by_some_and_deleted_by_others() -> None:
+    seen: dict[float, set[bool]] = {}
+    failed = 0
+    for litters in (0.0, 1.0):
+        clients = Clients(each=4, commits=2, doings=(Doing.MERGE, Doing.VALIDATED), retries=1, litters=litters)
+        schedules = [ran(clients, seed, properties={"iceberg-hms.rebase-appends": "none"}) for seed in range(6)]
+        seen[litters] = set()
+        for schedule in schedules:
+            attempts = of_clients(schedule)
+            litter = [manifest for attempt in attempts for manifest in attempt.litter]
+            assert len(litter) == len(set(litter)), "each its own"
+            for attempt in attempts:
+                seen[litters].update(attempt.litter.values())
+                assert bool(attempt.lists) is bool(attempt.litter) is (attempt.left is not None)
+                if attempt.told is Told.FAILED:
+                    failed += 1
+                    assert not attempt.litter, "who gives up deletes it all the same"
+    assert seen == {0.0: set(), 1.0: {True, False}}
+    assert failed > 0
+
+
 def test_who_does_not_know_sends_the_same_again_and_deletes_nothing() -> None:
     weather = Weather(lost_replies=2, lost_requests=2)
     unknown = again = 0

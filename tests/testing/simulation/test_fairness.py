@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.coordinator.leftovers import READ_MAX
 from iceberg_hms.testing.simulation.faults import Weather
 from iceberg_hms.testing.simulation.history import Attempt, Held, Told
 from tests.testing.simulation.worlds import World
 
 LIST = "file:/t/metadata/snap-left.avro"
+MANIFEST = "file:/t/metadata/left-m0.avro"
 #: Whatever the defaults are.
 SETTINGS = {
     "turn_max_wait_ms": 1_000,
@@ -78,6 +80,26 @@ def test_a_client_s_list_that_is_deleted_too_early_is_seen(left: float | None, a
     world.attempt(1, lists={LIST}, left=left)
     pass_time(world, after)
     world.storage.delete(LIST)
+    assert (world.failure or "").endswith(seen)
+    assert names(world) == ("list-left-in-peace" if seen else "")
+
+
+@pytest.mark.parametrize(
+    ("is_merged", "left", "seen"),
+    [
+        (False, 0.0, "is deleted, and wish 1 may have been handed it"),
+        (True, None, "has it in its hands"),
+        (True, 0.0, ""),
+    ],
+)
+def test_a_refused_attempt_s_manifest_that_is_deleted_though_it_stays_is_seen(
+    is_merged: bool, left: float | None, seen: str
+) -> None:
+    world = World(settings=SETTINGS)
+    world.storage.store.manifests[MANIFEST] = ()
+    world.attempt(1, litter={MANIFEST: is_merged}, left=left)
+    pass_time(world, 600.0)
+    world.storage.delete(MANIFEST)
     assert (world.failure or "").endswith(seen)
     assert names(world) == ("list-left-in-peace" if seen else "")
 
@@ -163,3 +185,29 @@ def test_a_list_whose_time_is_over_goes_with_the_next_commit_of_its_server() -> 
         world.tell(world.attempt(2, sent=[sent]), Told.COMMITTED)
         world.rest()
         assert names(world) == seen
+
+
+@pytest.mark.parametrize(("is_merged", "named"), [(True, False), (False, False), (True, True)])
+def test_a_merged_manifest_goes_as_well_unless_the_table_names_it(is_merged: bool, named: bool) -> None:
+    world = World(tidy=True, settings=SETTINGS)
+    world.append(1)
+    world.append(2)
+    manifest = next(iter(world.storage.store.manifests)) if named else MANIFEST
+    world.storage.store.manifests.setdefault(manifest, ())
+    world.tell(world.attempt(1, litter={manifest: is_merged}, left=0.0), Told.COMMITTED)
+    world.tell(world.attempt(2, sent=[601.0]), Told.COMMITTED)
+    world.rest()
+    assert names(world) == ("nothing-left-behind" if is_merged and not named else "")
+
+
+@pytest.mark.parametrize(("gone", "seen"), [(READ_MAX - 1, "nothing-left-behind"), (READ_MAX, "")])
+def test_a_server_may_look_after_a_few_refused_attempts_at_a_time(gone: int, seen: str) -> None:
+    world = World(tidy=True, settings=SETTINGS)
+    world.append(1)
+    world.append(2)
+    world.storage.store.lists[LIST] = ()
+    refused = world.attempt(1, lists={LIST}, lost=[0.0] * (gone + 1), litter={MANIFEST: True}, left=0.0)
+    world.tell(refused, Told.COMMITTED)
+    world.tell(world.attempt(2, sent=[601.0]), Told.COMMITTED)
+    world.rest()
+    assert names(world) == seen

@@ -76,6 +76,8 @@ def _became(schedule: Schedule, attempt: Attempt) -> list[str]:
         ("turns", {"held": 6, "committed after it lost": 4, "delete committed": 25}),
         ("turns-given-up", {"held": 6, "committed after it lost": 1}),
         ("leftovers", {"lists_deleted": 4, "rebased": 5}),
+        ("litter", {"lists_deleted": 10, "committed after it lost": 10}),
+        ("litter-network", {"lists_deleted": 5, "committed after it lost": 5}),
         ("rests", {"rested": 1}),
     ],
 )

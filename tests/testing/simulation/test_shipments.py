@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from iceberg_hms.format.manifest import Content
 from iceberg_hms.testing.simulation.contents import contents
-from iceberg_hms.testing.simulation.shipments import Doing
-from tests.testing.simulation.worlds import Shipped, shipped
+from iceberg_hms.testing.simulation.history import Attempt
+from iceberg_hms.testing.simulation.shipments import Doing, Shipper
+from iceberg_hms.testing.simulation.site import TABLE, Node
+from tests.testing.simulation.worlds import Shipped, on_a_node, shipped
 
 A, B, MINE = (f"file:/t/data/{name}.parquet" for name in ("1", "2", "mine"))
 _OPERATIONS = {
@@ -48,6 +51,30 @@ def test_a_merge_stands_for_manifests_of_the_table_and_a_rewrite_for_files() -> 
     assert listed[0].existing_files_count == 3 - len(listed)
     rewritten = shipped(Doing.REWRITE)
     assert rewritten.storage.rows(MINE) == (A, B)
+
+
+@pytest.mark.parametrize(("forgets", "is_there"), [(False, True), (True, True), (False, False)])
+def test_a_merge_that_is_sent_again_names_its_manifest_again_while_what_it_merged_is_there(
+    forgets: bool, is_there: bool
+) -> None:
+    made: list[Sequence[str]] = []
+
+    def work(node: Node) -> None:
+        coordinator = node.coordinator()
+        first = Attempt("first", "p", snapshot_id=1, data_file="file:/t/data/1.parquet")
+        coordinator.commit(TABLE, node.append(first), wait_seconds=60.0)
+        shipper = Shipper(node, Attempt("mine", "p", snapshot_id=77, data_file="file:/t/data/2.parquet"), Doing.MERGE)
+        base = coordinator.load(TABLE).metadata
+        for table in (base, base if is_there else base.replace(refs={}, **{"current-snapshot-id": None})):
+            shipment = shipper.make(table)
+            assert shipment is not None
+            made.append(shipment.made)
+            if forgets:
+                shipper.forget()
+
+    on_a_node(work)
+    assert made[0][0] != made[1][0], "the list is new each time"
+    assert (made[0][1:] == made[1][1:]) is (is_there and not forgets)
 
 
 def test_a_mask_names_its_data_file_and_leaves_it() -> None:

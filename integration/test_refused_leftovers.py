@@ -1,0 +1,115 @@
+"""What PyIceberg leaves of an attempt that was refused, where it is not told that the next one landed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.manifest import read_manifest_list
+
+import iceberg_hms
+from iceberg_hms.coordinator.member import Member
+from iceberg_hms.errors import CommitStateUnknown
+from iceberg_hms.rest.server import Server
+from integration import interop
+from integration.faults import SCHEMA
+from integration.rest_clients import TOKEN, BeforeCommits
+
+#: Two manifests are one too many.
+MERGES = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+
+
+class Answers(BeforeCommits):
+    """A catalog for a server: `lists` are those that clients sent it. The answer to one of these is lost."""
+
+    def __init__(self, catalog: Any, *, lost: int | None) -> None:
+        super().__init__(catalog, lambda: None)
+        self.lists: list[str] = []
+        self._lost = lost
+
+    def submit(self, table: Any, requirements: Any, updates: Sequence[Mapping[str, Any]], **options: Any) -> Member:
+        self.lists += [each["snapshot"]["manifest-list"] for each in updates if each["action"] == "add-snapshot"]
+        member: Member = super().submit(table, requirements, updates, **options)
+        if len(self.lists) - 1 == self._lost:
+            member.wait()
+            raise CommitStateUnknown("the answer is lost")
+        return member
+
+
+def is_there(location: str) -> bool:
+    return Path(location.removeprefix("file:")).exists()
+
+
+def named(table: Any) -> set[str]:
+    """All lists and manifests of a table, each of which can be read."""
+    found = set()
+    for snapshot in table.snapshots():
+        found.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            assert manifest.fetch_manifest_entry(table.io)
+            found.add(manifest.manifest_path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "is_told", "is_left"),
+    [
+        pytest.param(1, False, False, id="lost"),
+        pytest.param(0, False, True, id="lost, and nothing is deleted"),
+        pytest.param(1, True, False, id="told, and PyIceberg deletes it"),
+    ],
+)
+def test_what_a_refused_attempt_left_is_deleted_after_its_age(
+    metastore: Any, namespace: str, age_ms: int, is_told: bool, is_left: bool
+) -> None:
+    name = f"{namespace}.t"
+    with iceberg_hms.connect(
+        metastore_uri=metastore.uri, warehouse=metastore.warehouse, replaced_list_age_ms=age_ms
+    ) as catalog:
+        catalog.create_table(name, SCHEMA, properties=MERGES)
+        answers = Answers(catalog, lost=None if is_told else 5)
+        with Server(answers, host="127.0.0.1", port=0, token=TOKEN) as server:
+            loaded = load_catalog("pyiceberg", type="rest", uri=server.uri, token=TOKEN).load_table
+
+            def append(table: Any, number: int) -> None:
+                table.append(pa.table({"id": [number], "name": [str(number)]}, schema=SCHEMA))
+
+            first = loaded(name)
+            append(first, 0)
+            append(first, 1)
+            # Manifests of one spec are not merged with those of another, so that one that was merged stays as it is.
+            with first.update_spec() as spec:
+                spec.add_identity("name")
+            append(first, 2)
+            early, late = loaded(name), loaded(name)
+            append(early, 3)
+            if is_told:
+                append(late, 4)
+            else:
+                with pytest.raises(CommitStateUnknownException):
+                    append(late, 4)
+        *_, refused, landed = answers.lists
+        assert len(answers.lists) == 6, "the late one was refused once"
+        table = interop.pyiceberg_catalog(metastore).load_table(name)
+        snapshot = table.current_snapshot()
+        assert snapshot.manifest_list == landed
+        assert is_there(refused) is not is_told
+        merged = []
+        if not is_told:
+            lines = list(read_manifest_list(table.io.new_input(refused)))
+            merged = [each.manifest_path for each in lines if each.added_snapshot_id == snapshot.snapshot_id]
+            assert merged, "the same id each time"
+            assert len(lines) > len(merged)
+        # They are looked for when the table is next committed to.
+        for number in range(2):
+            catalog.commit(name, [], [{"action": "set-properties", "updates": {"n": str(number)}}])
+        table.refresh()
+        assert [is_there(each) for each in (refused, *merged)] == [is_left for _ in (refused, *merged)]
+        assert not {refused, *merged} & named(table)
+        assert [row["id"] for row in interop.pyiceberg_rows(metastore, name)] == [0, 1, 2, 3, 4]
+        assert len(interop.check_history(metastore, name, [])) == 5
