@@ -1,4 +1,4 @@
-"""Settings: names, defaults, bounds, and which source wins."""
+"""Settings: names, defaults, bounds, what must agree with each other, and that every source takes each of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from iceberg_hms import config
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.setting import variable
+from tests.test_setting import toml
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "configuration.md"
 
@@ -49,13 +51,6 @@ def load(
     return Settings.load(keywords or {}, environ=environ or {}, file=file)
 
 
-def toml(folder: Path, text: str) -> Path:
-    path = folder / "with space" / "iceberg-hms.toml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def test_names_and_defaults_are_those_of_java_where_java_has_the_knob() -> None:
     assert {key: value for key, value in Settings().as_dict().items() if key in JAVA_DEFAULTS} == JAVA_DEFAULTS
 
@@ -66,7 +61,7 @@ def test_every_field_is_described_and_no_key_or_variable_means_two_settings() ->
         assert setting.doc.endswith("."), setting.key
     names = [name for setting in ALL for name in {setting.key, setting.attribute}]
     assert len(names) == len(set(names))
-    variables = {(config._variable(name), setting.key) for setting in ALL for name in (setting.key, setting.attribute)}
+    variables = {(variable(name), setting.key) for setting in ALL for name in (setting.key, setting.attribute)}
     assert len({variable for variable, _ in variables}) == len(variables)
     assert config.CONFIG_FILE_VARIABLE not in {variable for variable, _ in variables}
 
@@ -116,72 +111,6 @@ def test_every_setting_is_taken_by_key_attribute_variable_and_file(setting: conf
     assert [getattr(source, setting.attribute) for source in sources] == [value] * len(sources)
 
 
-def test_keywords_win_over_the_environment_and_the_environment_over_the_file(tmp_path: Path) -> None:
-    file = toml(tmp_path, "clients = 3\n[io]\nthreads = 3\n[commit.retry]\nnum-retries = 3\n")
-    environ = {
-        "ICEBERG_HMS_CONFIG": str(file),
-        "ICEBERG_HMS_CLIENTS": "4",
-        "ICEBERG_HMS_IO_THREADS": "4",
-        "OTHER": "left alone",
-    }
-    settings = load({"clients": 5}, environ)
-    assert (settings.clients, settings.io_threads, settings.commit_retry_num_retries) == (5, 4, 3)
-
-
-def test_a_file_that_is_handed_in_wins_over_the_one_in_the_environment(tmp_path: Path) -> None:
-    assert load({}, {"ICEBERG_HMS_CONFIG": "/nowhere.toml"}, toml(tmp_path, "clients = 7")).clients == 7
-
-
-def test_none_counts_as_not_given() -> None:
-    assert load({"zookeeper": None, "clients": None}, {"ICEBERG_HMS_CLIENTS": "9"}).clients == 9
-
-
-@pytest.mark.parametrize(
-    ("keywords", "environ", "text", "named", "nearest"),
-    [
-        ({"comit.retry.num-retries": 1}, {}, "", "comit.retry.num-retries", "commit.retry.num-retries"),
-        ({"metastore_url": "x"}, {}, "", "metastore_url", "metastore_uri"),
-        ({"": 1}, {}, "", "``", "did you mean"),
-        ({}, {"ICEBERG_HMS_WAREHAUS": "x"}, "", "ICEBERG_HMS_WAREHAUS", "ICEBERG_HMS_WAREHOUSE"),
-        ({}, {}, "[commit.retry]\nnum-retry = 1", "commit.retry.num-retry", "commit.retry.num-retries"),
-    ],
-)
-def test_an_unknown_key_is_refused_with_the_nearest_name(
-    keywords: dict[str, object], environ: dict[str, str], text: str, named: str, nearest: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match="is not a setting") as caught:
-        load(keywords, environ, toml(tmp_path, text))
-    assert named in caught.value.message
-    assert nearest in caught.value.next_step
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("clients", "many"),
-        ("clients", ""),
-        ("clients", "2.0"),
-        ("clients", 2.0),
-        ("clients", True),
-        ("clients", "0x10"),
-        ("clients", "1_0"),
-        ("clients", "٣"),
-        ("clients", "9" * 5_000),
-        ("clients", [2]),
-        ("list-all-tables", "yes"),
-        ("list-all-tables", 1),
-        ("warehouse", 3),
-        ("warehouse", ["file:/a"]),
-        ("lock", "HMS"),
-        ("lock", "redis"),
-    ],
-)
-def test_a_malformed_value_is_refused_by_name(key: str, value: object) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load({key: value})
-    assert f"`{key}`" in caught.value.message
-
-
 @pytest.mark.parametrize(
     "uri", ["h:9083", "http://h:9083", "thrift://", "thrift://h", "thrift://h:99999", "thrift://h:x", "thrift://h:1,x"]
 )
@@ -202,22 +131,6 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"zookeeper\.hosts"):
         load({"lock": "zookeeper"})
     assert load({"lock": "zookeeper", "zookeeper": "z:2181"}).zookeeper == "z:2181"
-
-
-def test_a_setting_that_is_given_twice_in_one_source_is_refused() -> None:
-    with pytest.raises(ConfigError, match="given twice"):
-        load({"uri": "thrift://a:1", "metastore_uri": "thrift://b:1"})
-
-
-def test_a_file_that_is_missing_or_no_toml_is_refused_by_its_path(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nothing\.toml"):
-        load(file=tmp_path / "nothing.toml")
-    with pytest.raises(ConfigError, match="is not TOML"):
-        load(file=toml(tmp_path, "clients = "))
-    broken = tmp_path / "latin.toml"
-    broken.write_bytes(b'warehouse = "\xff"')
-    with pytest.raises(ConfigError, match="is not TOML"):
-        load(file=broken)
 
 
 def test_the_user_is_the_os_user_even_if_that_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:

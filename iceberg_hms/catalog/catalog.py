@@ -44,11 +44,6 @@ class Loaded:
     metadata_location: str | None
     metadata: TableMetadata
 
-    @property
-    def data(self) -> bytes:
-        """The metadata's JSON, uncompressed, as the REST protocol serves it."""
-        return self.metadata.to_bytes()
-
 
 @dataclass(frozen=True, slots=True)
 class NamespaceUpdate:

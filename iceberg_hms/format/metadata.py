@@ -16,6 +16,7 @@ import orjson
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import raw as read
+from iceberg_hms.format.gzip_parts import plain
 from iceberg_hms.format.metadata_check import check_shape, verify
 from iceberg_hms.format.partition import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.rows import Block, ById, Rows
@@ -88,7 +89,7 @@ class TableMetadata:
         text = self._text
         if text is None:
             try:
-                text = b"".join(self._json_parts())
+                text = plain(self.json_parts())
             except TypeError as error:
                 raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
             if self._keeps_text:
@@ -101,8 +102,9 @@ class TableMetadata:
         if not keep:
             self._text = None
 
-    def _json_parts(self) -> Iterator[bytes]:
-        """The text that orjson makes of `raw`, but for each long list its own parts, which are remembered."""
+    def json_parts(self) -> Iterator[bytes | Block]:
+        """The text that orjson makes of `raw`, in parts: of the long lists those that other versions of the table
+        share. Raises TypeError for what JSON cannot express."""
         between: dict[str, Any] = {}
         separator = b"{"
         for key, value in self.fields.items():
@@ -333,8 +335,11 @@ class TableMetadata:
     def successor(self, fields: Mapping[str, Any]) -> TableMetadata:
         """Metadata of other JSON, unchecked, which keeps what was computed from fields that both share."""
         successor = TableMetadata(fields)
+        before = self.fields
+        changed = {key for key, value in fields.items() if before.get(key) is not value}
+        changed.update(before.keys() - fields.keys())
         for name, keys in _COMPUTED_FROM.items():
-            if name in self.__dict__ and all(self.fields.get(key) is fields.get(key) for key in keys):
+            if name in self.__dict__ and changed.isdisjoint(keys):
                 successor.__dict__[name] = self.__dict__[name]
         return successor
 

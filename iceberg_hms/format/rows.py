@@ -14,6 +14,7 @@ from typing import Any, Final, overload
 
 import orjson
 
+from iceberg_hms.format.gzip_parts import deflated
 from iceberg_hms.format.memory import estimated_bytes
 
 Row = Mapping[str, Any]
@@ -22,19 +23,22 @@ Row = Mapping[str, Any]
 #: with each commit; a smaller one makes more blocks to go through.
 BLOCK_ROWS: Final = 128
 #: Rows that `ById` copies with each one that comes; more make a new index of all.
-RECENT_ROWS: Final = 256
+RECENT_ROWS: Final = 64
 #: What a row takes in lists and in `ById`, beside itself.
 _INDEX_BYTES: Final = 64
+#: How many times smaller snapshots are at least when they are compressed.
+_SHRINKS: Final = 6
 
 
 class Block:
     """A full part of a list. Equal to no other block, and never changed; what it has computed is kept."""
 
-    __slots__ = ("_by_value", "_json", "_memory", "rows")
+    __slots__ = ("_by_value", "_deflated", "_json", "_memory", "rows")
 
     def __init__(self, rows: tuple[Row, ...]) -> None:
         self.rows = rows
         self._json: bytes | None = None
+        self._deflated: bytes | None = None
         self._memory = 0
         self._by_value: dict[tuple[str, ...], dict[str, list[Row]]] = {}
 
@@ -46,10 +50,18 @@ class Block:
         return self._json
 
     @property
+    def deflated(self) -> bytes:
+        """The same text compressed, for `gzip_parts`."""
+        if self._deflated is None:
+            self._deflated = deflated(self.json)
+        return self._deflated
+
+    @property
     def memory(self) -> int:
-        """About how many bytes it takes, its JSON text and its place in indexes included."""
+        """About how many bytes it takes, its JSON text, compressed too, and its place in indexes included."""
         if not self._memory:
-            self._memory = estimated_bytes(self.rows) + len(self.json) + _INDEX_BYTES * len(self.rows)
+            text = len(self.json) + len(self.json) // _SHRINKS
+            self._memory = estimated_bytes(self.rows) + text + _INDEX_BYTES * len(self.rows)
         return self._memory
 
     def holding(self, path: tuple[str, ...], value: str) -> Sequence[Row]:
@@ -101,11 +113,11 @@ class Rows(Sequence[Row]):
         found = [row for block in self.blocks for row in block.holding(path, value)]
         return found + [row for row in self.rest if _value_at(row, path) == value]
 
-    def json_parts(self) -> list[bytes]:
-        """The JSON array in parts, to be joined. Raises TypeError for what JSON cannot express."""
-        parts = [b"["]
+    def json_parts(self) -> list[bytes | Block]:
+        """The JSON array in parts, full blocks as such. Raises TypeError for what JSON cannot express."""
+        parts: list[bytes | Block] = [b"["]
         for block in self.blocks:
-            parts += (block.json, b",")
+            parts += (block, b",")
         if self.rest:
             parts += (_inner_json(self.rest), b"]")
         elif self.blocks:

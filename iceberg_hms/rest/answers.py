@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from iceberg_hms.rest.bodies import Bodies, Body
 
 if TYPE_CHECKING:
+    from iceberg_hms.format.gzip_parts import Packed
     from iceberg_hms.format.metadata import TableMetadata
 
 JSON: Final = "application/json"
@@ -51,12 +52,27 @@ class SharedResponse(Response):
 def commit_response(metadata: TableMetadata, metadata_location: str, bodies: Bodies) -> Response:
     """A CommitTableResponse. bodies: those of the same group have this one too."""
 
-    def render() -> bytes:
-        answer = {"metadata-location": metadata_location, "metadata": orjson.Fragment(metadata.to_bytes())}
-        return orjson.dumps(answer)
-
-    body = bodies.get(metadata_location, render)
+    body = bodies.get(metadata_location, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
     return SharedResponse(body, {"ETag": entity_tag(metadata_location, "all")})
+
+
+def loaded_response(metadata: TableMetadata, metadata_location: str, snapshots: str, bodies: Bodies) -> Response:
+    """A LoadTableResult of a table that is there. snapshots: "all", or "refs" for those of branches and tags alone.
+    A metadata file never changes, so neither does this: who loads the table next is sent the same bytes."""
+
+    def render() -> Iterator[bytes | Packed]:
+        whole = snapshots == "all"
+        data = metadata.json_parts() if whole else [referenced_only(metadata)]
+        return _parts(metadata_location, data, b',"config":{}}')
+
+    body = bodies.get(f"load {snapshots} {metadata_location}", render)
+    return SharedResponse(body, {"ETag": entity_tag(metadata_location, snapshots)})
+
+
+def _parts(metadata_location: str, metadata: Iterable[bytes | Packed], tail: bytes) -> Iterator[bytes | Packed]:
+    yield b'{"metadata-location":' + orjson.dumps(metadata_location) + b',"metadata":'
+    yield from metadata
+    yield tail
 
 
 def not_modified(tag: str) -> Response:
@@ -87,17 +103,19 @@ def referenced_only(metadata: TableMetadata) -> bytes:
     return orjson.dumps({**metadata.raw, "snapshots": kept})
 
 
-def worth_compressing(response: Response, accepted: str, peer: str | None) -> bool:
+def worth_compressing(response: Response, accepted: str, peer: str | None, *, on_loopback: bool) -> bool:
     """Whether the client accepts gzip (`accepted`: its Accept-Encoding) and is not on this machine, where compressing
-    costs more than sending."""
-    return len(response.body) >= COMPRESS_FROM_BYTES and _accepts_gzip(accepted) and not is_loopback(peer)
+    costs more than sending; unless `on_loopback` says that it is done there too."""
+    if len(response.body) < COMPRESS_FROM_BYTES or not _accepts_gzip(accepted):
+        return False
+    return on_loopback or not is_loopback(peer)
 
 
-def compressed(response: Response, accepted: str, peer: str | None) -> Response:
-    """The response as gzip, if that is worth it. Changes the response and returns it."""
-    if not worth_compressing(response, accepted, peer):
-        return response
-    shared = response.shared if isinstance(response, SharedResponse) else Body(bytes(response.body))
+async def compressed(response: Response, run: Callable[[Callable[[], bytes]], Awaitable[bytes]]) -> Response:
+    """The response as gzip. Changes the response and returns it. run: calls a function on a thread. Raises what `run`
+    raises; the response is as it was then."""
+    shared = response.shared if isinstance(response, SharedResponse) else Body([bytes(response.body)])
+    await shared.pack(run)
     response.body = shared.packed()
     response.headers["Content-Length"] = str(len(response.body))
     response.headers["Content-Encoding"] = "gzip"

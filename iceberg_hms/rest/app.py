@@ -1,50 +1,50 @@
-"""The ASGI application: routes, token, counters, health.
+"""The ASGI application that serves a catalog over the Iceberg REST protocol.
 
     app = create_app(catalog, token="...", settings=catalog.settings)
 
-It runs under any ASGI server; `server.Server` runs it on uvicorn.
+It runs under any ASGI server; `server.Server` runs it on uvicorn. Every request passes here, and a commit shares its
+server with many others, so there is no layer between the ASGI server and `dispatch`: a framework's cost more than all
+that a commit does in its group.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, Protocol
 from urllib.parse import quote
 
-from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.rest.auth import BearerToken, check_token
+from iceberg_hms.rest.auth import BearerToken
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from iceberg_hms.rest.counters import Counters
-from iceberg_hms.rest.dispatch import ROUTE_KEY, Context, Endpoint, Resource
+from iceberg_hms.rest.dispatch import Context, Endpoint, Incoming, Resource
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
 from iceberg_hms.rest.ports import CatalogPort
+from iceberg_hms.rest.routing import Routes
 from iceberg_hms.rest.workers import Workers
 
 #: Answered without a token: they tell nothing about tables.
-OPEN_PATHS: Final = (LIVE_PATH, READY_PATH, METRICS_PATH)
+OPEN_PATHS: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
 
 _NO_ROUTE: Final = "none"
+#: As proxies have it: the client left, or the server was stopped, before there was an answer.
+_NOT_ANSWERED: Final = 499
 
 
-def create_app(
-    catalog: CatalogPort, *, token: str | None, settings: Settings, clock: Clock = SYSTEM_CLOCK
-) -> Starlette:
+def create_app(catalog: CatalogPort, *, token: str | None, settings: Settings, clock: Clock = SYSTEM_CLOCK) -> App:
     """The REST catalog of a catalog.
 
     token: what clients must send as a bearer token; None lets everybody in.
     Raises ConfigError for a blank token. The caller keeps the catalog and closes it.
     """
+    guard = BearerToken(token)
     context = Context(
         catalog=catalog,
         settings=settings,
@@ -53,87 +53,72 @@ def create_app(
         movers=Workers("iceberg-hms-rest-move", settings.rest_commit_threads),
         clock=clock,
     )
-    check_token(token)
     catalog.subscribe(context.counters.heard)
-    app = Starlette(
-        routes=_routes(context),
-        middleware=[
-            Middleware(EncodedPath),
-            Middleware(Counted, context=context),
-            Middleware(BearerToken, token=token, open_paths=OPEN_PATHS),
-        ],
-        exception_handlers={HTTPException: _http_error},
-        lifespan=_lifespan(context),
-    )
-    # A redirect would make clients send a commit's body twice, or as a GET.
-    app.router.redirect_slashes = False
-    return app
+    return App(context, guard)
 
 
-def _routes(context: Context) -> list[BaseRoute]:
-    health = Health(context)
-    routes: list[BaseRoute] = [Route(path, health) for path in OPEN_PATHS]
-    by_path: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in (CONFIG, *ENDPOINTS):
-        by_path.setdefault(endpoint.template, {})[endpoint.method] = endpoint
-    routes.extend(Route(path, Resource(context, endpoints)) for path, endpoints in by_path.items())
-    return routes
+class _Answering(Protocol):
+    """What a path leads to."""
+
+    async def answer(self, incoming: Incoming) -> Response | None:
+        """The answer; None if the client left."""
+        ...
 
 
-class EncodedPath:
-    """ASGI middleware: matches routes on the path as it was sent, so that an encoded slash in a name stays in the name.
-    `Resource` decodes the parts."""
+class App:
+    """An ASGI application: answers requests, and ends its threads at the end of its lifespan."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            raw = scope.get("raw_path")
-            scope = {**scope, "path": quote(scope["path"]) if raw is None else raw.decode("latin-1")}
-        await self._app(scope, receive, send)
-
-
-class Counted:
-    """ASGI middleware: counts every request by method, route and status, refused ones and unknown routes too."""
-
-    def __init__(self, app: ASGIApp, context: Context) -> None:
-        self._app = app
+    def __init__(self, context: Context, guard: BearerToken) -> None:
         self._context = context
+        self._guard = guard
+        self._routes = Routes(_targets(context))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        else:
+            raise NotImplementedError(f"not served: {scope['type']}")
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         clock, counters = self._context.clock, self._context.counters
         begun = clock.monotonic()
-        # 499, as proxies have it: the client left, or the server was stopped, before there was an answer.
-        status = 499
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        status, route = _NOT_ANSWERED, _NO_ROUTE
         counters.begin()
         try:
-            await self._app(scope, receive, watched)
+            raw = scope.get("raw_path")
+            path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
+            headers = Headers(scope=scope)
+            response: Response | None
+            if path not in OPEN_PATHS and not self._guard.admits(headers):
+                response = error_response(self._guard.refusal())
+            elif (match := self._routes.find(path)) is None:
+                response = error_response(HTTPException(404, f"No such route: {scope['method']} {path}"))
+            else:
+                route, target = match.target
+                response = await target.answer(Incoming(scope, headers, match.parameters, receive, begun))
+            if response is not None:
+                status = response.status_code
+                await response(scope, receive, send)
         finally:
-            counters.end(scope["method"], scope.get(ROUTE_KEY, _NO_ROUTE), status, clock.monotonic() - begun)
+            counters.end(scope["method"], route, status, clock.monotonic() - begun)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._context.readers.close()
+        self._context.movers.close()
+        await send({"type": "lifespan.shutdown.complete"})
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException) and error.status_code == 404:
-        error = HTTPException(404, f"No such route: {request.method} {request.url.path}")
-    return error_response(error)
-
-
-def _lifespan(context: Context) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        yield
-        context.readers.close()
-        context.movers.close()
-
-    return lifespan
+def _targets(context: Context) -> Iterator[tuple[str, tuple[str, _Answering]]]:
+    health = Health(context)
+    for path in OPEN_PATHS:
+        yield path, (path, health)
+    by_template: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in (CONFIG, *ENDPOINTS):
+        by_template.setdefault(endpoint.template, {})[endpoint.method] = endpoint
+    for template, endpoints in by_template.items():
+        yield template, (template, Resource(context, endpoints))

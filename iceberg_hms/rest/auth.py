@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.rest.errors import error_response
 
 
 def check_token(token: str | None) -> None:
@@ -23,31 +20,26 @@ def check_token(token: str | None) -> None:
 
 
 class BearerToken:
-    """ASGI middleware: answers 401 NotAuthorizedException to requests without `Authorization: Bearer <token>`.
+    """Lets in who sends `Authorization: Bearer <token>`. token: None lets everybody in. Raises ConfigError for one that
+    `check_token` refuses."""
 
-    token: None asks nobody; others pass `check_token`.
-    open_paths: answered without a token, for health checks and scrapers.
-    """
-
-    def __init__(self, app: ASGIApp, token: str | None, open_paths: Collection[str] = ()) -> None:
-        self._app = app
+    def __init__(self, token: str | None) -> None:
+        check_token(token)
         self._token = None if token is None else token.encode()
-        self._open_paths = frozenset(open_paths)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._open_paths or self._admits(Headers(scope=scope)):
-            await self._app(scope, receive, send)
-            return
-        refusal = HTTPException(
-            401,
-            "The request has no valid bearer token; set the client's `token` property to the server's token",
-            {"WWW-Authenticate": 'Bearer realm="iceberg-hms"'},
-        )
-        await error_response(refusal)(scope, receive, send)
-
-    def _admits(self, headers: Headers) -> bool:
+    def admits(self, headers: Headers) -> bool:
+        """Whether a request's headers carry the token."""
         if self._token is None:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
         # Constant time: how long a wrong token takes must not tell how much of it is right.
         return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self._token)
+
+    @staticmethod
+    def refusal() -> HTTPException:
+        """What the others are answered: 401 NotAuthorizedException."""
+        return HTTPException(
+            401,
+            "The request has no valid bearer token; set the client's `token` property to the server's token",
+            {"WWW-Authenticate": 'Bearer realm="iceberg-hms"'},
+        )

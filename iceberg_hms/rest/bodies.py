@@ -6,14 +6,14 @@ compressed once, and every answer sends the same bytes.
 
 from __future__ import annotations
 
-import gzip
+import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-#: Metadata shrinks tenfold already at the lowest level, which costs the least time.
-COMPRESS_LEVEL: Final = 1
+from iceberg_hms.format.gzip_parts import Packed, gzipped, plain
+
 #: Groups of so many tables at the same time share their bodies; more render some again.
 KEPT: Final = 16
 #: And so many bytes are kept; one body is kept whatever its size.
@@ -23,9 +23,11 @@ KEPT_BYTES: Final = 64 * 1024 * 1024
 class Body:
     """Bytes, and the same compressed as soon as somebody wants them so. Safe for threads."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, parts: Iterable[bytes | Packed]) -> None:
+        self._parts = tuple(parts)
+        self.data = plain(self._parts)
         self._packed: bytes | None = None
+        self._packing: asyncio.Future[bytes] | None = None
         self._mutex = threading.Lock()
 
     @property
@@ -34,11 +36,18 @@ class Body:
         return len(self.data) + len(self._packed or b"")
 
     def packed(self) -> bytes:
-        """As gzip."""
+        """As gzip. Takes long the first time."""
         with self._mutex:
             if self._packed is None:
-                self._packed = gzip.compress(self.data, COMPRESS_LEVEL, mtime=0)
+                self._packed = gzipped(self._parts)
             return self._packed
+
+    async def pack(self, run: Callable[[Callable[[], bytes]], Awaitable[bytes]]) -> None:
+        """See to it that `packed` takes no time. All answers that share the body wait for one `run`, which calls a
+        function on a thread. Raises what `run` raises."""
+        if self._packing is None or (self._packing.done() and self._packed is None):
+            self._packing = asyncio.ensure_future(run(self.packed))
+        await asyncio.shield(self._packing)
 
 
 class Bodies:
@@ -48,13 +57,14 @@ class Bodies:
         self._mutex = threading.Lock()
         self._made: OrderedDict[str, Body] = OrderedDict()
 
-    def get(self, key: str, make: Callable[[], bytes]) -> Body:
-        """The body of `key`, which never means another one; `make` renders it."""
+    def get(self, key: str, make: Callable[[], Iterable[bytes | Packed]]) -> Body:
+        """The body of `key`, which never means another one; `make` renders its parts."""
         with self._mutex:
             body = self._made.get(key)
-            if body is None:
-                body = self._made[key] = Body(make())
-            self._made.move_to_end(key)
+            if body is not None:
+                self._made.move_to_end(key)
+                return body
+            body = self._made[key] = Body(make())
             while len(self._made) > 1 and (len(self._made) > KEPT or self._size() > KEPT_BYTES):
                 self._made.popitem(last=False)
             return body

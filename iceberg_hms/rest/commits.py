@@ -13,7 +13,7 @@ from starlette.responses import Response
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import AlreadyExists, AssumptionBroken, InvalidInput
 from iceberg_hms.rest.answers import commit_response
-from iceberg_hms.rest.dispatch import Call
+from iceberg_hms.rest.dispatch import Blocking, Call
 from iceberg_hms.rest.payloads import SEPARATOR, CommitTable, idempotency_key
 from iceberg_hms.rest.pending import Later
 from iceberg_hms.rest.ports import Identifier
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iceberg_hms.coordinator.report import CommitReport
 
 
-def commit_table(call: Call) -> Response | Later:
+def commit_table(call: Call) -> Later | Blocking:
     """POST a table: commit updates under requirements, or create a table that was staged."""
     table = named_table(call)
     request = CommitTable.parse(call.body)
@@ -40,13 +40,16 @@ def commit_table(call: Call) -> Response | Later:
         call.context.counters.committed(report)
         return commit_response(report.metadata, report.metadata_location, call.context.bodies)
 
-    if not _creates(request):
-        return Later(call.catalog.submit(table, request.requirements, request.updates, **arguments), seconds, answer)
-    try:
-        return answer(call.catalog.commit(table, request.requirements, request.updates, **arguments))
-    except AlreadyExists as error:
-        # The protocol's way to say it (UpdateRequirement.AssertTableDoesNotExist in Java).
-        raise AssumptionBroken("assert-create", "table already exists") from error
+    def create() -> Response:
+        try:
+            return answer(call.catalog.commit(table, request.requirements, request.updates, **arguments))
+        except AlreadyExists as error:
+            # The protocol's way to say it (UpdateRequirement.AssertTableDoesNotExist in Java).
+            raise AssumptionBroken("assert-create", "table already exists") from error
+
+    if _creates(request):
+        return Blocking(create)
+    return Later(call.catalog.submit(table, request.requirements, request.updates, **arguments), seconds, answer)
 
 
 def _creates(request: CommitTable) -> bool:

@@ -28,7 +28,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", _TABLES, tables.list_tables),
     Endpoint("POST", _TABLES, tables.create_table, moves=True),
     Endpoint("GET", _TABLE, tables.load_table),
-    Endpoint("POST", _TABLE, commits.commit_table, moves=True, commit=True),
+    Endpoint("POST", _TABLE, commits.commit_table, moves=True, commit=True, light=True),
     Endpoint("DELETE", _TABLE, tables.drop_table, moves=True),
     Endpoint("HEAD", _TABLE, tables.table_exists),
     Endpoint("POST", _TABLE + "/metrics", tables.report_metrics),

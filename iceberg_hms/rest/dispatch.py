@@ -1,12 +1,17 @@
 """From a request to its answer: reads the body on the event loop, within bounds, and hands the rest to a thread.
 
-A handler is a plain function from `Call` to a response. It runs on a worker thread, so it may block, parse and render;
-the event loop does neither JSON, nor thrift, nor files. One that would wait for a commit returns a `Later` instead.
+A handler is a plain function from `Call` to a response. It runs on a worker thread, so it may block, parse and render.
+One that would wait for a commit returns a `Later` instead.
+
+A small commit is the exception. To parse it and to put it in its table's queue takes a tenth of a millisecond and waits
+for nobody, which is less than the way to a thread and back costs the interpreter. So its handler is called on the event
+loop; what of it may block it returns as `Blocking`, for a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +19,8 @@ from typing import Final
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -36,11 +40,33 @@ logger = logging.getLogger(__name__)
 #: How long a request's body may take to arrive.
 BODY_SECONDS: Final = 60.0
 
+#: Up to this size a body is parsed on the event loop, where its endpoint says that it may be. A larger one would keep
+#: the other requests waiting for more than a millisecond.
+LIGHT_BYTES: Final = 64 * 1024
+
 #: The status of a commit that is proved to have failed and may be tried again.
 CONFLICT: Final = 409
 
-#: Where the route's template is kept in the ASGI scope, for the counters.
-ROUTE_KEY: Final = "iceberg_hms.route"
+_NO_QUERY: Final = QueryParams()
+
+
+class ClientLeft(Exception):
+    """The connection was closed before the request was complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request whose body is not read yet.
+
+    scope, receive: as ASGI has them. parameters: the path's, as they were sent. received: `clock.monotonic()` when it
+    came in.
+    """
+
+    scope: Scope
+    headers: Headers
+    parameters: Mapping[str, str]
+    receive: Receive
+    received: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,80 +112,91 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocking:
+    """What a light handler returns for a part that blocks: a thread calls it."""
+
+    work: Callable[[], Response]
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One method on one path.
 
     template: as the REST spec writes it, without the prefix.
     moves: it takes locks, so it runs on the movers' threads. commit: its errors follow the rules of a commit.
+    light: the handler itself never blocks, and small bodies need no thread.
     """
 
     method: str
     template: str
-    handler: Callable[[Call], Response | Later]
+    handler: Callable[[Call], Response | Later | Blocking]
     moves: bool = False
     commit: bool = False
+    light: bool = False
 
 
 class Resource:
-    """ASGI application of one path with all its methods."""
+    """One path with all its methods."""
 
     def __init__(self, context: Context, endpoints: Mapping[str, Endpoint]) -> None:
         self._context = context
         self._endpoints = endpoints
-        self._template = next(iter(endpoints.values())).template
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[ROUTE_KEY] = self._template
-        endpoint = self._endpoints.get(scope["method"])
-        commit = endpoint is not None and endpoint.commit
-        try:
-            response = await self._answer(endpoint, scope, receive)
-        except ClientDisconnect:
-            logger.debug("the client left before its request was complete: %s", self._template)
-            return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an ErrorModel and never a stack
-            response = error_response(error, commit=commit, clock=self._context.clock)
-            if commit and response.status_code == CONFLICT:
-                self._context.counters.conflict(error)
-        if commit:
-            self._context.counters.commit_answered(response.status_code)
-        await response(scope, receive, send)
-
-    async def _answer(self, endpoint: Endpoint | None, scope: Scope, receive: Receive) -> Response:
+    async def answer(self, incoming: Incoming) -> Response | None:
+        """The answer to a request; None if its client left before the request was complete."""
+        endpoint = self._endpoints.get(incoming.scope["method"])
         if endpoint is None:
-            allowed = ", ".join(sorted(self._endpoints))
-            raise HTTPException(405, f"{scope['method']} is not supported here, only {allowed}", {"Allow": allowed})
-        context = self._context
-        request = Request(scope, receive)
+            return error_response(self._not_allowed(incoming))
+        counters = self._context.counters
+        try:
+            response = await self._handle(endpoint, incoming)
+        except ClientLeft:
+            logger.debug("the client left before its request was complete: %s", endpoint.template)
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an ErrorModel and never a stack
+            response = error_response(error, commit=endpoint.commit, clock=self._context.clock)
+            if endpoint.commit and response.status_code == CONFLICT:
+                counters.conflict(error)
+        if endpoint.commit:
+            counters.commit_answered(response.status_code)
+        return response
+
+    def _not_allowed(self, incoming: Incoming) -> HTTPException:
+        allowed = ", ".join(sorted(self._endpoints))
+        message = f"{incoming.scope['method']} is not supported here, only {allowed}"
+        return HTTPException(405, message, {"Allow": allowed})
+
+    async def _handle(self, endpoint: Endpoint, incoming: Incoming) -> Response:
+        context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
         call = Call(
             context=context,
-            received=context.clock.monotonic(),
-            parameters={name: decode_segment(text) for name, text in request.path_params.items()},
-            query=request.query_params,
-            headers=request.headers,
-            body=await read_body(request, context.settings.rest_max_body_bytes),
+            received=incoming.received,
+            parameters={name: decode_segment(text) for name, text in incoming.parameters.items()},
+            query=QueryParams(query) if query else _NO_QUERY,
+            headers=headers,
+            body=await read_body(incoming.receive, headers, context.settings.rest_max_body_bytes),
         )
-        peer = None if request.client is None else request.client.host
-        accepted = call.headers.get("accept-encoding", "")
         workers = context.movers if endpoint.moves else context.readers
-
-        def handle() -> Response | Later:
-            answer = endpoint.handler(call)
-            return answer if isinstance(answer, Later) else compressed(answer, accepted, peer)
-
-        answer = await workers.run(handle)
-        if not isinstance(answer, Later):
+        light = endpoint.light and len(call.body) <= LIGHT_BYTES
+        answer = endpoint.handler(call) if light else await workers.run(lambda: endpoint.handler(call))
+        if isinstance(answer, Blocking):
+            answer = await workers.run(answer.work)
+        if isinstance(answer, Later):
+            answer = await answer.response()
+        client = incoming.scope.get("client")
+        peer = None if client is None else str(client[0])
+        accepted = headers.get("accept-encoding", "")
+        if not worth_compressing(answer, accepted, peer, on_loopback=context.settings.rest_compress_loopback):
             return answer
-        response = await answer.response()
-        if not worth_compressing(response, accepted, peer):
-            return response
-        return await context.readers.run(lambda: compressed(response, accepted, peer))
+        with contextlib.suppress(QueueFull):
+            # What it answers for may be done: it must not be told to come again because a thread is missing.
+            return await compressed(answer, context.readers.run)
+        return answer
 
 
-async def read_body(request: Request, limit: int) -> bytes:
+async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     """The body, of at most `limit` bytes. A longer one is 413 as soon as it is known to be longer, and what is left of
-    it is not read; one that does not arrive in time is 408."""
-    headers = request.headers
+    it is not read; one that does not arrive in time is 408. Raises ClientLeft."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(400, "Compressed request bodies are not supported")
     too_large = HTTPException(413, f"The request body is larger than {limit} bytes", {"Connection": "close"})
@@ -170,11 +207,16 @@ async def read_body(request: Request, limit: int) -> bytes:
     size = 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                size += len(chunk)
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientLeft
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
                 if size > limit:
                     raise too_large
-                chunks.append(chunk)
+                more = message.get("more_body", False)
     except TimeoutError as error:
         raise HTTPException(408, "The request body did not arrive in time", {"Connection": "close"}) from error
     return b"".join(chunks)

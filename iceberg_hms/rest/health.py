@@ -11,11 +11,10 @@ from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.rest.answers import json_response
 from iceberg_hms.rest.counters import CONTENT_TYPE
-from iceberg_hms.rest.dispatch import ROUTE_KEY, Context
+from iceberg_hms.rest.dispatch import Context, Incoming
 from iceberg_hms.rest.errors import error_response
 
 logger = logging.getLogger(__name__)
@@ -32,26 +31,25 @@ PROBE_NAMESPACE: Final = "default"
 
 
 class Health:
-    """ASGI application of the health and metrics paths."""
+    """Answers the health and metrics paths."""
 
     def __init__(self, context: Context, *, ready_seconds: float = READY_SECONDS) -> None:
         self._context = context
         self._ready_seconds = ready_seconds
         self._probe: asyncio.Task[bool] | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[ROUTE_KEY] = scope["path"]
-        if scope["method"] not in _METHODS:
-            response = error_response(HTTPException(405, "Only to be looked at", {"Allow": ", ".join(_METHODS)}))
-        elif scope["path"] == METRICS_PATH:
-            response = Response(self._context.counters.render(), headers={"Content-Type": CONTENT_TYPE})
-        elif scope["path"] == LIVE_PATH:
-            response = json_response({"status": "live"})
-        elif await self._metastore_answers():
-            response = json_response({"status": "ready"})
-        else:
-            response = json_response({"status": "not ready", "reason": "the metastore does not answer"}, status=503)
-        await response(scope, receive, send)
+    async def answer(self, incoming: Incoming) -> Response:
+        """The answer for one of the paths above."""
+        path = incoming.scope["path"]
+        if incoming.scope["method"] not in _METHODS:
+            return error_response(HTTPException(405, "Only to be looked at", {"Allow": ", ".join(_METHODS)}))
+        if path == METRICS_PATH:
+            return Response(self._context.counters.render(), headers={"Content-Type": CONTENT_TYPE})
+        if path == LIVE_PATH:
+            return json_response({"status": "live"})
+        if await self._metastore_answers():
+            return json_response({"status": "ready"})
+        return json_response({"status": "not ready", "reason": "the metastore does not answer"}, status=503)
 
     async def _metastore_answers(self) -> bool:
         # One probe at a time: checks must not pile up on a metastore that hangs, nor fill the pool of threads.

@@ -34,20 +34,13 @@ class TablePort(Protocol):
 
 
 class LoadedPort(Protocol):
-    """A table as it is served.
-
-    metadata_location: None for a table that is staged and not yet created.
-    data: the metadata as JSON, uncompressed.
-    """
+    """A table as it is served. metadata_location: None for a table that is staged and not yet created."""
 
     @property
     def metadata(self) -> TableMetadata: ...
 
     @property
     def metadata_location(self) -> str | None: ...
-
-    @property
-    def data(self) -> bytes: ...
 
 
 class StagedPort(Protocol):

@@ -13,12 +13,11 @@ from starlette.responses import Response
 
 from iceberg_hms.errors import CorruptFile, InvalidInput, NoSuchNamespace, NoSuchTable
 from iceberg_hms.rest.answers import (
-    SharedResponse,
     entity_tag,
     json_response,
+    loaded_response,
     no_content,
     not_modified,
-    referenced_only,
     table_response,
     tag_matches,
 )
@@ -74,13 +73,7 @@ def load_table(call: Call) -> Response:
     if tag_matches(call.headers.get("if-none-match"), tag):
         return not_modified(tag)
 
-    def render() -> bytes:
-        data = loaded.data if mode == "all" else referenced_only(loaded.metadata)
-        return bytes(table_response(data, loaded.metadata_location).body)
-
-    # A metadata file never changes, so neither does its answer: who loads it next is sent the same bytes.
-    body = call.context.bodies.get(f"load {mode} {loaded.metadata_location}", render)
-    return SharedResponse(body, {"ETag": tag})
+    return loaded_response(loaded.metadata, loaded.metadata_location, mode, call.context.bodies)
 
 
 def table_exists(call: Call) -> Response:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_hms.format.rows import BLOCK_ROWS, RECENT_ROWS, ById, Rows
+from iceberg_hms.format import gzip_parts
+from iceberg_hms.format.rows import BLOCK_ROWS, RECENT_ROWS, Block, ById, Rows
 
 #: Lengths around the borders of blocks.
 LENGTHS = [0, 1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS, 3 * BLOCK_ROWS + 7]
@@ -21,6 +22,10 @@ def snapshot(number: int, **fields: Any) -> dict[str, Any]:
 
 def plain(length: int) -> list[dict[str, Any]]:
     return [snapshot(number) for number in range(length)]
+
+
+def text_of(rows: Rows) -> bytes:
+    return gzip_parts.plain(rows.json_parts())
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -40,10 +45,10 @@ def test_they_are_the_list_that_they_were_made_of(length: int) -> None:
 @pytest.mark.parametrize("length", LENGTHS)
 def test_their_json_is_the_plain_one(length: int) -> None:
     rows, wanted = Rows(plain(length)), plain(length)
-    assert b"".join(rows.json_parts()) == orjson.dumps(wanted)
+    assert text_of(rows) == orjson.dumps(wanted)
     longer = rows.plus(snapshot(-1))
-    assert b"".join(longer.json_parts()) == orjson.dumps([*wanted, snapshot(-1)])
-    assert b"".join(rows.json_parts()) == orjson.dumps(wanted), "as it was"
+    assert text_of(longer) == orjson.dumps([*wanted, snapshot(-1)])
+    assert text_of(rows) == orjson.dumps(wanted), "as it was"
 
 
 @given(st.sampled_from(LENGTHS), st.integers(0, 2 * BLOCK_ROWS))
@@ -65,13 +70,14 @@ def test_a_row_more_leaves_the_shorter_list_as_it_was(length: int, more: int) ->
 
 def test_full_blocks_are_shared_and_written_once() -> None:
     base = Rows(plain(2 * BLOCK_ROWS + 5))
-    base.json_parts()
+    text_of(base)
     grown = base.plus(snapshot(-1))
     assert all(mine is theirs for mine, theirs in zip(base.blocks, grown.blocks, strict=True))
-    assert [part is known for part, known in zip(grown.json_parts()[1:4:2], base.json_parts()[1:4:2], strict=True)] == [
-        True,
-        True,
-    ]
+    for mine, theirs in zip(grown.json_parts()[1:4:2], base.json_parts()[1:4:2], strict=True):
+        assert isinstance(mine, Block)
+        assert isinstance(theirs, Block)
+        assert mine.json is theirs.json
+        assert mine.deflated is theirs.deflated
 
 
 @pytest.mark.parametrize("place", [0, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 3])
@@ -85,7 +91,7 @@ def test_a_list_with_another_object_in_it_extends_nothing(place: int) -> None:
 def test_what_json_cannot_express_is_a_type_error() -> None:
     for rows in (Rows([snapshot(1, name="\ud800")]), Rows([snapshot(number, bad={1}) for number in range(BLOCK_ROWS)])):
         with pytest.raises(TypeError):
-            rows.json_parts()
+            text_of(rows)
 
 
 def test_rows_are_found_by_what_they_hold() -> None:

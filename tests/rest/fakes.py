@@ -49,10 +49,6 @@ class Loaded:
     metadata_location: str | None
     metadata: TableMetadata
 
-    @property
-    def data(self) -> bytes:
-        return self.metadata.to_bytes()
-
 
 @dataclass(frozen=True)
 class Made:

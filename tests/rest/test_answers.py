@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import gzip
+from collections.abc import Callable
 
 import orjson
 import pytest
 from starlette.responses import Response
 
+from iceberg_hms.errors import QueueFull
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.rows import Rows
 from iceberg_hms.rest.answers import (
     COMPRESS_FROM_BYTES,
+    SharedResponse,
     commit_response,
     compressed,
     entity_tag,
@@ -17,8 +22,9 @@ from iceberg_hms.rest.answers import (
     referenced_only,
     table_response,
     tag_matches,
+    worth_compressing,
 )
-from iceberg_hms.rest.bodies import Bodies
+from iceberg_hms.rest.bodies import Bodies, Body
 
 
 def test_metadata_goes_out_as_the_bytes_that_came_in() -> None:
@@ -47,9 +53,54 @@ def test_commits_of_one_group_are_answered_with_the_same_bytes() -> None:
     assert first.body is second.body
     other = commit_response(TableMetadata({}), "file:/n.json", bodies)
     assert other.body != first.body
-    packed = [compressed(each, "gzip", "10.0.0.7").body for each in (first, second)]
+
+    async def both() -> list[Response]:
+        return await asyncio.gather(*(compressed(each, run) for each in (first, second)))
+
+    runs: list[object] = []
+
+    async def run(function: Callable[[], bytes]) -> bytes:
+        runs.append(function)
+        await asyncio.sleep(0)
+        return function()
+
+    packed = [response.body for response in asyncio.run(both())]
     assert packed[0] is packed[1]
+    assert len(runs) == 1
     assert gzip.decompress(packed[0]).startswith(b'{"metadata-location":"file:/m.json"')
+
+
+def test_a_long_history_is_sent_as_it_is_kept() -> None:
+    snapshots = Rows({"snapshot-id": number, "manifest-list": f"file:/l{number}"} for number in range(300))
+    metadata = TableMetadata({"format-version": 2, "snapshots": snapshots, "refs": {}})
+    body = commit_response(metadata, "file:/m.json", Bodies())
+    assert isinstance(body, SharedResponse)
+    assert orjson.loads(body.body) == {"metadata-location": "file:/m.json", "metadata": metadata.raw}
+    assert gzip.decompress(body.shared.packed()) == body.body
+    assert snapshots.blocks[0].deflated in body.shared.packed()
+
+
+def test_who_finds_no_thread_may_ask_again() -> None:
+    response = big()
+
+    async def full(function: Callable[[], bytes]) -> bytes:
+        raise QueueFull("no thread")
+
+    async def at_once(function: Callable[[], bytes]) -> bytes:
+        return function()
+
+    shared = Body([b"x" * COMPRESS_FROM_BYTES])
+
+    async def scene() -> None:
+        with pytest.raises(QueueFull):
+            await compressed(response, full)
+        assert response.body == big().body
+        with pytest.raises(QueueFull):
+            await shared.pack(full)
+        await shared.pack(at_once)
+
+    asyncio.run(scene())
+    assert gzip.decompress(shared.packed()) == shared.data
 
 
 def test_tags_differ_by_file_and_by_snapshots() -> None:
@@ -125,8 +176,11 @@ def big() -> Response:
     return Response(b"x" * COMPRESS_FROM_BYTES, media_type="application/json")
 
 
-def test_a_big_answer_is_compressed_for_another_machine() -> None:
-    response = compressed(big(), "br;q=1.0, gzip;q=0.5", "10.0.0.7")
+def test_a_compressed_answer_says_so() -> None:
+    async def compress() -> Response:
+        return await compressed(big(), asyncio.to_thread)
+
+    response = asyncio.run(compress())
     assert gzip.decompress(response.body) == big().body
     assert response.headers["content-encoding"] == "gzip"
     assert response.headers["content-length"] == str(len(response.body))
@@ -134,26 +188,27 @@ def test_a_big_answer_is_compressed_for_another_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accepted", "peer"),
+    ("accepted", "peer", "on_loopback", "worth"),
     [
-        ("gzip", "127.0.0.1"),
-        ("gzip", "::1"),
-        ("gzip", None),
-        ("", "10.0.0.7"),
-        ("gzip;q=0", "10.0.0.7"),
-        ("br", "10.0.0.7"),
+        ("br;q=1.0, gzip;q=0.5", "10.0.0.7", False, True),
+        ("gzip", "127.0.0.1", False, False),
+        ("gzip", "127.0.0.1", True, True),
+        ("gzip", "::1", False, False),
+        ("gzip", None, False, False),
+        ("", "10.0.0.7", False, False),
+        ("", "127.0.0.1", True, False),
+        ("gzip;q=0", "10.0.0.7", False, False),
+        ("br", "10.0.0.7", False, False),
     ],
 )
-def test_an_answer_is_left_alone_on_this_machine_and_for_clients_that_do_not_ask(
-    accepted: str, peer: str | None
+def test_answers_are_compressed_for_who_asks_on_another_machine(
+    accepted: str, peer: str | None, on_loopback: bool, worth: bool
 ) -> None:
-    response = compressed(big(), accepted, peer)
-    assert response.body == big().body
-    assert "content-encoding" not in response.headers
+    assert worth_compressing(big(), accepted, peer, on_loopback=on_loopback) is worth
 
 
-def test_a_small_answer_is_not_compressed() -> None:
-    assert compressed(Response(b"x"), "gzip", "10.0.0.7").body == b"x"
+def test_a_small_answer_is_not_worth_it() -> None:
+    assert not worth_compressing(Response(b"x"), "gzip", "10.0.0.7", on_loopback=True)
 
 
 @pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("::1", True), ("localhost", True), (None, True)])

@@ -23,6 +23,7 @@ from iceberg_hms.errors import (
 )
 from iceberg_hms.format.create import create_updates
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.dispatch import LIGHT_BYTES
 from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
@@ -197,7 +198,7 @@ def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_was_not_begun(tab
     assert catalog.calls == []
 
 
-def test_commits_at_the_same_time_all_land() -> None:
+def test_large_commits_at_the_same_time_all_land() -> None:
     catalog = FakeCatalog(Settings(rest_commit_threads=4))
     catalog.create_table(("default", "t"), SCHEMA)
     app = create_app(catalog, token=None, settings=catalog.settings)
@@ -206,7 +207,8 @@ def test_commits_at_the_same_time_all_land() -> None:
     async def scene() -> list[httpx.Response]:
         async with Web(app).client() as client:
             path = "/v1/namespaces/default/tables/t"
-            tasks = [asyncio.create_task(client.post(path, json=set_properties(**{f"p{i}": "x"}))) for i in range(40)]
+            large = [set_properties(**{f"p{i}": "x" * LIGHT_BYTES}) for i in range(40)]
+            tasks = [asyncio.create_task(client.post(path, json=body)) for body in large]
             # Four are in the catalog at once: the threads really work side by side.
             for _ in range(4):
                 await asyncio.to_thread(catalog.waiting.acquire)

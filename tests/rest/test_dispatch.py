@@ -7,11 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.requests import Request
+from starlette.datastructures import Headers
+from starlette.responses import Response
 
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.rest import dispatch
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.counters import Counters
+from iceberg_hms.rest.dispatch import Blocking, Call, Context, Endpoint, Incoming, Resource
+from iceberg_hms.rest.workers import Workers
 from tests.rest.fakes import FakeCatalog, Web, error_of
 
 LIMIT = 2_048
@@ -43,9 +48,8 @@ def test_a_body_that_does_not_tell_its_length_is_read_up_to_the_bound() -> None:
         sent += 1
         return {"type": "http.request", "body": b"x" * 1_000, "more_body": True}
 
-    request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)  # type: ignore[arg-type]
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(request, LIMIT))
+        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT))
     assert caught.value.status_code == 413
     assert sent == 3
 
@@ -57,9 +61,8 @@ def test_a_body_that_stops_arriving_is_given_up(monkeypatch: pytest.MonkeyPatch)
         await asyncio.Event().wait()
         raise AssertionError
 
-    request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)  # type: ignore[arg-type]
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(request, LIMIT))
+        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT))
     assert caught.value.status_code == 408
 
 
@@ -159,3 +162,63 @@ def test_a_body_in_pieces_is_put_together(web: Web) -> None:
             return await client.post("/v1/namespaces", content=chunks(namespace_of(1_000)))
 
     assert asyncio.run(ask()).status_code == 200
+
+
+def where(call: Call) -> Response:
+    return Response(threading.current_thread().name)
+
+
+def in_two_steps(call: Call) -> Blocking:
+    begun = threading.current_thread().name
+    return Blocking(lambda: Response(f"{begun}, {threading.current_thread().name}"))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "size", "expected"),
+    [
+        (Endpoint("POST", "/", where), 1, "read_0"),
+        (Endpoint("POST", "/", where, moves=True), 1, "move_0"),
+        (Endpoint("POST", "/", where, moves=True, light=True), dispatch.LIGHT_BYTES, "MainThread"),
+        (Endpoint("POST", "/", where, moves=True, light=True), dispatch.LIGHT_BYTES + 1, "move_0"),
+        (Endpoint("POST", "/", in_two_steps, moves=True, light=True), 1, "MainThread, move_0"),
+    ],
+    ids=["read", "move", "light", "too large", "blocks"],
+)
+def test_only_a_light_handler_of_a_small_body_is_called_on_the_event_loop(
+    endpoint: Endpoint, size: int, expected: str
+) -> None:
+    readers, movers = Workers("read", 1), Workers("move", 1)
+    resource = Resource(Context(FakeCatalog(), Settings(), Counters(), readers, movers), {"POST": endpoint})
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"x" * size}
+
+    async def ask() -> Response | None:
+        scope = {"type": "http", "method": "POST", "query_string": b""}
+        return await resource.answer(Incoming(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
+
+    response = asyncio.run(ask())
+    readers.close()
+    movers.close()
+    assert response is not None
+    assert bytes(response.body).decode() == expected
+
+
+def test_an_answer_is_sent_as_it_is_where_no_thread_is_left_to_compress_it() -> None:
+    readers = Workers("read", 1, waiting_per_thread=0)
+    endpoint = Endpoint("GET", "/", lambda call: Response(b"x" * 10_000), moves=True)
+    resource = Resource(Context(FakeCatalog(), Settings(), Counters(), readers, Workers("move", 1)), {"GET": endpoint})
+    readers.pending = 1
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def ask() -> Response | None:
+        scope = {"type": "http", "method": "GET", "query_string": b"", "client": ("10.0.0.7", 1)}
+        headers = Headers({"accept-encoding": "gzip"})
+        return await resource.answer(Incoming(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
+
+    response = asyncio.run(ask())
+    assert response is not None
+    assert response.status_code == 200
+    assert response.body == b"x" * 10_000

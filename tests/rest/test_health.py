@@ -4,11 +4,13 @@ import asyncio
 import threading
 
 import pytest
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.rest.counters import Counters
-from iceberg_hms.rest.dispatch import Context
+from iceberg_hms.rest.dispatch import Context, Incoming
 from iceberg_hms.rest.health import Health
 from iceberg_hms.rest.workers import Workers
 from tests.rest.fakes import FakeCatalog, Web
@@ -46,7 +48,13 @@ def test_a_metastore_that_hangs_is_asked_by_one_check_at_a_time() -> None:
     catalog.gate = threading.Event()
     readers = Workers("read", 4)
     context = Context(catalog, Settings(), Counters(), readers, Workers("move", 1))
-    web = Web(Health(context, ready_seconds=0.01))
+    health = Health(context, ready_seconds=0.01)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await health.answer(Incoming(scope, Headers(scope=scope), {}, receive, 0.0))
+        await response(scope, receive, send)
+
+    web = Web(app)
 
     async def probe_three_times() -> list[int]:
         async with web.client() as client:
