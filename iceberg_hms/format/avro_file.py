@@ -272,6 +272,10 @@ class _Reader:
         return taken
 
     def long(self, what: str) -> int:
+        if not self.at_end and (first := self._data[self._position]) < 0x80:
+            # Nearly all are that small.
+            self._position += 1
+            return first >> 1 ^ -(first & 1)
         value = shift = 0
         for byte in self._data[self._position : self._position + _LONG_BYTES]:
             self._position += 1

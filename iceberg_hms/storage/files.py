@@ -7,11 +7,9 @@ name is looked up first, which is enough because every name that we write is new
 from __future__ import annotations
 
 import contextlib
-import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow
@@ -21,6 +19,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
 from iceberg_hms.storage import local_files
+from iceberg_hms.storage.local_files import Gather, one_after_another
 from iceberg_hms.storage.locations import Location, parse
 
 #: Kinds of store that `default_filesystem` opens; credentials and endpoints come from the store's usual environment.
@@ -30,12 +29,9 @@ SCHEMES: Final = ("file", "s3", "hdfs", "viewfs", "gs")
 #: A location and what is to be written there.
 File = tuple[str, bytes]
 
-#: How many local files one thread creates: more than one, since they are flushed together, and not so many that their
-#: descriptors are missed elsewhere.
-_PART_MIN: Final = 4
-_PART_MAX: Final = 64
-#: More threads than this only wait for one another where files are local.
-_LOCAL_THREADS: Final = 4
+#: How many local files are created at once: they are flushed together, and so many descriptors are not missed
+#: elsewhere.
+_LOCAL_MAX: Final = 256
 
 
 def default_filesystem(location: Location) -> Any:
@@ -56,12 +52,6 @@ def default_filesystem(location: Location) -> Any:
     raise InvalidInput(f"No filesystem for scheme {location.scheme!r}; known are {', '.join(SCHEMES)}")
 
 
-def one_after_another(functions: Sequence[Callable[[], None]]) -> None:
-    """`gather` for who has no threads."""
-    for function in functions:
-        function()
-
-
 class PyArrowFiles:
     """Implements `coordinator.ports.Files`. Safe to share between threads.
 
@@ -76,7 +66,7 @@ class PyArrowFiles:
         fsync: bool = True,
         filesystem: Callable[[Location], Any] = default_filesystem,
         clock: Clock = SYSTEM_CLOCK,
-        gather: Callable[[Sequence[Callable[[], None]]], object] = one_after_another,
+        gather: Gather = one_after_another,
         io_threads: int = 1,
     ) -> None:
         self._fsync = fsync
@@ -92,7 +82,7 @@ class PyArrowFiles:
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
             if _is_local(filesystem, parsed):
-                return Path(path).read_bytes()
+                return local_files.read(path)
             with filesystem.open_input_file(path) as file:
                 return bytes(file.read())
 
@@ -110,58 +100,63 @@ class PyArrowFiles:
     def write_all(self, files: Sequence[File]) -> None:
         """Create several new files side by side; local ones are flushed together. Raises as `write`; none of them is
         left then, unless an object store does not remove it."""
-        parts = self._parts(files)
         made: list[str] = []
         try:
-            for start in range(0, len(parts), self._io_threads):
-                batch = parts[start : start + self._io_threads]
-                self._gather([partial(self._create, part, made) for part in batch])
+            local, remote = self._by_kind(files)
+            for start in range(0, len(local), _LOCAL_MAX):
+                self._create_local(local[start : start + _LOCAL_MAX], made)
+            for start in range(0, len(remote), self._io_threads):
+                batch = remote[start : start + self._io_threads]
+                self._gather([partial(self._create_remote, file, made) for file in batch])
         except IcebergHmsError:
             for location in made:
                 with contextlib.suppress(IcebergHmsError):
                     self.delete(location)
             raise
 
-    def _parts(self, files: Sequence[File]) -> list[Sequence[File]]:
-        """What is created side by side: each file for itself, but of local ones several, to be flushed together."""
+    def _by_kind(self, files: Sequence[File]) -> tuple[list[File], list[File]]:
+        """The local ones, and the others."""
         local: list[File] = []
-        parts: list[Sequence[File]] = []
+        remote: list[File] = []
         for file in files:
             filesystem, _, parsed = self._resolve(file[0])
-            if _is_local(filesystem, parsed):
-                local.append(file)
-            else:
-                parts.append([file])
-        size = min(max(-(-len(local) // min(self._io_threads, _LOCAL_THREADS)), _PART_MIN), _PART_MAX)
-        return parts + [local[start : start + size] for start in range(0, len(local), size)]
+            (local if _is_local(filesystem, parsed) else remote).append(file)
+        return local, remote
 
-    def _create(self, files: Sequence[File], made: list[str]) -> None:
-        """Create the files of one part, and say in `made` that they are there."""
-        filesystem, path, parsed = self._resolve(files[0][0])
-        if _is_local(filesystem, parsed):
-            new = [local_files.NewFile(self._resolve(location)[1], data) for location, data in files]
-            with _creating(" and ".join(file.path for file in new)):
-                local_files.create(new, fsync=self._fsync, clock=self._clock)
-        else:
-            [(location, data)] = files
-            with _creating(location):
-                self._write_remote(filesystem, path, location, data)
+    def _create_local(self, files: Sequence[File], made: list[str]) -> None:
+        """Create files, all or none of them, and say in `made` that they are there."""
+        new = [local_files.NewFile(self._resolve(location)[1], data) for location, data in files]
+        with _creating(" and ".join(file.path for file in new)):
+            local_files.create(new, fsync=self._fsync, clock=self._clock, gather=self._gather)
         made.extend(location for location, _ in files)
-        for location, data in files:
-            length = self.length(location)
-            if length != len(data):
-                raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
-            usage.wrote(length)
+        for file in files:
+            self._check_length(file)
+
+    def _create_remote(self, file: File, made: list[str]) -> None:
+        """Create a file, and say in `made` that it is there."""
+        location, data = file
+        filesystem, path, _ = self._resolve(location)
+        with _creating(location):
+            self._write_remote(filesystem, path, location, data)
+        made.append(location)
+        self._check_length(file)
+
+    def _check_length(self, file: File) -> None:
+        location, data = file
+        length = self.length(location)
+        if length != len(data):
+            raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
+        usage.wrote(length)
 
     def length(self, location: str) -> int:
         """Bytes. Raises MissingFile, StorageError."""
         filesystem, path, parsed = self._resolve(location)
         if _is_local(filesystem, parsed):
             with _mapped(location):
-                status = Path(path).stat()
-            if not stat.S_ISREG(status.st_mode):
+                found = local_files.length(path)
+            if found is None:
                 raise StorageError(f"Not a file: {location}")
-            return status.st_size
+            return found
         with _mapped(location):
             info = filesystem.get_file_info(path)
         if info.type == fs.FileType.NotFound:
@@ -175,7 +170,7 @@ class PyArrowFiles:
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
             if _is_local(filesystem, parsed):
-                return local_files.delete(Path(path))
+                return local_files.delete(path)
         try:
             self.length(location)
             with _mapped(location):

@@ -94,6 +94,9 @@ class TableManifests:
     def __init__(self, store: ManifestStore) -> None:
         self._store = store
         self._staged: dict[str, _StagedList] = {}
+        # Together they make names that were never used: how many lists this one has named, and what is its own.
+        self._named = 0
+        self._uuid = store.runtime.uuid()
 
     def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         location = snapshot.manifest_list
@@ -158,7 +161,8 @@ class TableManifests:
             files,
             carried=self._encoded_parent(metadata, snapshot),
         )
-        name = f"snap-{snapshot.snapshot_id}-1-{self._store.runtime.uuid()}.avro"
+        self._named += 1
+        name = f"snap-{snapshot.snapshot_id}-{self._named}-{self._uuid}.avro"
         location = join(folder(metadata), name)
         self._staged[location] = _StagedList(data, encoded)
         return location
@@ -267,28 +271,28 @@ class _ListCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._lists: OrderedDict[str, KnownList] = OrderedDict()
+        self._lists: OrderedDict[str, tuple[KnownList, int]] = OrderedDict()
 
     def get(self, location: str) -> KnownList | None:
-        files = self._lists.get(location)
-        if files is not None:
-            self._lists.move_to_end(location)
-        return files
+        found = self._lists.get(location)
+        if found is None:
+            return None
+        self._lists.move_to_end(location)
+        return found[0]
 
-    def put(self, location: str, files: KnownList) -> None:
+    def put(self, location: str, known: KnownList) -> None:
         self._forget(location)
-        size = _weight(files)
+        size = _weight(known)
         if size > self._max_bytes:
             return
-        self._lists[location] = files
+        self._lists[location] = (known, size)
         self._bytes += size
         while self._bytes > self._max_bytes:
             self._forget(next(iter(self._lists)))
 
     def _forget(self, location: str) -> None:
-        files = self._lists.pop(location, None)
-        if files is not None:
-            self._bytes -= _weight(files)
+        _, size = self._lists.pop(location, (None, 0))
+        self._bytes -= size
 
 
 def _weight(known: KnownList) -> int:

@@ -11,7 +11,8 @@ from pyarrow import fs
 
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile, StorageError
-from iceberg_hms.storage.files import PyArrowFiles, one_after_another
+from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.local_files import one_after_another
 from iceberg_hms.storage.locations import Location
 from iceberg_hms.testing.contracts.files import (
     CHECKS,
@@ -79,13 +80,21 @@ def test_files_of_a_store_are_written_side_by_side_and_each_for_itself(tmp_path:
     assert gather.together == [4, 4, 2]
 
 
-def test_local_files_are_written_side_by_side_several_at_a_time(tmp_path: Path) -> None:
+def test_local_files_are_flushed_side_by_side_several_at_a_time(tmp_path: Path) -> None:
     gather = Gather()
-    files = PyArrowFiles(gather=gather, io_threads=4, fsync=False)
+    files = PyArrowFiles(gather=gather, io_threads=4)
     files.write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(10)])
     files.write_all([(f"file:{tmp_path}/more/{number}", b"x") for number in range(40)])
     assert gather.together == [3, 4]
     assert len(list((tmp_path / "more").iterdir())) == 40
+
+
+def test_many_local_files_are_created_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iceberg_hms.storage.files._LOCAL_MAX", 8)
+    gather = Gather()
+    PyArrowFiles(gather=gather).write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(20)])
+    assert gather.together == [2, 2, 1]
+    assert len(list(tmp_path.iterdir())) == 20
 
 
 @pytest.mark.parametrize("remote", [True, False], ids=["remote", "local"])

@@ -101,9 +101,9 @@ def test_a_file_in_the_place_of_a_folder_is_an_error_of_its_own(tmp_path: Path) 
 def test_deleting_takes_hadoops_checksum_along(tmp_path: Path) -> None:
     create(tmp_path / "x")
     (tmp_path / ".x.crc").write_bytes(b"crc")
-    assert local_files.delete(tmp_path / "x")
+    assert local_files.delete(str(tmp_path / "x"))
     assert list(tmp_path.iterdir()) == []
-    assert not local_files.delete(tmp_path / "x" / "y")
+    assert not local_files.delete(str(tmp_path / "x" / "y"))
 
 
 def test_a_new_file_does_not_inherit_an_old_checksum(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ the location that is given, which may be filled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -291,7 +292,8 @@ def metadata_goes_where_the_table_says(open_: Open, root: str) -> None:
         paths = (own[0].manifest_path, str(snapshot.manifest_list))
         expect_equal([path.rpartition("/")[0] for path in paths], [folder, folder], "folders")
         expect(paths[0].endswith("-m0.avro"), f"manifest name {paths[0]}")
-        expect(paths[1].rpartition("/")[2].startswith("snap-7-1-"), f"list name {paths[1]}")
+        name = paths[1].rpartition("/")[2]
+        expect(re.fullmatch(r"snap-7-[0-9]+-[0-9a-f-]{36}\.avro", name) is not None, f"list name {name}")
 
 
 def what_a_snapshot_added_is_told_without_the_rest(open_: Open, root: str) -> None:
