@@ -16,9 +16,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from iceberg_hms import forks
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.gathering import Gathering
 from iceberg_hms.coordinator.group import GroupCommit, Habit
 from iceberg_hms.coordinator.leftovers import Leftovers
 from iceberg_hms.coordinator.member import Member
@@ -56,6 +58,7 @@ class _Known:
     turns: Turns
     pauses: Pauses
     leftovers: Leftovers
+    gathering: Gathering
 
 
 class Coordinator:
@@ -64,9 +67,8 @@ class Coordinator:
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self._mutex = world.runtime.mutex()
-        self._queues: dict[TableName, _Queue] = {}
-        self._known: OrderedDict[TableName, _Known] = OrderedDict()
+        self.begin_in_forked_child()
+        forks.tell(self)
         self._cache = MetadataCache(
             world.files,
             world.runtime,
@@ -75,6 +77,12 @@ class Coordinator:
         )
         #: Create, register, rename, drop.
         self.moves = Moves(world, self._cache, settings)
+
+    def begin_in_forked_child(self) -> None:
+        """The parent's queues are worked on by threads that are not in the child."""
+        self._mutex = self._world.runtime.mutex()
+        self._queues: dict[TableName, _Queue] = {}
+        self._known: OrderedDict[TableName, _Known] = OrderedDict()
 
     def load(self, name: TableName) -> Base:
         """The table as it is now: one metastore call, and the metadata from the cache or its file.
@@ -135,27 +143,28 @@ class Coordinator:
     def _after_group(self, name: TableName, known: _Known, members: Sequence[Member], leftovers: Sequence[str]) -> None:
         location = known.habit.last_location
         known.leftovers.add(leftovers)
+        known.leftovers.settled(members)
         if location is not None:
             known.leftovers.sweep(lambda: self._cache.get(location))
         if not known.pauses.after_group(location) and len(members) > 1:
-            self._gather(name, len(members))
+            self._gather(name, known.gathering, len(members))
 
-    def _gather(self, name: TableName, wanted: int) -> None:
-        """Wait until as many changes are there as the last group had, for a bounded time.
-
-        The callers that were just answered come back at once. Without this the first of them finds itself alone in a
-        group, and all others wait for that to end; or the table's writers fall into two parts that wait for each other.
-        """
+    def _gather(self, name: TableName, gathering: Gathering, answered: int) -> None:
+        """Wait for the callers that were just answered and come back at once, for a bounded time."""
         runtime = self._world.runtime
+        expected = gathering.expected(answered)
         with self._mutex:
             queue = self._queues[name]
-            if len(queue.members) >= wanted:
-                return
+            waiting = len(queue.members)
             arrived = queue.arrived = runtime.event()
-            queue.wanted = wanted
+            queue.wanted = min(waiting + expected, self._settings.group_max_changes)
+            if waiting >= queue.wanted:
+                arrived.set()
         arrived.wait(self._settings.group_gather_ms / 1000)
         with self._mutex:
             queue.arrived, queue.wanted = None, 1
+            back = len(queue.members) - waiting
+        gathering.came(back, expected, answered)
 
     def _what_is_known(self, name: TableName) -> _Known:
         with self._mutex:
@@ -163,7 +172,7 @@ class Coordinator:
             if known is None:
                 pauses = Pauses(self._world, self._settings, name)
                 leftovers = Leftovers(self._world, self._settings)
-                known = self._known[name] = _Known(Habit(), Turns(self._settings), pauses, leftovers)
+                known = self._known[name] = _Known(Habit(), Turns(self._settings), pauses, leftovers, Gathering())
             self._known.move_to_end(name)
             while len(self._known) > TABLES_MAX:
                 self._known.popitem(last=False)

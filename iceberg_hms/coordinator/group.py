@@ -3,15 +3,16 @@
     2  load      the pointer and the base metadata
     3  stage     every change on the running metadata; invariants
     4  write     manifest lists and one metadata file, side by side, under names never used before
-    5  lock      once for the group, while the files are written
+    5  lock      once for the group, asked for as soon as there is something to swap, while the rest is staged
+                 and written
     6  reload    moved? stage again on the new base, with the lock held: progress is certain
     7  swap      under the lock, with the base's metadata_location as the expected value
     8  outcome   from the answer, or where there is none or it is a refusal, from the table itself
     9  release, answer the callers, delete the files of proved failures only, publish
 
-Steps 2 and 3 happen before the lock, and 4 while it is asked for, so that it is held for three metastore calls and
-little more. Where other writers keep moving the table that work is thrown away, so such a group locks first and builds
-once.
+Steps 3 and 4 need no lock, and what the metastore does to grant one takes about as long; so the lock is held for three
+metastore calls and what is left of the two. Where other writers keep moving the table that work is thrown away, so such
+a group locks first and builds once.
 
 Two facts carry the safety. A member is answered "failed" only if no swap that carried it was sent, or the table's whole
 chain lacks it. A file is deleted only by the same proof.
@@ -32,7 +33,7 @@ from iceberg_hms.coordinator.outcome import Trace
 from iceberg_hms.coordinator.ports import HeldLock, Manifests, Pointer, Refused, SwapAnswer, TableName, Unanswered
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.resolution import Resolution, Swap
-from iceberg_hms.coordinator.staging import stage_group
+from iceberg_hms.coordinator.staging import Staging
 from iceberg_hms.coordinator.usage import Usage, measured
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost, LockNotAcquired
@@ -136,15 +137,12 @@ class GroupCommit:
         return Habit(lock_first=self._contested, last_location=self._last_location, ended=ended)
 
     def _commit(self, habit: Habit) -> None:
-        draft = None
-        if not habit.lock_first:
-            remembered = self._remembered(habit)
-            draft = self._draft(remembered or self._load(), locked=False, fresh=remembered is None)
+        lock = None if habit.lock_first else self._build_and_acquire(habit)
         for _ in range(self._settings.commit_retry_num_retries + 1):
-            if not self._waiting:
-                return
-            lock = self._acquire() if draft is None else self._write_and_acquire(draft)
-            draft = None
+            if lock is None:
+                if not self._waiting:
+                    return
+                lock = self._acquire()
             try:
                 self._commit_locked(lock, habit)
             except LockLost as error:
@@ -154,6 +152,7 @@ class GroupCommit:
                 return
             finally:
                 lock.release()
+            lock = None
         raise LockNotAcquired(f"the lock of {self._name} was lost again and again before a swap could be sent")
 
     def _commit_locked(self, lock: HeldLock, habit: Habit) -> None:
@@ -172,7 +171,7 @@ class GroupCommit:
             if attempt is None or attempt.base.pointer.metadata_location != base.pointer.metadata_location:
                 self._moved += attempt is not None
                 self._abandon(attempt)
-                draft = self._draft(base)
+                draft = self._draft(base, self._stage(base))
                 attempt = None if draft is None else self._write(draft)
             if attempt is None:
                 return
@@ -230,17 +229,44 @@ class GroupCommit:
         pointer = row or self._world.pointer.load(self._name)
         return Base(pointer, self._cache.get(pointer.metadata_location))
 
-    def _draft(self, base: Base, *, locked: bool = True, fresh: bool = True) -> Draft | None:
+    def _build_and_acquire(self, habit: Habit) -> HeldLock | None:
+        """Steps 2 to 5. None if no lock was asked for: each member has its outcome, or has to wait for the lock."""
+        remembered = self._remembered(habit)
+        base, fresh = remembered or self._load(), remembered is None
+        staging = self._stage(base)
+
+        def build() -> None:
+            draft = self._draft(base, staging, locked=False, fresh=fresh)
+            if draft is not None:
+                self._write(draft)
+
+        if not staging.begin():
+            # Whoever is refused is told so without a lock.
+            build()
+            return None
+        held: list[HeldLock] = []
+        try:
+            self._world.runtime.gather([build, lambda: held.append(self._acquire())])
+        except Exception:
+            for lock in held:
+                lock.release()
+            raise
+        return held[0]
+
+    def _stage(self, base: Base) -> Staging:
+        self._attempts += 1
+        before = self._above_numbers_seen(base.metadata)
+        return Staging(before, self._waiting, self._world.manifests(), self._world.runtime.now_ms)
+
+    def _draft(self, base: Base, staging: Staging, *, locked: bool = True, fresh: bool = True) -> Draft | None:
         """Step 3. None if there is nothing to swap: each member has its outcome, or has to wait for the lock.
 
         locked: whether the lock covers what is read. Only then may a change be acknowledged because it is in the table:
         whoever holds the lock may be about to swap over it. fresh: whether it was read just now. Only then may a change
         be refused for what is in it.
         """
-        self._attempts += 1
-        manifests = self._world.manifests()
-        before = self._above_numbers_seen(base.metadata)
-        staging = stage_group(before, self._waiting, manifests, self._world.runtime.now_ms)
+        before = staging.base
+        staging.finish()
         self._rebased, self._replaced = staging.rebased, staging.replaced
         for member, files in staging.files.items():
             self._own_files.setdefault(member, {}).update(dict.fromkeys(files))
@@ -264,7 +290,7 @@ class GroupCommit:
             base.pointer.metadata_location, base.metadata.last_updated_ms
         )
         location = metadata_file.new_location(metadata, base.pointer.metadata_location, self._world.runtime.uuid())
-        return Draft(base, metadata, location, metadata_file.encode(metadata), manifests)
+        return Draft(base, metadata, location, metadata_file.encode(metadata), staging.manifests)
 
     def _above_numbers_seen(self, metadata: TableMetadata) -> TableMetadata:
         """A snapshot that is committed anew gets a number that its first commit cannot have had, so that who saw that
@@ -286,17 +312,6 @@ class GroupCommit:
         self._cache.put(location, draft.metadata, len(data))
         self._unsent = Attempt(draft.base, draft.metadata, location, tuple(self._waiting), (location, *lists))
         return self._unsent
-
-    def _write_and_acquire(self, draft: Draft) -> HeldLock:
-        """Steps 4 and 5, side by side: neither needs the other, and each waits for somebody else."""
-        held: list[HeldLock] = []
-        try:
-            self._world.runtime.gather([lambda: self._write(draft), lambda: held.append(self._acquire())])
-        except Exception:
-            for lock in held:
-                lock.release()
-            raise
-        return held[0]
 
     def _acquire(self) -> HeldLock:
         runtime = self._world.runtime

@@ -7,7 +7,6 @@ next one is staged on what stood before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from iceberg_hms.changes.change import Change, Identity, Manifests, Staged
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
@@ -18,9 +17,8 @@ from iceberg_hms.format.apply import apply
 from iceberg_hms.format.metadata import TableMetadata
 
 
-@dataclass(slots=True)
 class Staging:
-    """A group on its way to one metadata file.
+    """A group on its way to one metadata file: `begin`, then `finish`.
 
     metadata: the running metadata; None while a table that is to be created has nothing yet.
     carried: the members whose changes are in it.
@@ -31,38 +29,53 @@ class Staging:
     replaced: lists of the carried ones' clients that no snapshot names.
     """
 
-    metadata: TableMetadata | None
-    carried: list[Member] = field(default_factory=list)
-    already: list[Member] = field(default_factory=list)
-    broken: list[tuple[Member, Exception]] = field(default_factory=list)
-    files: dict[Member, Sequence[str]] = field(default_factory=dict)
-    rebased: set[Member] = field(default_factory=set)
-    replaced: list[str] = field(default_factory=list)
+    def __init__(
+        self, base: TableMetadata | None, members: Sequence[Member], manifests: Manifests, now_ms: Callable[[], int]
+    ) -> None:
+        self.base = base
+        self.manifests = manifests
+        self.metadata = base
+        self.carried: list[Member] = []
+        self.already: list[Member] = []
+        self.broken: list[tuple[Member, Exception]] = []
+        self.files: dict[Member, Sequence[str]] = {}
+        self.rebased: set[Member] = set()
+        self.replaced: list[str] = []
+        self._now_ms = now_ms
+        self._left = iter(members)
 
+    def begin(self) -> bool:
+        """Stage members until one is carried, so that there will be something to swap. False: none is."""
+        for member in self._left:
+            self._add(member)
+            if self.carried:
+                return True
+        return False
 
-def stage_group(
-    base: TableMetadata | None, members: Sequence[Member], manifests: Manifests, now_ms: Callable[[], int]
-) -> Staging:
-    """Stage members in arrival order; whoever breaks is set aside with its own error."""
-    staging = Staging(base)
-    for member in members:
+    def finish(self) -> Staging:
+        """Stage the rest."""
+        for member in self._left:
+            self._add(member)
+        return self
+
+    def _add(self, member: Member) -> None:
+        """Stage a member; if it breaks, it is set aside with its own error."""
         try:
-            if base is not None and has_landed(member.change.identity, base):
-                staging.already.append(member)
-                continue
-            if staging.metadata is not None and has_landed(member.change.identity, staging.metadata):
+            if self.base is not None and has_landed(member.change.identity, self.base):
+                self.already.append(member)
+                return
+            if self.metadata is not None and has_landed(member.change.identity, self.metadata):
                 # Its twin is in this group: it shares the group's outcome, whatever that will be.
-                staging.carried.append(member)
-                continue
-            staging.metadata, staged = stage_one(staging.metadata, member.change, manifests, now_ms)
-            staging.files[member] = staged.files
-            staging.carried.append(member)
-            staging.replaced.extend(staged.replaced)
+                self.carried.append(member)
+                return
+            self.metadata, staged = stage_one(self.metadata, member.change, self.manifests, self._now_ms)
+            self.files[member] = staged.files
+            self.carried.append(member)
+            self.replaced.extend(staged.replaced)
             if staged.rebased:
-                staging.rebased.add(member)
+                self.rebased.add(member)
         except Exception as error:  # noqa: BLE001 - whatever a change raises is its own member's answer, never the group's
-            staging.broken.append((member, error))
-    return staging
+            self.broken.append((member, error))
 
 
 def stage_one(

@@ -83,6 +83,63 @@ def test_threads_of_one_coordinator_lose_nothing(harness):
     assert harness.data_files() == sorted(f"file:/{k}-{n}" for k in range(8) for n in range(5))
 
 
+class Staged:
+    """A change that runs something when it is staged."""
+
+    def __init__(self, inner, then):
+        self.inner, self.then, self.identity = inner, then, inner.identity
+
+    def check(self, base):
+        self.inner.check(base)
+
+    def stage(self, base, manifests):
+        self.then()
+        return self.inner.stage(base, manifests)
+
+
+def test_the_lock_is_asked_for_while_the_rest_of_the_group_is_staged(harness):
+    asked = threading.Event()
+    seen = []
+
+    def locks_now(acquire=harness.lock.acquire):
+        def acquired(name, **kwargs):
+            asked.set()
+            return acquire(name, **kwargs)
+
+        return acquired
+
+    def begin_to_look():
+        harness.lock.acquire = locks_now()
+
+    first = Staged(append("file:/1"), begin_to_look)
+    second = Staged(append("file:/2"), lambda: seen.append(asked.wait(30)))
+    results = queued_behind_a_gate(harness, append("file:/0"), [first, second])
+    assert [result.group_size for result in results] == [1, 2, 2]
+    assert seen == [True]
+    assert harness.data_files() == ["file:/0", "file:/1", "file:/2"]
+
+
+def test_a_group_of_which_nothing_can_be_carried_asks_for_no_lock(harness):
+    def broken():
+        raise ValueError("broken")
+
+    def never(name, **kwargs):
+        raise AssertionError("a lock was asked for")
+
+    harness.lock.acquire = never
+    with pytest.raises(ValueError, match="broken"):
+        harness.commit(Staged(append("file:/a"), broken))
+
+
+def test_a_forked_child_has_queues_of_its_own(harness):
+    """The parent's worker is in the middle of a group at the fork, and its thread is not in the child."""
+    harness.coordinator._queues[NAME] = object()
+    harness.coordinator._mutex.acquire()
+    harness.coordinator.begin_in_forked_child()
+    assert harness.commit(append("file:/a")).group_size == 1
+    assert harness.data_files() == ["file:/a"]
+
+
 def test_several_coordinators_on_one_table_lose_nothing_and_fail_nobody(harness):
     others = [harness.another() for _ in range(4)]
     jobs = [

@@ -2,7 +2,7 @@ import pytest
 
 from iceberg_hms.changes.change import Identity, Staged
 from iceberg_hms.coordinator.member import Member
-from iceberg_hms.coordinator.staging import has_landed, stage_group
+from iceberg_hms.coordinator.staging import Staging, has_landed
 from iceberg_hms.errors import AssumptionBroken, CommitFailed, CommitStateUnknown, InvalidInput
 from iceberg_hms.format.metadata import TableMetadata
 from tests.coordinator.harness import Harness, append, set_properties
@@ -18,7 +18,7 @@ def harness():
 def stage(harness, *changes):
     members = [Member(harness.runtime, change, 1.0) for change in changes]
     manifests = harness.manifests.open()
-    return members, stage_group(harness.metadata(), members, manifests, harness.runtime.now_ms), manifests
+    return members, Staging(harness.metadata(), members, manifests, harness.runtime.now_ms).finish(), manifests
 
 
 def test_each_change_is_staged_on_what_the_ones_before_it_left(harness):
