@@ -42,6 +42,8 @@ WARM_UP = 3
 #: In --quick.
 QUICK_LIMIT_SECONDS = 8.0
 QUICK_HISTORY = 1_000
+#: By `Load.write_seconds` and `Load.compressed`.
+Servers = Mapping[tuple[float | None, bool], Serving]
 _PACKAGES = ("pyiceberg", "pyspark", "pyarrow", "orjson", "thrift", "uvicorn", "uvloop")
 
 
@@ -94,10 +96,11 @@ def measure(arguments: argparse.Namespace) -> tuple[Results, Mapping[str, str]]:
         )
         catalog.create_namespace(NAMESPACE)
         server = stack.enter_context(serving(metastore, folder / "server.log"))
-        servers: dict[float | None, Serving] = {None: server}
-        for seconds in {each.write_seconds for each in wanted} - {None}:
-            log = folder / f"server-{seconds}.log"
-            servers[seconds] = stack.enter_context(serving(metastore, log, write_seconds=seconds))
+        servers = {(None, False): server}
+        for seconds, compressed in {(each.write_seconds, each.compressed) for each in wanted} - servers.keys():
+            log = folder / f"server-{seconds}-{compressed}.log"
+            made = serving(metastore, log, write_seconds=seconds, compressed=compressed)
+            servers[seconds, compressed] = stack.enter_context(made)
         versions = _versions()
         contest = None
         if peers:
@@ -132,11 +135,15 @@ def _peer_blocks(
 
 
 def _load_blocks(
-    catalog: Any, servers: Mapping[float | None, Serving], metastore_pid: int, wanted: Sequence[Load], round_: int
+    catalog: Any,
+    servers: Servers,
+    metastore_pid: int,
+    wanted: Sequence[Load],
+    round_: int,
 ) -> Iterator[LoadBlock]:
     for load in wanted:
         if round_ == 0 or not load.once:
-            block = loads.run(catalog, servers[load.write_seconds], metastore_pid, load, round_)
+            block = loads.run(catalog, servers[load.write_seconds, load.compressed], metastore_pid, load, round_)
             _progress(round_, f"{load.name}, {load.in_flight} in flight", block, sum(block.failed.values()))
             yield block
 

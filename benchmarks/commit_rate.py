@@ -1,6 +1,7 @@
 """How many appends of other engines a server commits to one table: pre-built REST bodies, many in flight.
 
     .venv/bin/python -m benchmarks.commit_rate [--in-flight 1,16,64] [--commits 600] [--manifests 0] [--rounds 3]
+        [--compressed]
 
 Every body asserts the table's first snapshot, so that all commits but one of a table are rebased. A client of this kind
 costs almost nothing, so that what is measured is the server, which runs in a process of its own at its defaults (lock
@@ -35,7 +36,7 @@ NAMESPACE = "bench"
 
 @dataclass(frozen=True)
 class Block:
-    """One run. seconds: of all its commits. latencies: of each acknowledged one, in seconds."""
+    """One run, after its warm-up. seconds: of all its commits. latencies: of each acknowledged one, in seconds."""
 
     in_flight: int
     seconds: float
@@ -66,26 +67,39 @@ def grow(catalog: Any, table: str, manifests: int) -> None:
     catalog.commit(table, [], changes)
 
 
+def warm_up(in_flight: int) -> int:
+    """How many commits of a block come before what is measured: the first of all clients come at once to a worker that
+    rests, so that one of them has a group of its own and the others wait for it."""
+    return max(4, 2 * in_flight)
+
+
 async def run(uri: str, table: str, made: Sequence[bytes], in_flight: int) -> Block:
-    """Send all bodies over `in_flight` connections, each one after the other."""
+    """Send all bodies over `in_flight` connections, each one after the other. What is measured begins in the middle of
+    them, when those of the warm-up are answered."""
     connections = [Connection(uri) for _ in range(in_flight)]
     for connection in connections:
         await connection.open()
     waiting = iter(made)
+    warm = warm_up(in_flight)
+    answered = 0
+    started = perf_counter()
     latencies: list[float] = []
     failed: list[str] = []
     path = f"/v1/namespaces/{NAMESPACE}/tables/{table.rpartition('.')[2]}"
 
     async def work(connection: Connection) -> None:
+        nonlocal answered, started
         for body in waiting:
             begun = perf_counter()
             status, answer = await connection.post(path, body, keep=False)
-            if status == 200:
-                latencies.append(perf_counter() - begun)
-            else:
+            answered += 1
+            if status != 200:
                 failed.append(f"{status} {answer[:200].decode()}")
+            elif answered > warm:
+                latencies.append(perf_counter() - begun)
+            if answered == warm:
+                started = perf_counter()
 
-    started = perf_counter()
     await asyncio.gather(*(work(connection) for connection in connections))
     seconds = perf_counter() - started
     for connection in connections:
@@ -99,22 +113,26 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=600, help="of a block with more than one in flight")
     parser.add_argument("--manifests", type=int, default=1, help="that the first snapshot has")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compressed", action="store_true", help="answers are, as for clients on other machines")
     options = parser.parse_args()
     kinds = [int(each) for each in options.in_flight.split(",")]
     blocks: list[Block] = []
     with tempfile.TemporaryDirectory(prefix="commit rate ") as folder, LocalMetastore(Path(folder)) as metastore:
         catalog = iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse)
         catalog.create_namespace(NAMESPACE)
-        with serving(metastore, Path(folder) / "server.log") as server:
+        with serving(metastore, Path(folder) / "server.log", compressed=options.compressed) as server:
+            # Java compiles what it does often, and the first block would pay for it.
+            grow(catalog, f"{NAMESPACE}.warm", 1)
+            asyncio.run(run(server.uri, f"{NAMESPACE}.warm", bodies(catalog, f"{NAMESPACE}.warm", 320), 16))
             for round_ in range(options.rounds):
                 for in_flight in kinds:
                     table = f"{NAMESPACE}.t{round_}_{in_flight}"
                     grow(catalog, table, options.manifests)
-                    count = options.commits if in_flight > 1 else max(20, options.commits // 8)
+                    count = warm_up(in_flight) + (options.commits if in_flight > 1 else max(20, options.commits // 8))
                     made = bodies(catalog, table, count)
                     blocks.append(asyncio.run(run(server.uri, table, made, in_flight)))
                     metadata = catalog.load(table).metadata
-                    assert len(metadata.snapshots) == 1 + len(blocks[-1].latencies)
+                    assert len(metadata.snapshots) == 1 + count - len(blocks[-1].failed)
         catalog.close()
     rows = []
     alone = statistics.median([block.rate for block in blocks if block.in_flight == kinds[0]])

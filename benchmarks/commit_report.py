@@ -112,7 +112,11 @@ def _loads(results: Results) -> str:
 
 def describe(load: Load) -> str:
     """For people."""
-    match load.name:
+    return f"{_shape(load)}, compressed answers" if load.compressed else _shape(load)
+
+
+def _shape(load: Load) -> str:
+    match load.name.removesuffix(loads.PACKED):
         case loads.LONG:
             return f"history of {load.snapshots:,} snapshots"
         case loads.WIDE:

@@ -134,9 +134,13 @@ def _of_loads(results: Results) -> list[Goal]:
             if one:
                 found.append(Goal(f"{who}: times one in flight", times, ratio(fresh, one), True))
             found.append(Goal(f"{who}: p99, ms", 150, milliseconds(fresh, 0.99), False))
-    for name, what in ((loads.LONG, "long history"), (loads.WIDE, "many manifests in head")):
+    for name, usual, what in (
+        (loads.LONG, loads.SMALL, "long history"),
+        (loads.LONG_PACKED, loads.SMALL_PACKED, "long history, compressed answers"),
+        (loads.WIDE, loads.SMALL, "many manifests in head"),
+    ):
         for in_flight in (16, 64):
-            grown, small = results.of_load(name, in_flight), results.of_load(loads.SMALL, in_flight)
+            grown, small = results.of_load(name, in_flight), results.of_load(usual, in_flight)
             if grown and small:
                 who = f"{what}, {in_flight} in flight: times slower than with 10"
                 found.append(Goal(who, 2, ratio(small, grown), False))

@@ -24,9 +24,9 @@ from iceberg_hms.catalog.assembly import open_files
 class Load:
     """One kind of block.
 
-    commits: of a block; what is compared has as many, because a table grows with them.
+    commits: of a block, after its warm-up; what is compared has as many, because a table grows with them.
     snapshots, manifests: of the table before.
-    write_seconds: as `serving` takes it. once: whether it is made in the first round alone.
+    write_seconds, compressed: as `serving` takes them. once: whether it is made in the first round alone.
     """
 
     name: str
@@ -35,17 +35,24 @@ class Load:
     snapshots: int = 1
     manifests: int = 1
     write_seconds: float | None = None
+    compressed: bool = False
     once: bool = False
 
 
 FRESH, SMALL, LONG, WIDE = "fresh", "small", "long-history", "many-manifests"
 MANY, SLOW, CALLS = "many-commits", "slow-files", "metastore-calls"
+#: The same with compressed answers: what clients on other machines get.
+PACKED = "-compressed"
+FRESH_PACKED, SMALL_PACKED, LONG_PACKED = (name + PACKED for name in (FRESH, SMALL, LONG))
 
 LOADS = (
     *(Load(FRESH, in_flight, commits) for in_flight, commits in ((1, 40), (16, 320), (64, 1_280))),
     *(Load(SMALL, in_flight, 10 * in_flight, snapshots=10, manifests=10) for in_flight in (16, 64)),
     *(Load(LONG, in_flight, 10 * in_flight, snapshots=10_000, manifests=10) for in_flight in (16, 64)),
     *(Load(WIDE, in_flight, 10 * in_flight, snapshots=10, manifests=1_000) for in_flight in (16, 64)),
+    Load(FRESH_PACKED, 64, 1_280, compressed=True),
+    *(Load(SMALL_PACKED, each, 10 * each, snapshots=10, manifests=10, compressed=True) for each in (16, 64)),
+    *(Load(LONG_PACKED, each, 10 * each, snapshots=10_000, manifests=10, compressed=True) for each in (16, 64)),
     Load(MANY, 64, 3_000, once=True),
     Load(SLOW, 16, 320, write_seconds=0.06),
     Load(CALLS, 16, 320, write_seconds=0.0),
@@ -56,7 +63,8 @@ LOADS = (
 class LoadBlock:
     """One block.
 
-    seconds: of each acknowledged commit, in the order of their ends. failed: how often each answer.
+    acknowledged: all of them; measured: those after the warm-up, which took `wall_seconds`; seconds: of each of these,
+    in the order of their ends. failed: how often each answer.
     cpu_seconds: by part; `client` is this program. load_average: before the block.
     server: what it counted of itself. calls: all of its calls to the metastore by method, where they were counted.
     findings: what is wrong with the table afterwards.
@@ -75,8 +83,12 @@ class LoadBlock:
     findings: Sequence[str]
 
     @property
+    def measured(self) -> int:
+        return len(self.seconds)
+
+    @property
     def rate(self) -> float:
-        return self.acknowledged / self.wall_seconds
+        return self.measured / self.wall_seconds
 
     @property
     def calls_per_commit(self) -> float | None:
@@ -91,16 +103,18 @@ def run(catalog: Any, server: Serving, metastore_pid: int, load: Load, round_: i
     commit_rate.grow(catalog, table, load.manifests)
     if load.snapshots > 1:
         table = with_history(catalog, table, load.snapshots)
-    made = commit_rate.bodies(catalog, table, load.commits)
+    count = commit_rate.warm_up(load.in_flight) + load.commits
+    made = commit_rate.bodies(catalog, table, count)
     counts, calls = server.counts(), Counter(server.calls())
     meter = CpuMeter({"server": [server.pid], "metastore": [metastore_pid], "client": [os.getpid()]})
     block = asyncio.run(commit_rate.run(server.uri, table, made, load.in_flight))
     cpu = meter.used()
     after = server.counts()
+    acknowledged = count - len(block.failed)
     return LoadBlock(
         load=load,
         round=round_,
-        acknowledged=len(block.latencies),
+        acknowledged=acknowledged,
         failed=dict(Counter(map(_kind, block.failed))),
         wall_seconds=block.seconds,
         seconds=block.latencies,
@@ -108,7 +122,7 @@ def run(catalog: Any, server: Serving, metastore_pid: int, load: Load, round_: i
         load_average=before,
         server={name: after[name] - counts[name] for name in after},
         calls=dict(Counter(server.calls()) - calls),
-        findings=check_head(catalog, table, load, len(block.latencies), len(block.failed)),
+        findings=check_head(catalog, table, load, acknowledged, len(block.failed)),
     )
 
 
@@ -158,7 +172,7 @@ def check_head(catalog: Any, table: str, load: Load, acknowledged: int, failed: 
     manifests = catalog.manifests()
     lines = manifests.list(metadata.current_snapshot)
     paths = Counter(entry.data_file.file_path for entry in manifests.entries(lines) if entry.is_live)
-    own = [commit_rate.data_file(f"{table}-{number}").file_path for number in range(load.commits)]
+    own = [commit_rate.data_file(f"{table}-{number}").file_path for number in range(acknowledged + failed)]
     there = sum(path in paths for path in own)
     findings = [f"{path} is there {count} times" for path, count in paths.items() if count > 1]
     # Who was not acknowledged may have landed, but never the other way round.

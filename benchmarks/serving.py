@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,20 +61,24 @@ class Serving:
 
 
 @contextmanager
-def serving(metastore: LocalMetastore, log: Path, *, write_seconds: float | None = None) -> Iterator[Serving]:
+def serving(
+    metastore: LocalMetastore, log: Path, *, write_seconds: float | None = None, compressed: bool = False
+) -> Iterator[Serving]:
     """A server at its defaults. It ends with the block, and with this process however that ends.
 
     log: the file that its log goes to.
     write_seconds: None is the command as it is; else it is watched, and each write of a file takes so much longer.
+    compressed: it compresses its answers to this machine too, as it does for clients on others.
     """
     command = [str(Path(sys.executable).parent / "iceberg-hms"), "serve", "--port", "0", "--no-auth"]
     command.append("--exit-with-stdin")
     if write_seconds is not None:
         command = [sys.executable, "-m", "benchmarks.watched_server", "--write-seconds", str(write_seconds)]
     command += ["--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse]
+    environment = {**os.environ, **({"ICEBERG_HMS_REST_COMPRESS_LOOPBACK": "true"} if compressed else {})}
     with log.open("ab") as stderr:
         process = subprocess.Popen(  # noqa: S603 - our own program
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, env=environment
         )
     try:
         yield Serving(process, watched=write_seconds is not None)

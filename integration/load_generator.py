@@ -71,11 +71,12 @@ class Connection:
         await asyncio.get_running_loop().sock_connect(self._socket, self._where)
 
     async def post(self, path: str, body: bytes, *, keep: bool = True) -> tuple[int, bytes]:
-        """Status and body of the answer; without `keep` that of a success is thrown away as it comes, which costs less.
-        Raises OSError or EOFError if the connection ends before it is there."""
+        """Status and body of the answer, which is compressed if the server does that; without `keep` that of a success
+        is thrown away as it comes, which costs less. Raises OSError or EOFError if the connection ends before it is
+        there."""
         head = (
             f"POST {path} HTTP/1.1\r\nHost: {self._where[0]}\r\nContent-Type: application/json\r\n"
-            f"User-Agent: PyIceberg/0.12.0\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"User-Agent: PyIceberg/0.12.0\r\nAccept-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         await asyncio.get_running_loop().sock_sendall(self._socket, head.encode() + body)
         begun = b""
