@@ -23,7 +23,7 @@ from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.gathering import Gathering
 from iceberg_hms.coordinator.group import GroupCommit, Habit
 from iceberg_hms.coordinator.leftovers import Leftovers
-from iceberg_hms.coordinator.member import Member
+from iceberg_hms.coordinator.member import Failed, Member
 from iceberg_hms.coordinator.moves import Moves
 from iceberg_hms.coordinator.pauses import Pauses
 from iceberg_hms.coordinator.ports import Event, TableName
@@ -109,8 +109,20 @@ class Coordinator:
         `wait_seconds` are over, and `Member.result`, which raises as `commit`, when it is settled. Raises QueueFull."""
         member = Member(self._world.runtime, change, wait_seconds)
         if self._enqueue(name, member, size):
-            self._world.runtime.spawn(f"commit {name}", lambda: self._drain(name))
+            try:
+                self._world.runtime.spawn(f"commit {name}", lambda: self._drain(name))
+            except Exception as error:
+                self._fail_queue(name, error)
+                raise
         return member
+
+    def _fail_queue(self, name: TableName, error: Exception) -> None:
+        """Answer whoever is in a queue that has no worker, because no thread could be had for it. The next commit tries
+        again."""
+        with self._mutex:
+            queue = self._queues.pop(name)
+        for member, _ in queue.members:
+            member.settle(Failed(error))
 
     def _enqueue(self, name: TableName, member: Member, size: int) -> bool:
         """True if the table has no worker yet."""

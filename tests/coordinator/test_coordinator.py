@@ -131,6 +131,24 @@ def test_a_group_of_which_nothing_can_be_carried_asks_for_no_lock(harness):
         harness.commit(Staged(append("file:/a"), broken))
 
 
+def test_a_table_whose_worker_could_not_be_started_is_committed_to_as_soon_as_one_can(harness):
+    spawn = harness.runtime.spawn
+    late = []
+
+    def cannot(name, function, **kwargs):
+        late.append(harness.coordinator.submit(NAME, append("file:/late"), wait_seconds=30))
+        raise RuntimeError("can't start new thread")
+
+    harness.runtime.spawn = cannot
+    with pytest.raises(RuntimeError, match="new thread"):
+        harness.commit(append("file:/a"))
+    with pytest.raises(RuntimeError, match="new thread"):
+        late[0].wait()
+    harness.runtime.spawn = spawn
+    harness.commit(append("file:/b"))
+    assert harness.data_files() == ["file:/b"]
+
+
 def test_a_forked_child_has_queues_of_its_own(harness):
     """The parent's worker is in the middle of a group at the fork, and its thread is not in the child."""
     harness.coordinator._queues[NAME] = object()
