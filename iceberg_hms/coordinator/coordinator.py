@@ -131,15 +131,21 @@ class Coordinator:
             starts = queue is None
             if queue is None:
                 queue = self._queues[name] = _Queue()
-            if len(queue.members) >= self._settings.queue_max_changes:
-                raise QueueFull(f"{len(queue.members)} commits are waiting for {name}")
-            if queue.members and queue.bytes + size > self._settings.queue_max_bytes:
-                raise QueueFull(f"{queue.bytes} bytes of commits are waiting for {name}")
+            if not self._is_waited_for(name, member):
+                if len(queue.members) >= self._settings.queue_max_changes:
+                    raise QueueFull(f"{len(queue.members)} commits are waiting for {name}")
+                if queue.members and queue.bytes + size > self._settings.queue_max_bytes:
+                    raise QueueFull(f"{queue.bytes} bytes of commits are waiting for {name}")
             queue.members.append((member, size))
             queue.bytes += size
             if queue.arrived is not None and len(queue.members) >= queue.wanted:
                 queue.arrived.set()
             return starts
+
+    def _is_waited_for(self, name: TableName, member: Member) -> bool:
+        """Whether the queue may be full because it is this one's turn. There are few of them (`turns.WAITING_MAX`)."""
+        known = self._known.get(name)
+        return known is not None and known.turns.goes_first(member)
 
     def _drain(self, name: TableName) -> None:
         known = self._what_is_known(name)

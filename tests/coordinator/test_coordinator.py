@@ -429,3 +429,20 @@ def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
     landed = harness.metadata().snapshot_by_id(7) is not None
     assert landed is turns
     assert len(refused) == (1 if turns else 5)
+
+
+def test_whose_turn_it_is_comes_into_a_full_queue():
+    harness = Harness(queue_max_changes=1, turn_max_wait_ms=30_000)
+    harness.create()
+    harness.commit(append("file:/0"))
+    seen = harness.metadata().current_snapshot
+    harness.commit(append("file:/1"))
+    with pytest.raises(AssumptionBroken):
+        harness.commit(rest_delete(7, seen))
+    held_back = harness.coordinator.submit(NAME, append("file:/2"), wait_seconds=30)
+    with pytest.raises(QueueFull):
+        harness.coordinator.submit(NAME, append("file:/3"), wait_seconds=30)
+    harness.commit(rest_delete(7, harness.metadata().current_snapshot))
+    held_back.wait()
+    harness.runtime.join()
+    assert harness.metadata().snapshot_by_id(7) is not None
