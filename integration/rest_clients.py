@@ -4,7 +4,7 @@ themselves."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import Barrier
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -50,6 +50,45 @@ def java(spark: Any, server: Server) -> Iterator[Callable[[int], list[Any]]]:
         each.close()
 
 
+class Delayed:
+    """A commit that is queued when what comes before it has happened. That is on a thread of its own, since the server
+    queues commits on its event loop."""
+
+    def __init__(self, happens: Callable[[], object], submit: Callable[[], Any]) -> None:
+        self._commit: Any = None
+        self._error: Exception | None = None
+        self._queued = Event()
+        self._thread = Thread(target=self._queue, args=(happens, submit))
+        self._thread.start()
+
+    def _queue(self, happens: Callable[[], object], submit: Callable[[], Any]) -> None:
+        try:
+            happens()
+            self._commit = submit()
+        except Exception as error:  # noqa: BLE001 - raised where the outcome is asked for
+            self._error = error
+        finally:
+            self._queued.set()
+
+    def when_settled(self, listener: Callable[[], None]) -> None:
+        def tell() -> None:
+            self._queued.wait()
+            if self._commit is None:
+                listener()
+            else:
+                self._commit.when_settled(listener)
+
+        Thread(target=tell).start()
+
+    def withdraw(self) -> bool:
+        return self._queued.is_set() and self._commit is not None and bool(self._commit.withdraw())
+
+    def result(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._commit.result()
+
+
 class BeforeCommits:
     """A catalog for a server, in which something happens before each commit that the server is sent."""
 
@@ -64,9 +103,8 @@ class BeforeCommits:
         self._happens()
         return self._catalog.commit(*arguments, **options)
 
-    def submit(self, *arguments: Any, **options: Any) -> Any:
-        self._happens()
-        return self._catalog.submit(*arguments, **options)
+    def submit(self, *arguments: Any, **options: Any) -> Delayed:
+        return Delayed(self._happens, lambda: self._catalog.submit(*arguments, **options))
 
 
 class Together(BeforeCommits):

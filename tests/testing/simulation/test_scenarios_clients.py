@@ -73,7 +73,7 @@ def _became(schedule: Schedule, attempt: Attempt) -> list[str]:
         ("rewrites", {"rewrite rebased": 1, "rewrite committed": 3, "mask committed": 1}),
         ("rebase-all", {"validated rebased": 2, "rebased": 10}),
         ("rebase-none", {"append committed": 10, "committed after it lost": 10}),
-        ("turns", {"held": 6, "committed after it lost": 4, "delete committed": 25}),
+        ("turns", {"held": 4, "committed after it lost": 4, "delete committed": 25}),
         ("turns-given-up", {"held": 6, "committed after it lost": 1}),
         ("leftovers", {"lists_deleted": 4, "rebased": 5}),
         ("litter", {"lists_deleted": 10, "committed after it lost": 10}),
