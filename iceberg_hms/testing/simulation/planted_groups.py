@@ -56,7 +56,8 @@ GROUPS: tuple[Mutant, ...] = (
         "whom the queue has no room for is not in it",
         _COORDINATOR,
         "queue.members) >= self._settings.queue_max_changes:\n",
-        "queue.members) >= self._settings.queue_max_changes:\n                queue.members.append((member, size))\n",
+        "queue.members) >= self._settings.queue_max_changes:\n"
+        "                    queue.members.append((member, size))\n",
         scenario="turns-given-up",
     ),
     Mutant(
