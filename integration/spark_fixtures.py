@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import iceberg_hms.spark
+from iceberg_hms.local.gateway import QUICK_START
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.spark.configuration import log4j_option
 from integration.spark_statements import Outcome
@@ -28,8 +29,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-    + log4j_option(ROOT / "conf" / "log4j2.properties"),
+    "spark.driver.extraJavaOptions": " ".join([*QUICK_START, log4j_option(ROOT / "conf" / "log4j2.properties")]),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",

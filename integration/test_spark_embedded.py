@@ -56,6 +56,13 @@ print(json.dumps(seen))
 """
 
 
+def test_the_sessions_jvm_has_room_for_what_minutes_of_statements_compile(spark: Any) -> None:
+    pools = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    room = {pool.getName(): pool.getUsage().getMax() for pool in pools}
+    code = sum(size for name, size in room.items() if name.startswith("Code"))
+    assert code >= 240 * 1024 * 1024, room
+
+
 def test_the_server_listens_on_loopback_and_wants_its_token(spark: Any) -> None:
     uri, token = spark.conf.get(CATALOG_URI), spark.conf.get(CATALOG_TOKEN)
     assert uri.startswith("http://127.0.0.1:")

@@ -30,8 +30,10 @@ _POLL_SECONDS = 0.02
 _LOG_TAIL_LINES = 8
 _MAX_CAUSES = 20
 
-# The servers run for minutes and start often: C1 alone and the serial collector halve the start-up of the defaults.
-_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+#: A JVM that runs for minutes and starts often: C1 alone and the serial collector halve the start-up of the defaults.
+#: Without C2 the JVM gives compiled code 48 MB instead of 240, which a Spark session of ten minutes fills; from then on
+#: it compiles nothing, links no method handle, and so cannot deserialize a task.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC", "-Xshare:auto")
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -146,7 +148,7 @@ class JavaGateway:
         command = [
             find_java(),
             f"-Xmx{heap_mb}m",
-            *_QUICK_START,
+            *QUICK_START,
             f"-Dlog4j2.configurationFile={log4j.as_uri()}",
             f"-Djava.io.tmpdir={directory}",
             *options,

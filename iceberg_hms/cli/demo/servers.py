@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from iceberg_hms.cli.demo.stage import Stage
+from iceberg_hms.local.gateway import QUICK_START
 from iceberg_hms.spark.configuration import log4j_option
 
 if TYPE_CHECKING:
@@ -51,10 +52,6 @@ _OF_THE_DEMO: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
 }
-
-
-#: A JVM of two minutes gains nothing from the optimising compiler.
-_QUICK_START: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def play(stage: Stage, stack: contextlib.ExitStack) -> None:
@@ -106,7 +103,7 @@ def _start_spark(stage: Stage, stack: contextlib.ExitStack) -> SparkSession:
     for key, value in _OF_THE_DEMO.items():
         builder = builder.config(key, value)
     builder = builder.config("spark.local.dir", str(stage.folder.path / "spark"))
-    builder = builder.config("spark.driver.extraJavaOptions", f"{_QUICK_START} {log4j_option(log4j)}")
+    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*QUICK_START, log4j_option(log4j)]))
     before = signal.getsignal(signal.SIGINT)
     with _standard_error_to(stage.folder.logs / "spark.log"):
         session = iceberg_hms.spark.configure(
