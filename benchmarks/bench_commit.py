@@ -140,11 +140,7 @@ def _peer_blocks(
 
 
 def _load_blocks(
-    catalog: Any,
-    servers: Servers,
-    metastore_pid: int,
-    wanted: Sequence[Load],
-    round_: int,
+    catalog: Any, servers: Servers, metastore_pid: int, wanted: Sequence[Load], round_: int
 ) -> Iterator[LoadBlock]:
     for load in wanted:
         if round_ == 0 or not load.once:

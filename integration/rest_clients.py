@@ -4,7 +4,8 @@ themselves."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import Barrier, Event, Thread
+from concurrent.futures import Future
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -55,38 +56,31 @@ class Delayed:
     queues commits on its event loop."""
 
     def __init__(self, happens: Callable[[], object], submit: Callable[[], Any]) -> None:
-        self._commit: Any = None
-        self._error: Exception | None = None
-        self._queued = Event()
-        self._thread = Thread(target=self._queue, args=(happens, submit))
-        self._thread.start()
+        self._queued: Future[Any] = Future()
+        Thread(target=self._queue, args=(happens, submit)).start()
 
     def _queue(self, happens: Callable[[], object], submit: Callable[[], Any]) -> None:
         try:
             happens()
-            self._commit = submit()
+            self._queued.set_result(submit())
         except Exception as error:  # noqa: BLE001 - raised where the outcome is asked for
-            self._error = error
-        finally:
-            self._queued.set()
+            self._queued.set_exception(error)
 
     def when_settled(self, listener: Callable[[], None]) -> None:
-        def tell() -> None:
-            self._queued.wait()
-            if self._commit is None:
-                listener()
+        def queued(commit: Future[Any]) -> None:
+            if commit.exception() is None:
+                commit.result().when_settled(listener)
             else:
-                self._commit.when_settled(listener)
+                listener()
 
-        Thread(target=tell).start()
+        self._queued.add_done_callback(queued)
 
     def withdraw(self) -> bool:
-        return self._queued.is_set() and self._commit is not None and bool(self._commit.withdraw())
+        queued = self._queued
+        return queued.done() and queued.exception() is None and bool(queued.result().withdraw())
 
     def result(self) -> Any:
-        if self._error is not None:
-            raise self._error
-        return self._commit.result()
+        return self._queued.result().result()
 
 
 class BeforeCommits:

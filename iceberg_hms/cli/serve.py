@@ -27,6 +27,8 @@ from iceberg_hms.cli.common import (
 from iceberg_hms.errors import ConfigError
 
 _TOKEN_BYTES = 32
+#: How many objects more than were given up are made before those are looked through.
+_YOUNG_OBJECTS = 20_000
 
 
 def serve(
@@ -93,10 +95,6 @@ def serve(
         # Nobody reads stderr. All is stopped and closed, and the interpreter's own end would wait for that reader.
         os._exit(0)
     output.note("stopped")
-
-
-#: How many objects more than were given up are made before those are looked through.
-_YOUNG_OBJECTS = 20_000
 
 
 def _settle_heap() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from starlette.responses import Response
 
-from iceberg_hms.rest.bodies import Bodies, Body
+from iceberg_hms.rest.bodies import KEPT, Bodies, Body, Run
 
 if TYPE_CHECKING:
     from iceberg_hms.format.gzip_parts import Packed
@@ -51,7 +52,6 @@ class SharedResponse(Response):
 
 def commit_response(metadata: TableMetadata, metadata_location: str, bodies: Bodies) -> Response:
     """A CommitTableResponse. bodies: those of the same group have this one too."""
-
     body = bodies.get(metadata_location, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
     return SharedResponse(body, {"ETag": entity_tag(metadata_location, "all")})
 
@@ -61,8 +61,7 @@ def loaded_response(metadata: TableMetadata, metadata_location: str, snapshots: 
     A metadata file never changes, so neither does this: who loads the table next is sent the same bytes."""
 
     def render() -> Iterator[bytes | Packed]:
-        whole = snapshots == "all"
-        data = metadata.json_parts() if whole else [referenced_only(metadata)]
+        data = metadata.json_parts() if snapshots == "all" else [referenced_only(metadata)]
         return _parts(metadata_location, data, b',"config":{}}')
 
     body = bodies.get(f"load {snapshots} {metadata_location}", render)
@@ -80,6 +79,7 @@ def not_modified(tag: str) -> Response:
     return Response(status_code=304, headers={"ETag": tag})
 
 
+@lru_cache(maxsize=KEPT)
 def entity_tag(metadata_location: str, snapshots: str) -> str:
     """The ETag of a table: a metadata file never changes, so its location and the `snapshots` parameter say it all.
     Weak, because the same answer may be sent compressed or not (RFC 9110, 8.8.1)."""
@@ -111,7 +111,7 @@ def worth_compressing(response: Response, accepted: str, peer: str | None, *, on
     return on_loopback or not is_loopback(peer)
 
 
-async def compressed(response: Response, run: Callable[[Callable[[], bytes]], Awaitable[bytes]]) -> Response:
+async def compressed(response: Response, run: Run) -> Response:
     """The response as gzip. Changes the response and returns it. run: calls a function on a thread. Raises what `run`
     raises; the response is as it was then."""
     shared = response.shared if isinstance(response, SharedResponse) else Body([bytes(response.body)])

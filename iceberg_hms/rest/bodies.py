@@ -19,6 +19,9 @@ KEPT: Final = 16
 #: And so many bytes are kept; one body is kept whatever its size.
 KEPT_BYTES: Final = 64 * 1024 * 1024
 
+#: Calls a function on a thread, as `Workers.run` does.
+Run = Callable[[Callable[[], bytes]], Awaitable[bytes]]
+
 
 class Body:
     """Bytes, and the same compressed as soon as somebody wants them so. Safe for threads."""
@@ -42,7 +45,7 @@ class Body:
                 self._packed = gzipped(self._parts)
             return self._packed
 
-    async def pack(self, run: Callable[[Callable[[], bytes]], Awaitable[bytes]]) -> None:
+    async def pack(self, run: Run) -> None:
         """See to it that `packed` takes no time. All answers that share the body wait for one `run`, which calls a
         function on a thread. Raises what `run` raises."""
         if self._packing is None or (self._packing.done() and self._packed is None):

@@ -16,6 +16,8 @@ _REBASE = "iceberg-hms.rebase-appends"
 _VERSION = "format-version"
 #: Nobody is withdrawn.
 _PATIENT = (300.0,)
+#: A little of everything that goes wrong with servers and their calls.
+_ROUGH = Weather(crashes=1, pauses=1, lost_requests=1, lost_replies=2, refused_own=1, late_moves=1, errors=1)
 
 SHARED: Final[tuple[Scenario, ...]] = (
     Scenario(
@@ -51,7 +53,7 @@ SHARED: Final[tuple[Scenario, ...]] = (
     Scenario(
         "rewrites",
         "rewrites beside appends and deletes, through two servers that crash and sleep, and beside a foreign writer",
-        Weather(crashes=1, pauses=1, lost_requests=1, lost_replies=2, refused_own=1, late_moves=1, errors=1),
+        _ROUGH,
         writers=0,
         servers=2,
         clients=Clients(each=3, commits=2, doings=(*_ALL, Doing.REWRITE, Doing.REWRITE), retries=2),
@@ -127,7 +129,7 @@ SHARED: Final[tuple[Scenario, ...]] = (
     Scenario(
         "litter-network",
         "the same through two servers that crash and sleep, where calls are lost and a foreign writer swaps blindly",
-        Weather(crashes=1, pauses=1, lost_requests=1, lost_replies=2, refused_own=1, late_moves=1, errors=1),
+        _ROUGH,
         writers=0,
         servers=2,
         clients=Clients(each=2, commits=3, doings=_ALL, think=3.0, litters=0.8),
