@@ -154,34 +154,34 @@ class Coordinator:
             known.habit = group.run(known.habit)
             known.turns.settled(members)
             try:
-                self._after_group(name, known, members, group.leftovers)
+                self._after_group(name, known, members, group)
             except Exception:  # the group is answered, and the next one must not wait for ever
                 logger.exception("what follows a group of %s failed", name)
 
-    def _after_group(self, name: TableName, known: _Known, members: Sequence[Member], leftovers: Sequence[str]) -> None:
+    def _after_group(self, name: TableName, known: _Known, members: Sequence[Member], group: GroupCommit) -> None:
         location = known.habit.last_location
-        known.leftovers.add(leftovers)
+        known.leftovers.add(group.leftovers)
         known.leftovers.settled(members)
         if location is not None:
             known.leftovers.sweep(lambda: self._cache.get(location))
         if not known.pauses.after_group(location) and len(members) > 1:
-            self._gather(name, known.gathering, len(members))
+            self._gather(name, known.gathering, len(members), group.answered)
 
-    def _gather(self, name: TableName, gathering: Gathering, answered: int) -> None:
-        """Wait for the callers that were just answered and come back at once, for a bounded time."""
-        runtime = self._world.runtime
+    def _gather(self, name: TableName, gathering: Gathering, answered: int, since: float) -> None:
+        """Wait for the callers that were answered and come back at once, for a bounded time. since: the first of them
+        may have come since then."""
         expected = gathering.expected(answered)
         with self._mutex:
             queue = self._queues[name]
-            waiting = len(queue.members)
-            arrived = queue.arrived = runtime.event()
-            queue.wanted = min(waiting + expected, self._settings.group_max_changes)
-            if waiting >= queue.wanted:
+            others = sum(member.started < since for member, _ in queue.members)
+            arrived = queue.arrived = self._world.runtime.event()
+            queue.wanted = min(others + expected, self._settings.group_max_changes)
+            if len(queue.members) >= queue.wanted:
                 arrived.set()
         arrived.wait(self._settings.group_gather_ms / 1000)
         with self._mutex:
             queue.arrived, queue.wanted = None, 1
-            back = len(queue.members) - waiting
+            back = len(queue.members) - others
         gathering.came(back, expected, answered)
 
     def _what_is_known(self, name: TableName) -> _Known:

@@ -8,7 +8,8 @@
     6  reload    moved? stage again on the new base, with the lock held: progress is certain
     7  swap      under the lock, with the base's metadata_location as the expected value
     8  outcome   from the answer, or where there is none or it is a refusal, from the table itself
-    9  release, answer the callers, delete the files of proved failures only, publish
+    9  answer the callers, release (for a lone caller the other way round), delete the files of proved failures only,
+       publish
 
 Steps 3 and 4 need no lock, and what the metastore does to grant one takes about as long; so the lock is held for three
 metastore calls and what is left of the two. Where other writers keep moving the table that work is thrown away, so such
@@ -21,6 +22,7 @@ chain lacks it. A file is deleted only by the same proof.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -104,6 +106,8 @@ class GroupCommit:
         self._name = name
         self._waiting = list(members)
         self._outcomes: list[tuple[Member, Outcome]] = []
+        #: `Runtime.now()` at which the callers began to be answered.
+        self.answered = math.inf
         self._garbage: list[str] = []
         #: What each member wrote; in order, so that a simulated run can be replayed.
         self._own_files: dict[Member, dict[str, None]] = {}
@@ -128,7 +132,7 @@ class GroupCommit:
         """Commit the group, and return what the next group of this table should know."""
         with measured() as usage:
             try:
-                self._commit(habit)
+                self._commit(habit, usage)
             except Exception as error:  # noqa: BLE001 - nothing was sent, or _swap would have made an outcome of it
                 self._abandon(self._unsent)
                 self._fail_unsent(error)
@@ -136,7 +140,7 @@ class GroupCommit:
         ended = self._world.runtime.now()
         return Habit(lock_first=self._contested, last_location=self._last_location, ended=ended)
 
-    def _commit(self, habit: Habit) -> None:
+    def _commit(self, habit: Habit, usage: Usage) -> None:
         lock = None if habit.lock_first else self._build_and_acquire(habit)
         for _ in range(self._settings.commit_retry_num_retries + 1):
             if lock is None:
@@ -149,6 +153,9 @@ class GroupCommit:
                 # Raised before a swap was sent; what was built is built still.
                 logger.warning("the lock of %s is taken again: %s", self._name, error)
             else:
+                if len(self._outcomes) > 1:
+                    # The lock is given back while they come back. Who commits alone finds the table unlocked.
+                    self._answer(usage)
                 return
             finally:
                 lock.release()
@@ -429,17 +436,23 @@ class GroupCommit:
             already_committed=already,
         )
 
+    def _answer(self, usage: Usage) -> None:
+        """Tell every caller its outcome, which nothing that follows can change."""
+        if self.answered == math.inf:
+            self.answered = self._world.runtime.now()
+            for member, outcome in self._outcomes:
+                member.settle(_with_usage(outcome, usage))
+
     def _finish(self, usage: Usage) -> None:
-        """Step 9: answer the callers first, then tidy up; neither a file nor a listener can change an outcome."""
-        self._outcomes = [(member, _with_usage(outcome, usage)) for member, outcome in self._outcomes]
+        """Step 9: answer the callers first, then tidy up."""
+        self._answer(usage)
         for member, outcome in self._outcomes:
-            member.settle(outcome)
             if isinstance(outcome, Failed):
                 self._garbage.extend(self._own_files.get(member, ()))
         delete_files(self._world.files, self._garbage)
         for _, outcome in self._outcomes:
             if isinstance(outcome, Committed) and not outcome.report.already_committed:
-                self._world.events.publish({"event": "committed", "report": outcome.report})
+                self._world.events.publish({"event": "committed", "report": outcome.report.with_usage(usage)})
 
 
 def _with_usage(outcome: Outcome, usage: Usage) -> Outcome:

@@ -125,7 +125,7 @@ class HmsTableLock:
         (whoever closes us takes away the connections next), look for lost entries once more, and no longer."""
         self._closed.set()
         deadline = self._runtime.now() + CLOSE_SECONDS
-        while self._in_use and self._runtime.now() < deadline:
+        while self._in_use > 0 and self._runtime.now() < deadline:
             self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._strays.close()
 

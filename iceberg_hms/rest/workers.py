@@ -19,7 +19,8 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """A bounded pool of threads. `run` is called on one event loop only, so the count needs no lock."""
+    """A bounded pool of threads. `run` is called on one event loop only, so the count needs no lock; and since a forked
+    child has no such loop, it needs no pool of its own either."""
 
     def __init__(self, name: str, threads: int, *, waiting_per_thread: int = WAITING_PER_THREAD) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)

@@ -77,7 +77,7 @@ class ZooKeeperTableLock:
         end of what is still held."""
         self._closed.set()
         deadline = self._runtime.now() + CLOSE_SECONDS
-        while self._in_use and self._runtime.now() < deadline:
+        while self._in_use > 0 and self._runtime.now() < deadline:
             self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._session.close()
 

@@ -7,6 +7,7 @@ import pytest
 
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes.request import from_request
+from iceberg_hms.coordinator.gathering import Gathering
 from iceberg_hms.errors import AssumptionBroken, LockNotAcquired, QueueFull
 from iceberg_hms.testing.memory_pointer import Answer
 from tests.coordinator.harness import NAME, Harness, append, set_properties
@@ -117,6 +118,57 @@ def test_the_lock_is_asked_for_while_the_rest_of_the_group_is_staged(harness):
     assert [result.group_size for result in results] == [1, 2, 2]
     assert seen == [True]
     assert harness.data_files() == ["file:/0", "file:/1", "file:/2"]
+
+
+def when_given_back(harness, before):
+    """Let something happen before each lock is given back."""
+    acquire = harness.lock.acquire
+
+    def watched(name, **kwargs):
+        held = acquire(name, **kwargs)
+        release = held.release
+
+        def released():
+            before()
+            release()
+
+        held.release = released
+        return held
+
+    harness.lock.acquire = watched
+
+
+def test_a_group_is_answered_before_its_lock_is_given_back_and_a_lone_caller_after(harness):
+    gate, members, answered = Gate(harness), [], []
+    when_given_back(harness, lambda: answered.append([member.outcome is not None for member in members]))
+    for number in range(3):
+        members.append(harness.coordinator.submit(NAME, append(f"file:/{number}"), wait_seconds=30))
+        assert gate.reached.wait(30)
+    gate.open.set()
+    assert [member.wait().group_size for member in members] == [1, 2, 2]
+    harness.runtime.join()
+    assert answered == [[False, False, False], [True, True, True]]
+
+
+def test_callers_that_are_back_before_the_lock_is_are_not_waited_for(harness, monkeypatch):
+    gate, members, came = Gate(harness), [], []
+    monkeypatch.setattr(Gathering, "came", lambda _, *counts: came.append(counts))
+
+    def come(names):
+        for name in names:
+            members.append(harness.coordinator.submit(NAME, append(f"file:/{name}"), wait_seconds=30))
+            assert gate.reached.wait(30)
+
+    def come_back():
+        if len(members) == 3 and members[1].outcome is not None:
+            come("bc")
+
+    when_given_back(harness, come_back)
+    come("0bc")
+    gate.open.set()
+    harness.runtime.join()
+    assert [member.wait().group_size for member in members] == [1, 2, 2, 2, 2]
+    assert came[0] == (2, 2, 2)
 
 
 def test_a_group_of_which_nothing_can_be_carried_asks_for_no_lock(harness):
