@@ -24,6 +24,11 @@ _FLUSH_THREADS: Final = 4
 #: For fewer files another thread costs more than it saves.
 _FLUSHED_MIN: Final = 4
 
+#: A file is made without a name, in a folder. Nobody sees it until it has one, and if we are killed it is gone. 0: not
+#: here, or it could not be given one, which takes `/proc`.
+_NAMELESS: Final = getattr(os, "O_TMPFILE", 0) if Path("/proc/self/fd").is_dir() else 0
+_CLOSED_IN_PROGRAMS: Final = getattr(os, "O_CLOEXEC", 0)
+
 #: Runs functions side by side, as `Runtime.gather` does.
 Gather = Callable[[Sequence[Callable[[], None]]], object]
 
@@ -50,12 +55,22 @@ class NewFile:
         return self.path.rpartition("/")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A file that has not yet the name that was asked for. part: what it is called meanwhile; None: nothing."""
+
+    file: NewFile
+    descriptor: int
+    part: str | None
+
+
 def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock, gather: Gather = one_after_another) -> None:
     """Create files with their folders. Raises FileExistsError if a name is taken, and OSError; no part of any of them
     is left behind then.
 
-    The bytes are written under names of their own in the same folders, which readers never see, and then linked to the
-    names that were asked for: unlike a rename, a link does not overwrite. fsync: flush the files and their folders
+    The bytes are written to files without a name, or where the filesystem has no such thing under names of their own in
+    the same folders, which readers never see, and then linked to the names that were asked for: unlike a rename, a link
+    does not overwrite. fsync: flush the files and their folders
     before this returns; the filesystem does it for several at little more than the cost of one.
     gather: runs functions side by side. Only the flushes are: names are made one after the other in a folder, and who
     waits for its turn there does so with a core.
@@ -63,28 +78,30 @@ def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock, gather: Gathe
     folders = dict.fromkeys(file.folder for file in files)
     for folder in folders:
         _make_folder(Path(folder), fsync=fsync)
-    parts: dict[str, NewFile] = {}
+    drafts: list[_Draft] = []
     made: list[str] = []
     try:
-        with contextlib.ExitStack() as opened:
-            descriptors = []
-            for file in files:
-                part = f"{file.folder}/.{file.name}.{clock.uuid()}.part"
-                parts[part] = file
-                descriptors.append(_write(part, file.data))
-                opened.callback(os.close, descriptors[-1])
-            if fsync:
-                _flush(descriptors, gather)
-        for part, file in parts.items():
-            _link(part, file, fsync=fsync)
-            made.append(file.path)
+        with contextlib.ExitStack() as nameless:
+            # What has a name is closed before it is linked, since some filesystems tell then that they lost it.
+            with contextlib.ExitStack() as named:
+                for file in files:
+                    draft = _open(file, clock)
+                    drafts.append(draft)
+                    (named if draft.part else nameless).callback(os.close, draft.descriptor)
+                    _write(draft.descriptor, file.data)
+                if fsync:
+                    _flush([draft.descriptor for draft in drafts], gather)
+            for draft in drafts:
+                _link(draft, fsync=fsync)
+                made.append(draft.file.path)
     except BaseException:
         for path in made:
             _remove(path)
         raise
     finally:
-        for part in parts:
-            _remove(part)
+        for draft in drafts:
+            if draft.part:
+                _remove(draft.part)
     for file in files:
         remove_checksum(file.path)
     for folder in folders if fsync else ():
@@ -130,32 +147,47 @@ def remove_checksum(path: str) -> None:
         os.unlink(f"{folder}/.{name}.crc")  # noqa: PTH108 - as in `read`
 
 
-def _write(path: str, data: bytes) -> int:
-    """Make a new file and return its descriptor; with an error nothing stays open."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+def _open(file: NewFile, clock: Clock) -> _Draft:
+    if _NAMELESS:
+        # Whatever the reason is, the next call meets it too, unless it is that this filesystem knows no such files.
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | _NAMELESS | _CLOSED_IN_PROGRAMS
+            return _Draft(file, os.open(file.folder, flags, 0o666), None)
+    part = f"{file.folder}/.{file.name}.{clock.uuid()}.part"
+    return _Draft(file, _open_new(part), part)
+
+
+def _open_new(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOSED_IN_PROGRAMS, 0o666)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _link(draft: _Draft, *, fsync: bool) -> None:
+    path = draft.file.path
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
-    except BaseException:
-        os.close(descriptor)
+        if draft.part:
+            os.link(draft.part, path)
+        else:
+            # Python follows the symbolic link only if a folder is given, which an absolute path has no use for.
+            os.link(f"/proc/self/fd/{draft.descriptor}", path, src_dir_fd=draft.descriptor, follow_symlinks=True)
+    except FileExistsError:
         raise
-    return descriptor
-
-
-def _link(part: str, file: NewFile, *, fsync: bool) -> None:
-    try:
-        os.link(part, file.path)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if draft.part and error.errno not in _NO_LINKS:
             raise
-        _create_in_place(file, fsync=fsync)
+        _create_in_place(draft.file, fsync=fsync)
 
 
 def _create_in_place(file: NewFile, *, fsync: bool) -> None:
     descriptor = None
     try:
-        descriptor = _write(file.path, file.data)
+        descriptor = _open_new(file.path)
+        _write(descriptor, file.data)
         if fsync:
             os.fsync(descriptor)
     except FileExistsError:

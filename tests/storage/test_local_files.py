@@ -13,6 +13,14 @@ from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.storage import local_files
 
 
+@pytest.fixture(params=["nameless", "named"], autouse=True)
+def drafts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What files are made as, before they have their names. Where no file can be without one, both are the same."""
+    if request.param == "named":
+        monkeypatch.setattr(local_files, "_NAMELESS", 0)
+    return "nameless" if local_files._NAMELESS else "named"
+
+
 def create(path: Path, data: bytes = b"data", *, fsync: bool = False) -> None:
     local_files.create([local_files.NewFile(str(path), data)], fsync=fsync, clock=SYSTEM_CLOCK)
 
@@ -40,12 +48,11 @@ def test_of_several_files_none_is_left_if_one_cannot_be_made(tmp_path: Path) -> 
 
 
 def test_several_files_are_flushed_and_then_their_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(Path(f"/proc/self/fd/{fd}").readlink().name))
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
     files = [local_files.NewFile(str(tmp_path / name), name.encode()) for name in ("a", "b", "c")]
     local_files.create(files, fsync=True, clock=SYSTEM_CLOCK)
-    assert [name[:3] for name in flushed[:3]] == [".a.", ".b.", ".c."]
-    assert flushed[3:] == [tmp_path.name]
+    assert flushed == [path.stat().st_ino for path in (tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path)]
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"a", "b": b"b", "c": b"c"}
 
 
@@ -62,7 +69,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 def test_without_hard_links_the_file_is_made_in_place_and_still_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_links(*_: Any) -> None:
+    def no_links(*_: Any, **__: Any) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
@@ -74,21 +81,78 @@ def test_without_hard_links_the_file_is_made_in_place_and_still_not_overwritten(
 
 
 def test_the_file_and_every_new_folder_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed: list[str] = []
+    flushed: list[int] = []
     real = os.fsync
 
     def fsync(descriptor: int) -> None:
-        flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        flushed.append(os.fstat(descriptor).st_ino)
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
     create(tmp_path / "one" / "two" / "x", fsync=True)
-    parts = [name for name in flushed if name.endswith(".part")]
-    assert [name for name in flushed if not name.endswith(".part")] == [tmp_path.name, "one", "two"]
-    assert len(parts) == 1
+    two = tmp_path / "one" / "two"
+    assert flushed == [path.stat().st_ino for path in (tmp_path, two.parent, two / "x", two)]
     flushed.clear()
     create(tmp_path / "one" / "two" / "y", fsync=False)
     assert flushed == []
+
+
+def test_before_it_has_its_name_a_file_has_none_or_a_hidden_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drafts: str
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.extend(path.name for path in tmp_path.iterdir()))
+    with pytest.raises(KeyboardInterrupt):
+        create_and_be_interrupted(tmp_path / "x", monkeypatch)
+    assert [name[:3] for name in seen] == ([".x."] if drafts == "named" else [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def create_and_be_interrupted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", interrupted)
+    create(path, fsync=True)
+
+
+@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL])
+def test_a_filesystem_that_knows_no_nameless_files_gets_named_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    opened, real = [], os.open
+
+    def refusing(path: str, flags: int, mode: int = 0o777) -> int:
+        if local_files._NAMELESS and flags & local_files._NAMELESS == local_files._NAMELESS:
+            raise OSError(refusal, os.strerror(refusal))
+        opened.append(Path(path).suffix)
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refusing)
+    create(tmp_path / "x")
+    assert opened == [".part"]
+    assert (tmp_path / "x").read_bytes() == b"data"
+
+
+def test_no_descriptor_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: set[int] = set()
+    real_open, real_close = os.open, os.close
+
+    def watched(*arguments: Any) -> int:
+        descriptor = real_open(*arguments)
+        opened.add(descriptor)
+        return descriptor
+
+    def closed(descriptor: int) -> None:
+        opened.discard(descriptor)
+        real_close(descriptor)
+
+    monkeypatch.setattr(os, "open", watched)
+    monkeypatch.setattr(os, "close", closed)
+    create(tmp_path / "x", fsync=True)
+    with pytest.raises(FileExistsError):
+        create(tmp_path / "x", fsync=True)
+    assert not opened
 
 
 def test_a_file_in_the_place_of_a_folder_is_an_error_of_its_own(tmp_path: Path) -> None:
