@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 #: Smaller bodies are sent as they are: compressing them saves no packet.
 COMPRESS_FROM_BYTES: Final = 1_400
+#: Of so many peers it is remembered whether they are this machine: to parse an address takes longer than all else that
+#: decides about compression.
+_PEERS: Final = 1_024
 
 
 def json_response(value: Any, *, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
@@ -131,6 +134,7 @@ def _accepts_gzip(accepted: str) -> bool:
     return False
 
 
+@lru_cache(maxsize=_PEERS)
 def is_loopback(host: str | None) -> bool:
     """Whether an address is this machine's own; None (no network at all) is."""
     if host is None or host == "localhost":

@@ -55,13 +55,18 @@ class NewFile:
         return self.path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Draft:
     """A file that has not yet the name that was asked for. part: what it is called meanwhile; None: nothing."""
 
     file: NewFile
     descriptor: int
     part: str | None
+
+    def close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock, gather: Gather = one_after_another) -> None:
@@ -81,25 +86,21 @@ def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock, gather: Gathe
     drafts: list[_Draft] = []
     made: list[str] = []
     try:
-        with contextlib.ExitStack() as nameless:
-            # What has a name is closed before it is linked, since some filesystems tell then that they lost it.
-            with contextlib.ExitStack() as named:
-                for file in files:
-                    draft = _open(file, clock)
-                    drafts.append(draft)
-                    (named if draft.part else nameless).callback(os.close, draft.descriptor)
-                    _write(draft.descriptor, file.data)
-                if fsync:
-                    _flush([draft.descriptor for draft in drafts], gather)
-            for draft in drafts:
-                _link(draft, fsync=fsync)
-                made.append(draft.file.path)
+        for file in files:
+            drafts.append(_open(file, clock))
+            _write(drafts[-1].descriptor, file.data)
+        if fsync:
+            _flush([draft.descriptor for draft in drafts], gather)
+        for draft in drafts:
+            _link(draft, fsync=fsync)
+            made.append(draft.file.path)
     except BaseException:
         for path in made:
             _remove(path)
         raise
     finally:
         for draft in drafts:
+            draft.close()
             if draft.part:
                 _remove(draft.part)
     for file in files:
@@ -171,6 +172,8 @@ def _link(draft: _Draft, *, fsync: bool) -> None:
     path = draft.file.path
     try:
         if draft.part:
+            # Some filesystems say only now that they lost what was written.
+            draft.close()
             os.link(draft.part, path)
         else:
             # Python follows the symbolic link only if a folder is given, which an absolute path has no use for.
