@@ -217,7 +217,8 @@ class Settings:
         200,
         1,
         _DAY_MS,
-        "How often it is looked whether a writer that is not ours waits for the lock of a busy table.",
+        "How often it is looked whether a writer that is not ours waits for the lock of a busy table; after "
+        "every group if one was there in the last 30 s.",
     )
     pause_max_wait_ms: int = number(
         "commit.pause.max-wait-ms",

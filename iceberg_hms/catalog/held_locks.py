@@ -16,6 +16,7 @@ class NoLock:
 
     row: Pointer | None = None
     only_fenced = True
+    behind_foreign = False
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -49,6 +50,11 @@ class ChosenHeldLock:
     def only_fenced(self) -> bool:
         """As the port says."""
         return any(part.only_fenced for part in self.parts)
+
+    @property
+    def behind_foreign(self) -> bool:
+        """As the port says."""
+        return any(part.behind_foreign for part in self.parts)
 
     @property
     def lease_seconds(self) -> float:

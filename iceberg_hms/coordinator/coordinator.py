@@ -1,7 +1,7 @@
 """The door: changes go in, reports or errors come out.
 
-One queue a table. Its worker starts when the first change arrives, drains all that is waiting as one group, and ends
-when the queue is empty; so a table that nobody writes to costs nothing, and writers that come while a swap is under way
+One queue a table. Its worker starts when the first change arrives, takes what is waiting as one group, and ends when
+the queue is empty; so a table that nobody writes to costs nothing, and writers that come while a swap is under way
 share the next one.
 
 Between two groups the worker looks after those who would lose otherwise: it deletes what clients left behind
@@ -164,7 +164,8 @@ class Coordinator:
         known.leftovers.settled(members)
         if location is not None:
             known.leftovers.sweep(lambda: self._cache.get(location))
-        if not known.pauses.after_group(location) and len(members) > 1:
+        rested = known.pauses.after_group(location, moved=known.habit.lock_first, lost=group.foreign_lost)
+        if not rested and len(members) > 1:
             self._gather(name, known.gathering, len(members), group.answered)
 
     def _gather(self, name: TableName, gathering: Gathering, answered: int, since: float) -> None:

@@ -2,8 +2,11 @@
 
 Writers that go to the metastore by themselves (Java's HiveCatalog) get the lock in their turn, find that the table has
 moved since they read it, give the lock back, read, build and ask again. A table that moves many times a second has
-moved by then once more, so they lose until they give up. So the lock's queue is looked at from time to time, and if
-one of them waits the table rests: until it has moved, for a bounded time, and at most for a share of all time.
+moved by then once more, so they lose until they give up. So if one of them waits for the lock, or has just had it in
+vain, the table rests: until it has moved, for a bounded time, and at most for a share of all time.
+
+The lock's queue is looked at from time to time. As they wait only for a moment of each attempt, it is looked at after
+every group while one of them is about.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from iceberg_hms.coordinator.share import TimeShare
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import IcebergHmsError
 
+#: For so long after a foreign writer was there it is looked after every group whether it waits.
+_ABOUT_SECONDS = 30.0
 #: How often the table is looked at while it rests.
 _LOOK_SECONDS = 0.1
 
@@ -31,18 +36,24 @@ class Pauses:
         self._longest = settings.pause_max_wait_ms / 1000
         self._share = TimeShare(settings.pause_max_share_percent)
         self._looked_at = float("-inf")
+        self._seen_at = float("-inf")
 
-    def after_group(self, location: str | None) -> bool:
+    def after_group(self, location: str | None, *, moved: bool = False, lost: bool = False) -> bool:
         """A group has ended with the pointer at `location`, None if that is not known. Rests, if it is due and a
-        foreign writer waits; True if it did."""
+        foreign writer waits or has lost; True if it did.
+
+        moved, lost: before the group a foreign writer had moved the table, or had the lock in vain."""
         runtime = self._world.runtime
         begun = runtime.now()
-        is_due = begun - self._looked_at >= self._interval and self._share.is_left(begun)
-        if not self._longest or location is None or not is_due:
+        if moved or lost:
+            self._seen_at = begun
+        is_due = begun - self._looked_at >= self._interval or begun - self._seen_at < _ABOUT_SECONDS
+        if not self._longest or location is None or not is_due or not self._share.is_left(begun):
             return False
         self._looked_at = begun
-        if not self._world.foreign_waits(self._name):
+        if not (lost or self._world.foreign_waits(self._name)):
             return False
+        self._seen_at = begun
         while runtime.now() - begun < self._longest and self._stands_at(location):
             runtime.sleep(_LOOK_SECONDS)
         ended = runtime.now()

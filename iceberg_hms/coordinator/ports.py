@@ -146,6 +146,12 @@ class HeldLock(Protocol):
         """Nothing is locked (`lock=none`): a swap may go only to a server that is proven to be atomic."""
         ...
 
+    @property
+    def behind_foreign(self) -> bool:
+        """Whether a writer that is not ours had the lock, or was before us in its queue, when it was asked for. False
+        where that cannot be told."""
+        ...
+
     def covered_since(self) -> float:
         """`Runtime.now()` at which the last successful lock or heartbeat call was *sent*. Raises LockLost."""
         ...

@@ -21,6 +21,7 @@ class HmsHeldLock:
     """coordinator.ports.HeldLock on one entry of the metastore's lock table.
 
     sent_at: `Runtime.now()` when the call that got the lock was sent.
+    behind_foreign: as the port says.
     on_release: called once, after the entry was given back; told whether that worked.
     """
 
@@ -34,6 +35,7 @@ class HmsHeldLock:
         entry: Entry,
         *,
         sent_at: float,
+        behind_foreign: bool,
         lease_seconds: float,
         interval_seconds: float,
         on_release: Callable[[bool], None],
@@ -47,6 +49,7 @@ class HmsHeldLock:
         self._mutex = runtime.mutex()
         self._released = runtime.event()
         self._covered_since = sent_at
+        self.behind_foreign = behind_foreign
         self._lost = ""
 
     @property

@@ -97,6 +97,7 @@ class HmsTableLock:
                 self._runtime,
                 entry,
                 sent_at=sent_at,
+                behind_foreign=attempt.behind_foreign,
                 lease_seconds=lease,
                 interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
                 on_release=on_release,
@@ -118,7 +119,7 @@ class HmsTableLock:
         except MetastoreError as error:
             logger.debug("it is not known who waits for the lock of %s: %s", name, error.message)
             return False
-        return any(not entry.acquired and parse(entry.agent_info) is None for entry in entries)
+        return any(not entry.acquired and _is_foreign(entry) for entry in entries)
 
     def close(self) -> None:
         """Let those that wait for a lock give up and withdraw their entries, wait for those that hold one to release it
@@ -136,6 +137,10 @@ class HmsTableLock:
             except MetastoreUnavailable:
                 return self._settings.lock_lease_default_ms / 1000
         return self._lease
+
+
+def _is_foreign(entry: Entry) -> bool:
+    return parse(entry.agent_info) is None
 
 
 class _Backoff:
@@ -171,6 +176,8 @@ class _Attempt:
         self.agent_info = agent_info
         #: A lock call was sent and not answered well: an entry may be there, or appear, that we do not know of.
         self.may_have_strays = False
+        #: A writer that is not ours was before us.
+        self.behind_foreign = False
         self._entries = entries
         self._runtime = runtime
         self._settings = settings
@@ -329,7 +336,9 @@ class _Attempt:
             logger.debug("The locks of %s could not be listed: %s", self._name, error.message)
             self._position.lost_sight()
         else:
-            self._position.saw(sum(other.lock_id < entry.lock_id for other in found))
+            ahead = [other for other in found if other.lock_id < entry.lock_id]
+            self._position.saw(len(ahead))
+            self.behind_foreign |= any(map(_is_foreign, ahead))
 
     def _holder(self) -> str:
         try:

@@ -91,6 +91,7 @@ class MemoryHeldLock:
 
     row: Pointer | None = None
     only_fenced = False
+    behind_foreign = False
 
     def __init__(self, table: LockTable, name: TableName, entry: str, lease_seconds: float) -> None:
         self.heartbeats = True

@@ -31,6 +31,7 @@ class ZooKeeperHeldLock:
 
     row: Pointer | None = None
     only_fenced = False
+    behind_foreign = False
 
     def __init__(
         self, session: Session, runtime: Runtime, node: OwnNode, *, sent_at: float, on_release: Callable[[], None]

@@ -17,6 +17,7 @@ class Part:
 
     row = None
     only_fenced = False
+    behind_foreign = False
     error: Exception | None = None
 
     def __init__(self, name: str, log: list[str], *, since: float = 0.0, lease: float = 30.0) -> None:
@@ -72,6 +73,13 @@ def test_a_move_starts_only_if_every_part_lets_it() -> None:
 def test_only_a_lock_of_nothing_asks_for_a_fence() -> None:
     assert held(NoLock(ThreadRuntime())).only_fenced
     assert not held(Part("a", [])).only_fenced
+
+
+def test_a_foreign_writer_before_any_of_them_was_before_all() -> None:
+    first, second = Part("a", []), Part("b", [])
+    assert not held(first, second).behind_foreign
+    second.behind_foreign = True
+    assert held(first, second).behind_foreign
 
 
 def test_no_lock_covers_always() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from iceberg_hms.coordinator import usage
 from iceberg_hms.coordinator.group import REMEMBERED_SECONDS
+from iceberg_hms.coordinator.pauses import Pauses
 from iceberg_hms.coordinator.ports import Refused, Unanswered
 from iceberg_hms.errors import (
     AssumptionBroken,
@@ -549,6 +550,26 @@ def test_a_change_that_comes_again_and_gets_no_lock_is_unknown_if_its_first_swap
     with pytest.raises(CommitStateUnknown, match="its snapshot is in"):
         harness.commit(append("file:/a", snapshot_id=42))
     assert harness.data_files() == ["file:/a"]
+
+
+@pytest.mark.parametrize(("moves", "lost"), [(False, True), (True, False)], ids=["in vain", "landed"])
+def test_a_foreign_writer_that_had_the_lock_before_and_moved_nothing_has_lost(harness, moves, lost):
+    when_locking(
+        harness,
+        before=lambda: moves and harness.foreign_commit(theirs="yes"),
+        after=lambda held: setattr(held, "behind_foreign", True),
+    )
+    seen = []
+    after_group = Pauses.after_group
+
+    def watched(pauses, location, **of_others):
+        seen.append(of_others)
+        return after_group(pauses, location, **of_others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pauses, "after_group", watched)
+        harness.commit(append("file:/a"))
+    assert seen == [{"moved": moves, "lost": lost}]
 
 
 def test_a_report_tells_what_the_group_used(harness):

@@ -29,10 +29,10 @@ class Clock(Harness):
     def pass_by(self, seconds):
         self.late += seconds
 
-    def group(self, after=0.0):
+    def group(self, after=0.0, **of_others):
         """A group that ends so many seconds later."""
         self.late += after
-        return self.pauses.after_group(self.location())
+        return self.pauses.after_group(self.location(), **of_others)
 
 
 def test_from_time_to_time_it_is_looked_whether_somebody_waits():
@@ -40,6 +40,33 @@ def test_from_time_to_time_it_is_looked_whether_somebody_waits():
     harness.foreign = False
     assert [harness.group(0.05) for _ in range(10)] == [False] * 10
     assert harness.asked == 3
+
+
+def test_it_is_looked_after_every_group_while_a_foreign_writer_is_about():
+    harness = Clock()
+    harness.foreign = False
+    harness.group(moved=True)
+    assert [harness.group(0.05) for _ in range(10)] == [False] * 10
+    assert harness.asked == 11
+    harness.group(30.0)
+    harness.group(0.05)
+    assert harness.asked == 12
+
+
+def test_who_waited_is_about():
+    harness = Clock()
+    assert harness.group()
+    harness.foreign = False
+    assert [harness.group(after) for after in (2.0, 0.05, 0.05)] == [False] * 3
+    assert harness.asked == 4
+
+
+def test_the_table_rests_for_who_had_the_lock_in_vain_and_nobody_is_asked():
+    harness = Clock()
+    harness.foreign = False
+    assert harness.group(lost=True)
+    assert harness.asked == 0
+    assert not harness.group(0.05, lost=True), "its share is used up"
 
 
 def test_the_table_rests_for_a_bounded_time():

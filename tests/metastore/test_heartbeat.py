@@ -34,6 +34,7 @@ def hold(entries: LockEntries, runtime: ByHand, released: list[bool]) -> Hold:
             runtime,
             entries.enqueue(NAME, "agent"),
             sent_at=runtime.now(),
+            behind_foreign=False,
             lease_seconds=lease,
             interval_seconds=interval,
             on_release=released.append,

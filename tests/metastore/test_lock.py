@@ -494,6 +494,28 @@ def test_only_a_writer_that_is_not_ours_and_waits_is_a_foreign_waiter(lock: HmsT
     assert not lock.foreign_waits(TableName("db", "u"))
 
 
+@pytest.mark.parametrize(("other", "foreign"), [("Iceberg-0123", True), (agent_info("r-1"), False)])
+def test_who_held_the_lock_before_is_known(
+    hms: FakeHms, lock: HmsTableLock, runtime: Counted, other: str, foreign: bool
+) -> None:
+    before = lock._entries.enqueue(NAME, other)
+    plain = hms.show_locks
+
+    def give_back(rqst: Any) -> Any:
+        seen = plain(rqst)
+        hms.locks.pop(before.lock_id, None)
+        return seen
+
+    hms.show_locks = give_back  # type: ignore[method-assign]
+    held = lock.acquire(NAME, wait_seconds=60, request="r")
+    assert held.behind_foreign is foreign
+    held.release()
+    again = lock.acquire(NAME, wait_seconds=60, request="r")
+    assert not again.behind_foreign
+    again.release()
+    runtime.join()
+
+
 def test_who_waits_is_not_known_where_the_lock_table_cannot_be_read(hms: FakeHms, lock: HmsTableLock) -> None:
     for writer in ("Iceberg-0123", "Iceberg-4567"):
         lock._entries.enqueue(NAME, writer)

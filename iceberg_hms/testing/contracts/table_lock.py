@@ -151,6 +151,7 @@ def moves_may_start_under_a_fresh_lock(guard: Guard) -> None:
         held.ensure()
         expect(held.covered_since() <= guard.runtime.now(), "ensure moved covered_since into the future")
         expect(held.only_fenced is False, "something is locked, and yet only fenced swaps may go out")
+        expect(held.behind_foreign is False, "nobody else asked for the lock")
         expect(held.row is None or held.row.name == guard.name, "the row of another table")
     finally:
         held.release()

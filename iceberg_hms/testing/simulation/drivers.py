@@ -256,6 +256,7 @@ class SimulatedHeldLock:
 
     row: Pointer | None = None
     only_fenced = False
+    behind_foreign = False
 
     def __init__(self, link: Link, entry: int, sent: float) -> None:
         self._link = link

@@ -112,7 +112,7 @@ GROUPS: tuple[Mutant, ...] = (
         "rest-for-nobody",
         "a table rests when a foreign writer waits for its lock",
         _PAUSES,
-        "if not self._world.foreign_waits(self._name):",
+        "if not (lost or self._world.foreign_waits(self._name)):",
         "if False:",
         scenario="groups",
     ),
