@@ -28,7 +28,7 @@ from iceberg_hms.metastore.thrift_types import (
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One entry. lock_id is the metastore's. heartbeat_ms: when it was last renewed, by the clock of the metastore's
-    database; only `of` tells it."""
+    database. reads: a query of Hive's asked for it. Only `of` tells these two."""
 
     lock_id: int
     acquired: bool
@@ -36,6 +36,7 @@ class Entry:
     user: str = ""
     host: str = ""
     heartbeat_ms: int | None = None
+    reads: bool = False
 
     def __str__(self) -> str:
         return f"lock {self.lock_id} of {self.user or '?'} on {self.host or '?'} ({self.agent_info or 'no agentInfo'})"
@@ -96,6 +97,7 @@ class LockEntries:
                 element.user or "",
                 element.hostname or "",
                 element.lastheartbeat or None,
+                element.type == LockType.SHARED_READ,
             )
             for element in answer.locks
         ]

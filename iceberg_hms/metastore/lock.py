@@ -140,7 +140,8 @@ class HmsTableLock:
 
 
 def _is_foreign(entry: Entry) -> bool:
-    return parse(entry.agent_info) is None
+    """Whether an entry is a writer's that is not ours."""
+    return not entry.reads and parse(entry.agent_info) is None
 
 
 class _Backoff:

@@ -20,6 +20,7 @@ from iceberg_hms.metastore.entries import Entry
 from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.lock import CLOSE_SECONDS, HmsTableLock
 from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.thrift_types import LockType
 from iceberg_hms.metastore.verdict import CompareAndSwap
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of
@@ -492,6 +493,14 @@ def test_only_a_writer_that_is_not_ours_and_waits_is_a_foreign_waiter(lock: HmsT
     lock._entries.enqueue(NAME, "Iceberg-4567")
     assert lock.foreign_waits(NAME)
     assert not lock.foreign_waits(TableName("db", "u"))
+
+
+def test_a_query_of_hives_that_reads_is_no_foreign_writer(hms: FakeHms, lock: HmsTableLock) -> None:
+    lock._entries.enqueue(NAME, "Iceberg-0123")
+    reader = lock._entries.enqueue(NAME, "hive-query")
+    assert lock.foreign_waits(NAME)
+    hms.locks[reader.lock_id].type = LockType.SHARED_READ
+    assert not lock.foreign_waits(NAME)
 
 
 @pytest.mark.parametrize(("other", "foreign"), [("Iceberg-0123", True), (agent_info("r-1"), False)])
