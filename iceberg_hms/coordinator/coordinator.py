@@ -164,7 +164,8 @@ class Coordinator:
         known.leftovers.settled(members)
         if location is not None:
             known.leftovers.sweep(lambda: self._cache.get(location))
-        rested = known.pauses.after_group(location, moved=known.habit.lock_first, lost=group.foreign_lost)
+        behind, moved = group.behind_foreign, known.habit.lock_first
+        rested = known.pauses.after_group(location, behind_foreign=behind, moved=moved)
         if not rested and len(members) > 1:
             self._gather(name, known.gathering, len(members), group.answered)
 

@@ -119,8 +119,8 @@ class GroupCommit:
         self._attempts = 0
         self._moved = 0
         self._contested = False
-        #: A foreign writer had the lock before us and did not move the table: it had read it too early.
-        self.foreign_lost = False
+        #: As `HeldLock` says of the lock that the group had.
+        self.behind_foreign = False
         self._last_location: str | None = None
         self._lock_wait_ms = 0.0
         self._swap_ms = 0.0
@@ -177,7 +177,7 @@ class GroupCommit:
             if not round_:
                 known = attempt.base.pointer.metadata_location if attempt else habit.last_location
                 self._contested = base.pointer.metadata_location != known
-                self.foreign_lost = lock.behind_foreign and not self._contested
+                self.behind_foreign = lock.behind_foreign
             if attempt is None or attempt.base.pointer.metadata_location != base.pointer.metadata_location:
                 self._moved += attempt is not None
                 self._abandon(attempt)

@@ -38,14 +38,16 @@ class Pauses:
         self._looked_at = float("-inf")
         self._seen_at = float("-inf")
 
-    def after_group(self, location: str | None, *, moved: bool = False, lost: bool = False) -> bool:
+    def after_group(self, location: str | None, *, behind_foreign: bool = False, moved: bool = False) -> bool:
         """A group has ended with the pointer at `location`, None if that is not known. Rests, if it is due and a
         foreign writer waits or has lost; True if it did.
 
-        moved, lost: before the group a foreign writer had moved the table, or had the lock in vain."""
+        behind_foreign: a foreign writer had the lock before the group. moved: somebody else, also another process of
+        ours, had moved the table before the group; if not, the lock was had in vain."""
         runtime = self._world.runtime
         begun = runtime.now()
-        if moved or lost:
+        lost = behind_foreign and not moved
+        if behind_foreign:
             self._seen_at = begun
         is_due = begun - self._looked_at >= self._interval or begun - self._seen_at < _ABOUT_SECONDS
         if not self._longest or location is None or not is_due or not self._share.is_left(begun):

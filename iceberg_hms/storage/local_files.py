@@ -75,8 +75,8 @@ def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock, gather: Gathe
 
     The bytes are written to files without a name, or where the filesystem has no such thing under names of their own in
     the same folders, which readers never see, and then linked to the names that were asked for: unlike a rename, a link
-    does not overwrite. fsync: flush the files and their folders
-    before this returns; the filesystem does it for several at little more than the cost of one.
+    does not overwrite. fsync: flush the files and their folders before this returns; the filesystem does it for several
+    at little more than the cost of one.
     gather: runs functions side by side. Only the flushes are: names are made one after the other in a folder, and who
     waits for its turn there does so with a core.
     """

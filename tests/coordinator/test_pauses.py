@@ -45,7 +45,7 @@ def test_from_time_to_time_it_is_looked_whether_somebody_waits():
 def test_it_is_looked_after_every_group_while_a_foreign_writer_is_about():
     harness = Clock()
     harness.foreign = False
-    harness.group(moved=True)
+    harness.group(behind_foreign=True, moved=True)
     assert [harness.group(0.05) for _ in range(10)] == [False] * 10
     assert harness.asked == 11
     harness.group(30.0)
@@ -64,9 +64,16 @@ def test_who_waited_is_about():
 def test_the_table_rests_for_who_had_the_lock_in_vain_and_nobody_is_asked():
     harness = Clock()
     harness.foreign = False
-    assert harness.group(lost=True)
+    assert harness.group(behind_foreign=True)
     assert harness.asked == 0
-    assert not harness.group(0.05, lost=True), "its share is used up"
+    assert not harness.group(0.05, behind_foreign=True), "its share is used up"
+
+
+def test_another_process_of_ours_that_moves_the_table_is_no_foreign_writer():
+    harness = Clock()
+    harness.foreign = False
+    assert [harness.group(0.05, moved=True) for _ in range(10)] == [False] * 10
+    assert harness.asked == 3
 
 
 def test_the_table_rests_for_a_bounded_time():
