@@ -61,7 +61,9 @@ class Client:
     def start_async(self) -> Any:
         def connect() -> None:
             self._connection._invoke(1.0, "connect")
-            self.become("CONNECTED")
+            # Told before it shows: who finds it connected goes on, and must not be overtaken by this state later.
+            self._listener("CONNECTED")
+            self.connected = True
             self._live.set()
 
         if self.reachable:
