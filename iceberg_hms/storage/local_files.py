@@ -21,6 +21,9 @@ from iceberg_hms.clock import Clock
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 #: More threads than this only wait for one another at one disk.
 _FLUSH_THREADS: Final = 4
+#: Handed to the system at once. For 2 MiB and more Linux looks for pages as large, which takes it ten times as long as
+#: the copy (26 ms instead of 2.5 for 7.5 MB on ext4, Linux 6.18).
+_WRITTEN_AT_ONCE: Final = 256 * 1024
 #: For fewer files another thread costs more than it saves.
 _FLUSHED_MIN: Final = 4
 
@@ -165,7 +168,7 @@ def _open_new(path: str) -> int:
 def _write(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
-        left = left[os.write(descriptor, left) :]
+        left = left[os.write(descriptor, left[:_WRITTEN_AT_ONCE]) :]
 
 
 def _link(draft: _Draft, *, fsync: bool) -> None:

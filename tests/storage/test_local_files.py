@@ -56,6 +56,22 @@ def test_several_files_are_flushed_and_then_their_folder_once(tmp_path: Path, mo
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"a", "b": b"b", "c": b"c"}
 
 
+def test_a_large_file_is_written_in_small_pieces_however_few_bytes_of_them_the_system_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, pieces = os.write, []
+
+    def write(descriptor: int, data: memoryview) -> int:
+        pieces.append(len(data))
+        return really(descriptor, data[:100_000])
+
+    monkeypatch.setattr(os, "write", write)
+    data = bytes(range(256)) * 12_001
+    create(tmp_path / "x", data)
+    assert (tmp_path / "x").read_bytes() == data
+    assert max(pieces) < 1_048_576
+
+
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
