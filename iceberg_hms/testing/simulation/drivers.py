@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from iceberg_hms.coordinator.coverage import keep_covered
@@ -39,7 +39,7 @@ _WAITING = {True: "acquired", False: "waiting", None: "no such lock"}
 @dataclass(frozen=True, slots=True)
 class Link:
     """How a process reaches the metastore. proven: how likely it knows already that the server is atomic.
-    blind: the lock API of its server is broken."""
+    blind: the lock API of its server is broken. foreign: the processes that it knows to be none of ours."""
 
     server: Metastore
     wire: Wire
@@ -47,6 +47,7 @@ class Link:
     runtime: SimulatedRuntime
     proven: float = 0.0
     blind: bool = False
+    foreign: Set[str] = frozenset()
 
 
 class SimulatedTablePointer:
@@ -189,7 +190,7 @@ class SimulatedTableLock:
         deadline = runtime.now() + wait_seconds
         entry: int | None = None
         wait = _FIRST_WAIT
-        waits = False
+        waits = behind_foreign = False
         while True:
             sent = runtime.now()
             acquired = False
@@ -200,6 +201,8 @@ class SimulatedTableLock:
                 acquired, waits = bool(found), True
                 if found is None:
                     entry = None
+                elif not found:
+                    behind_foreign |= self._is_behind_foreign(name, entry)
             except MetastoreUnavailable:
                 if runtime.now() >= deadline:
                     self._withdraw(name, entry, request)
@@ -208,7 +211,7 @@ class SimulatedTableLock:
                 self._withdraw(name, entry, request)
                 raise
             if acquired and entry is not None:
-                held = SimulatedHeldLock(self._link, entry, sent)
+                held = SimulatedHeldLock(self._link, entry, sent, behind_foreign=behind_foreign)
                 held.start()
                 return held
             if runtime.now() >= deadline:
@@ -238,6 +241,11 @@ class SimulatedTableLock:
             show=lambda answer: _WAITING[answer] if answer is not False or not told else None,
         )
 
+    def _is_behind_foreign(self, name: TableName, entry: int) -> bool:
+        link = self._link
+        ahead = [each for each in link.server.locks if each.table == name and each.id < entry]
+        return any(each.process in link.foreign for each in ahead)
+
     def _withdraw(self, name: TableName, entry: int | None, request: str) -> None:
         link = self._link
 
@@ -256,9 +264,9 @@ class SimulatedHeldLock:
 
     row: Pointer | None = None
     only_fenced = False
-    behind_foreign = False
 
-    def __init__(self, link: Link, entry: int, sent: float) -> None:
+    def __init__(self, link: Link, entry: int, sent: float, *, behind_foreign: bool = False) -> None:
+        self.behind_foreign = behind_foreign
         self._link = link
         self._entry = entry
         self._since = sent

@@ -77,6 +77,26 @@ def rested_in_bounds(view: View) -> str | None:
     )
 
 
+def rested_for_who_lost(view: View) -> str | None:
+    """A process that waited behind a lock which was had in vain, and whose own group was the next to move the table,
+    has let the table rest before it moves it again."""
+    settings, moves = view.settings, view.history.moved
+    if settings is None or not view.steady or not view.history.in_vain:
+        return None
+    process = moves[-1][0]
+    last = next((index for index in range(len(moves) - 2, 0, -1) if moves[index][0] == process), None)
+    if last is None or moves[last - 1][0] != process:
+        return None
+    since, landed = moves[last - 1][1], moves[last][1]
+    if not any(since < each.at < landed and process in each.behind for each in view.history.in_vain):
+        return None
+    for rest in (each for each in view.history.rested if each.process == process):
+        share_is_used = rest.ended + (rest.ended - rest.begun) * (100 / settings.pause_max_share_percent - 1)
+        if rest.begun >= landed or landed <= share_is_used + _SLACK:
+            return None
+    return f"{process} did not let the table rest after {landed:.3f}, and a foreign writer had had the lock in vain"
+
+
 def _out_of_bounds(what: str, times: Iterable[Held], longest_ms: int, percent: int) -> str | None:
     by_process: dict[str, list[Held]] = {}
     for each in times:

@@ -98,6 +98,15 @@ class Held:
     ended: float
 
 
+@dataclass(frozen=True, slots=True)
+class InVain:
+    """A foreign writer gave a table's lock back without having moved it. at: simulated seconds. behind: our processes
+    that waited for it and were told so."""
+
+    at: float
+    behind: frozenset[str]
+
+
 class MoveKind(StrEnum):
     """A move of a whole table. PURGE: a drop with its files. OVERWRITE: a registration over a table."""
 
@@ -134,12 +143,15 @@ class Move:
 class History:
     """All attempts and moves, in the order in which they began. on_told: called after each answer.
 
-    held_back: times for which queues were held back for those that lost. rested: for which tables rested."""
+    held_back: times for which queues were held back for those that lost. rested: for which tables rested.
+    in_vain: locks that foreign writers had in vain. moved: which process moved a table, and when."""
 
     attempts: list[Attempt] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     held_back: list[Held] = field(default_factory=list)
     rested: list[Held] = field(default_factory=list)
+    in_vain: list[InVain] = field(default_factory=list)
+    moved: list[tuple[str, float]] = field(default_factory=list)
     on_told: Callable[[], None] | None = None
 
     def begin(self, attempt: Attempt) -> Attempt:

@@ -27,6 +27,7 @@ whatever changes what a predicate sees: a move of the pointer, the deletion of a
     held-back-in-bounds       no turn lasts longer than it may, and all together not more than their share of time
     held-back-for-somebody    the queue waits for somebody who lost, and not once more after it is there
     rested-in-bounds          a table rests for foreign writers alone, and within the same two bounds
+    rested-for-who-lost       a table rests after a foreign writer had its lock in vain, while there is time for rests
     nothing-left-behind       in fine weather every list and manifest is the table's, or its client's
     comes-to-rest             no deadlock, and an end within bounds (by the scheduler)
 
@@ -232,6 +233,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("numbers-given-once", numbering.numbers_given_once, (Step.MOVE,)),
     Invariant("row-ids-given-once", numbering.row_ids_given_once, (Step.MOVE,)),
     Invariant("first-come-first-served", fairness.first_come_first_served, (Step.MOVE,)),
+    Invariant("rested-for-who-lost", fairness.rested_for_who_lost, (Step.MOVE,)),
     Invariant("one-chain", one_chain, (Step.MOVE,)),
     Invariant("assumption-held", assumption_held, (Step.MOVE,)),
     Invariant("pointer-names-are-new", pointer_names_are_new, (Step.MOVE,)),

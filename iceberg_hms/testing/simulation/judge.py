@@ -73,6 +73,7 @@ class Judge:
     def on_move(self, moved: Moved) -> None:
         """A row changed."""
         name = moved.was or moved.table
+        self._history.moved.append((moved.process, self._now()))
         before = self._tables.pop(name, None)
         move = self._note_move(moved)
         self._note_end_of_a_creation(before, move)

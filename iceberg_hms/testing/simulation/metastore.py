@@ -29,7 +29,8 @@ class Verdict(Enum):
 
 @dataclass(slots=True)
 class LockEntry:
-    """A line of HIVE_LOCKS. seen: simulated seconds of the last heartbeat or check. acquired: it was told so."""
+    """A line of HIVE_LOCKS. seen: simulated seconds of the last heartbeat or check. acquired: it was told so.
+    waited: it was told to wait."""
 
     id: int
     table: TableName
@@ -37,6 +38,7 @@ class LockEntry:
     process: str
     seen: float
     acquired: bool = False
+    waited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ class Metastore:
                 if acquired and not entry.acquired and self.on_acquired is not None:
                     self.on_acquired(entry.process)
                 entry.acquired = acquired
+                entry.waited |= not acquired
                 return acquired
         return None
 

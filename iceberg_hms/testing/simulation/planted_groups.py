@@ -117,6 +117,14 @@ GROUPS: tuple[Mutant, ...] = (
         scenario="groups",
     ),
     Mutant(
+        "no-rest-for-who-lost",
+        "a table rests after a foreign writer had its lock in vain",
+        _PAUSES,
+        "lost = behind_foreign and not moved\n",
+        "lost = False\n",
+        scenario="rests",
+    ),
+    Mutant(
         "a-rest-never-ends",
         "a rest ends, whether or not the table moves",
         _PAUSES,

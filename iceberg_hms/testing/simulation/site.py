@@ -22,7 +22,7 @@ from iceberg_hms.testing.simulation.connection import SimulatedClient
 from iceberg_hms.testing.simulation.drivers import Link, SimulatedTableLock, SimulatedTablePointer
 from iceberg_hms.testing.simulation.ensemble import Ensemble
 from iceberg_hms.testing.simulation.faults import Wire
-from iceberg_hms.testing.simulation.history import Attempt, Held, History, Kind
+from iceberg_hms.testing.simulation.history import Attempt, Held, History, InVain, Kind
 from iceberg_hms.testing.simulation.metastore import Metastore, Verdict
 from iceberg_hms.testing.simulation.runtime import SimulatedRuntime
 from iceberg_hms.testing.simulation.scheduler import Process, Scheduler
@@ -41,7 +41,7 @@ class Site:
     """What all processes of a schedule share.
 
     ensemble: None where no ZooKeeper is configured. lock: the setting of that name.
-    looks: whether our writers look who waits for the lock. foreign: the processes that are none of ours.
+    looks: whether our writers look who has the lock and who waits for it. foreign: the processes that are none of ours.
     present: whether an attempt is in a table now; for judging alone.
     """
 
@@ -75,7 +75,8 @@ class Node:
         self.process = Process(name, skew_ms)
         self.luck = site.luck.fork(name)
         self.runtime = SimulatedRuntime(site.scheduler, self.process, self.luck.fork("runtime"))
-        link = Link(site.metastore, site.wire, self.process, self.runtime, site.proven, blind)
+        foreign = site.foreign if site.looks else frozenset()
+        link = Link(site.metastore, site.wire, self.process, self.runtime, site.proven, blind, foreign)
         self.link = link
         self.pointer = SimulatedTablePointer(link)
         self.lock = SimulatedTableLock(link)
@@ -115,6 +116,13 @@ class Node:
         self.site.scheduler.step()
         entries = [each for each in self.site.metastore.locks if each.table == name]
         return any(each.process in self.site.foreign for each in entries if not each.acquired)
+
+    def has_lock_in_vain(self, name: TableName) -> None:
+        """Note that this process gives a lock back without having moved the table, and who of ours waits for it."""
+        waiting = [each.process for each in self.site.metastore.locks if each.table == name and each.waited]
+        behind = frozenset(waiting) - self.site.foreign
+        if self.site.looks:
+            self.site.history.in_vain.append(InVain(self.runtime.now(), behind))
 
     def coordinator(self) -> Coordinator:
         """A coordinator of its own, as each process has it."""

@@ -253,6 +253,7 @@ class JavaWriter(LockWriter):
                 if node.pointer.load(TABLE).metadata_location == pointer.metadata_location:
                     answer = self._swap_blindly(pointer, location)
                     return Told.COMMITTED if isinstance(answer, Swapped) else Told.UNKNOWN
+                node.has_lock_in_vain(TABLE)
             finally:
                 lock.release()
             if node.luck.chance(_GIVES_UP):

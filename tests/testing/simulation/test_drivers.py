@@ -210,6 +210,29 @@ def test_locks_exclude_one_another() -> None:
     assert site.server.locks == []
 
 
+@pytest.mark.parametrize(
+    ("table", "process", "behind"), [(T, "java1", True), (T, "ours", False), (TableName("db", "u"), "java1", False)]
+)
+def test_a_lock_tells_whether_a_foreign_writer_had_it_before(table: TableName, process: str, behind: bool) -> None:
+    site = Site()
+    before = site.server.enqueue(table, "before", process)
+    told: list[bool] = []
+
+    def work(link: Link) -> None:
+        lock = SimulatedTableLock(replace(link, foreign=frozenset(("java1",))))
+        for _ in range(2):
+            held = lock.acquire(T, wait_seconds=300.0, request="r")
+            told.append(held.behind_foreign)
+            held.release()
+
+    def leave(link: Link) -> None:
+        link.runtime.sleep(20.0)
+        site.server.unlock(before)
+
+    site.run(work, leave)
+    assert told == [behind, False]
+
+
 def test_heartbeats_keep_a_lock_beyond_its_lease() -> None:
     site = Site()
 

@@ -6,7 +6,7 @@ import pytest
 
 from iceberg_hms.coordinator.leftovers import READ_MAX
 from iceberg_hms.testing.simulation.faults import Weather
-from iceberg_hms.testing.simulation.history import Attempt, Held, Told
+from iceberg_hms.testing.simulation.history import Attempt, Held, InVain, Told
 from tests.testing.simulation.worlds import World
 
 LIST = "file:/t/metadata/snap-left.avro"
@@ -163,6 +163,43 @@ def test_a_table_that_rests_for_nobody_too_long_or_too_often_is_seen() -> None:
         world.history.rested.extend(Held("w1", begun, ended) for begun, ended in times)
         world.rest()
         assert (world.failure or "") == seen
+
+
+@pytest.mark.parametrize(
+    ("waited", "given_back", "movers", "rested", "seen"),
+    [
+        ("w1", 2.0, "w1 w1 w1", [], True),
+        ("w1", 2.0, "w1 w1 w1", [(3.1, 3.2)], False),
+        ("w1", 2.0, "w1 w1 w1", [(0.5, 0.6)], True),
+        # A fifth of all time: it may rest again at 4.5.
+        ("w1", 2.0, "w1 w1 w1", [(0.5, 1.3)], False),
+        # Somebody else was before us and moved the table: the lock was not had in vain.
+        ("w1", 2.0, "w1 java1 w1 w1", [], False),
+        ("w1", 2.0, "java1 w1 w1", [], False),
+        ("w1", 0.5, "w1 w1 w1", [], False),
+        ("w2", 2.0, "w1 w1 w1", [], False),
+    ],
+)
+def test_a_table_that_does_not_rest_after_a_lock_was_had_in_vain_is_seen(
+    waited: str, given_back: float, movers: str, rested: list[tuple[float, float]], seen: bool
+) -> None:
+    world = World(java_writers=1, settings=SETTINGS)
+    world.history.in_vain.append(InVain(given_back, frozenset((waited,))))
+    world.history.rested.extend(Held("w1", begun, ended) for begun, ended in rested)
+    for number, process in enumerate(movers.split(), 1):
+        # One at 1 s, the next at 3 s, and so on.
+        pass_time(world, 1.0 if number == 1 else 2.0)
+        world.append(number, process=process)
+    assert names(world) == ("rested-for-who-lost" if seen else "")
+
+
+def test_a_process_that_sleeps_may_rest_when_it_is_too_late() -> None:
+    world = World(java_writers=1, settings=SETTINGS, weather=Weather(pauses=1))
+    world.history.in_vain.append(InVain(0.5, frozenset(("w1",))))
+    for number in (1, 2, 3):
+        world.append(number)
+        pass_time(world, 1.0)
+    assert world.failure is None
 
 
 def test_a_list_that_nobody_names_is_seen_unless_its_client_has_it() -> None:

@@ -105,6 +105,7 @@ def test_locks_queue_by_table_in_the_order_of_their_arrival() -> None:
         server.enqueue(OTHER, "r3", "q"),
     )
     assert (server.check(first), server.check(second), server.check(elsewhere)) == (True, False, True)
+    assert [entry.waited for entry in server.locks] == [False, True, False]
     assert server.find(T, "r2") == second
     assert server.find(OTHER, "r2") is None
     assert server.holds(T, "p")

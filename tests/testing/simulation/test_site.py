@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import ConfigError, LockUnavailable
 from iceberg_hms.testing.simulation.metastore import LockEntry, Verdict
 from iceberg_hms.testing.simulation.scenarios import Scenario
@@ -106,6 +107,19 @@ def test_a_foreign_writer_that_waits_for_the_lock_is_seen_where_our_writers_look
 
         run(work, looks=looks)
         assert seen == [looks and foreign and not acquired]
+
+
+def test_a_lock_that_was_had_in_vain_is_noted_with_those_of_ours_that_waited_for_it() -> None:
+    for looks in (True, False):
+
+        def work(node: Node) -> None:
+            node.site.foreign.update(("java1", "java2"))
+            entries = ((TABLE, "java1", False), (TABLE, "s1", True), (TABLE, "s2", False), (TABLE, "java2", True))
+            for number, (table, process, waited) in enumerate((*entries, (TableName("db", "u"), "s3", True))):
+                node.site.metastore.locks.append(LockEntry(number, table, "r", process, 0.0, waited=waited))
+            node.has_lock_in_vain(TABLE)
+
+        assert [each.behind for each in run(work, looks=looks).history.in_vain] == [{"s1"}] * looks
 
 
 def test_an_unknown_setting_is_refused_as_in_production() -> None:
