@@ -124,5 +124,6 @@ class Change(Protocol):
         ...
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
-        """The updates that make the change happen on this base. Raises AssumptionBroken, InvalidInput, StorageError."""
+        """The updates that make the change happen on this base. Raises AssumptionBroken, InvalidInput, StorageError;
+        CommitStateUnknown if files of the change are in the table already."""
         ...

@@ -28,7 +28,8 @@ def renumbered(base: TableMetadata, sent: Sequence[Update], manifests: Manifests
     """The updates with the snapshots that they add numbered after `base`; as they were sent if no number is stale.
 
     Raises StorageError, CorruptFile or MissingFile where a list cannot be read; InvalidInput for a list that cannot be
-    numbered; AssumptionBroken if a parent is not the one that the client saw."""
+    numbered; AssumptionBroken if a parent is not the one that the client saw, or if a snapshot's own manifests may hold
+    numbers of an earlier one of the same updates that is numbered anew."""
     if base.format_version == 1 or any(update["action"] == "upgrade-format-version" for update in sent):
         return Staged(tuple(sent))
     renumbering = _Renumbering(base, manifests)
@@ -43,8 +44,9 @@ def renumbered(base: TableMetadata, sent: Sequence[Update], manifests: Manifests
 def numbered_snapshot(
     base: TableMetadata, snapshot: Mapping[str, Any], files: Sequence[ManifestFile], manifests: Manifests
 ) -> dict[str, Any]:
-    """A snapshot with the next numbers of `base`, and with a new manifest list of `files`, staged, that says them."""
-    raw = {**snapshot}
+    """A snapshot with the next numbers of `base`, and with a new manifest list of `files`, staged, that says them. It
+    names no manifests inline: only a snapshot without a list may."""
+    raw = {key: value for key, value in snapshot.items() if key != "manifests"}
     if base.format_version > 1:
         raw["sequence-number"] = base.next_sequence_number
     if base.format_version > 2:
@@ -82,6 +84,20 @@ def _added_rows(base: TableMetadata, snapshot_id: int, files: Sequence[ManifestF
     return (next_row_id or 0) - base.next_row_id
 
 
+def _refuse_written_numbers(snapshot: Snapshot, files: Sequence[ManifestFile]) -> None:
+    """Raise AssumptionBroken if a snapshot's own manifests may hold files of an earlier one of the same commit, which
+    was numbered anew. Such entries say their sequence number and row ids themselves: no list corrects them."""
+    for each in files:
+        if each.added_snapshot_id == snapshot.snapshot_id and each.existing_files_count != 0:
+            raise AssumptionBroken(
+                ASSERT_REF_SNAPSHOT_ID,
+                f"snapshot {snapshot.snapshot_id} has older files in a manifest of its own, and an earlier snapshot of "
+                "the same commit has got other numbers since",
+                expected="no existing files in its own manifests",
+                found=each.existing_files_count,
+            )
+
+
 class _Renumbering:
     """Snapshots of one commit, in order: a later one carries manifests of an earlier one."""
 
@@ -101,7 +117,10 @@ class _Renumbering:
         if broken is not None:
             raise broken
         self._know_parent(snapshot)
-        files = [self._file(each, snapshot) for each in self._manifests.list(snapshot)]
+        listed = self._manifests.list(snapshot)
+        if self.locations:
+            _refuse_written_numbers(snapshot, listed)
+        files = [self._file(each, snapshot) for each in listed]
         raw = numbered_snapshot(self._base, snapshot.raw, files, self._manifests)
         self.locations.append(raw["manifest-list"])
         if snapshot.manifest_list is not None:

@@ -18,7 +18,7 @@ from typing import Any
 from iceberg_hms.changes import plain, summary
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.numbers import numbered_snapshot
-from iceberg_hms.changes.shipped import Shipped, Unfit, take_apart, unnumbered
+from iceberg_hms.changes.shipped import Shipped, Unfit, own_manifests, refuse_landed, take_apart, unnumbered
 from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
@@ -51,9 +51,10 @@ def why_not(base: TableMetadata, snapshot: Snapshot, client: str) -> str | None:
 def rebase(base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manifests: Manifests) -> Rebased | Unfit:
     """Put a snapshot on `head`, the ref's snapshot in `base`; None = the ref has none yet.
 
-    Raises StorageError, CorruptFile or MissingFile where a list cannot be read."""
+    Raises StorageError, CorruptFile or MissingFile where a list cannot be read; CommitStateUnknown if the snapshot was
+    on the branch before and has expired."""
     after = () if head is None else manifests.list(head)
-    shipped = _only_added(snapshot, manifests) or _compared(base, snapshot, head, after, manifests)
+    shipped = _only_added(snapshot, after, manifests) or _compared(base, snapshot, head, after, manifests)
     if isinstance(shipped, Unfit):
         return shipped
     specs = {spec.spec_id for spec in base.specs}
@@ -71,11 +72,14 @@ def rebase(base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manif
     return Rebased(numbered_snapshot(base, raw, files, manifests))
 
 
-def _only_added(snapshot: Snapshot, manifests: Manifests) -> Shipped | None:
+def _only_added(snapshot: Snapshot, after: Sequence[ManifestFile], manifests: Manifests) -> Shipped | None:
     """An append that replaced no manifest, told by the front of its list: reading all of a long one would cost more
     than everything else."""
     own = manifests.added(snapshot) if snapshot.operation == summary.APPEND else None
-    return None if own is None else Shipped(tuple(unnumbered(each, snapshot) for each in own))
+    if own is None:
+        return None
+    refuse_landed(snapshot, own, after)
+    return Shipped(tuple(unnumbered(each, snapshot) for each in own))
 
 
 def _compared(
@@ -87,10 +91,12 @@ def _compared(
 ) -> Shipped | Unfit:
     """What a client's whole list says, beside its parent's and, for a rewrite, beside the head's."""
     parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
+    before = () if parent is None else manifests.list(parent)
+    client = manifests.list(snapshot)
+    refuse_landed(snapshot, own_manifests(snapshot, client, {each.manifest_path for each in before}), after)
     if parent is None and snapshot.parent_id is not None:
         return Unfit("the snapshot that it was made on was removed")
-    before = () if parent is None else manifests.list(parent)
-    shipped = take_apart(snapshot, manifests.list(snapshot), before)
+    shipped = take_apart(snapshot, client, before)
     if isinstance(shipped, Unfit):
         return shipped
     if snapshot.operation == summary.APPEND:

@@ -7,6 +7,7 @@ on another parent (`rebase.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iceberg_hms.changes import rebase as rebasing
@@ -29,9 +30,12 @@ class PlainRequest:
     updates: tuple[Update, ...]
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises AssumptionBroken for the first requirement that does not hold; see `requirements.check`."""
+        """Raises AssumptionBroken for the first requirement that does not hold, see `requirements.check`; and for a ref
+        that names a snapshot which the updates remove."""
         requirements_.check(self.requirements, base)
-        if base is None and not requirements_.is_create(self.requirements):
+        if base is not None:
+            _keep_refs(base, self.updates)
+        elif not requirements_.is_create(self.requirements):
             raise AssumptionBroken(requirements_.ASSERT_TABLE_UUID, "table does not exist")
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
@@ -71,7 +75,8 @@ class AddedSnapshot:
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
         """The updates as sent where `moved` holds, else the snapshot rebased. Raises AssumptionBroken if what lies
-        between does not allow it; StorageError, CorruptFile or MissingFile where a list cannot be read."""
+        between does not allow it; CommitStateUnknown if the snapshot was on the branch before and has expired;
+        StorageError, CorruptFile or MissingFile where a list cannot be read."""
         broken = self._moved(base)
         if broken is None or base is None:
             return self.request.stage(base, manifests)
@@ -98,6 +103,31 @@ class AddedSnapshot:
     def _finds_branch(self, base: TableMetadata) -> bool:
         ref = base.ref(self.moved["ref"])
         return ref is not None and ref.is_branch
+
+
+def _keep_refs(base: TableMetadata, updates: Sequence[Update]) -> None:
+    """Raise AssumptionBroken if `remove-snapshots` would take a branch or tag of `base` along that the updates neither
+    remove nor leave at a snapshot that stays."""
+    # Clients that expire snapshots require the table's uuid alone, so no requirement tells of a ref that appeared or
+    # moved since.
+    removed = {id_ for update in updates if update["action"] == "remove-snapshots" for id_ in update["snapshot-ids"]}
+    if not removed:
+        return
+    targets: dict[str, int | None] = {name: ref.snapshot_id for name, ref in base.refs.items()}
+    for update in updates:
+        if update["action"] == "set-snapshot-ref":
+            targets[update["ref-name"]] = update["snapshot-id"]
+        elif update["action"] == "remove-snapshot-ref":
+            targets[update["ref-name"]] = None
+    for name, ref in base.refs.items():
+        found = targets[name]
+        if found in removed:
+            raise AssumptionBroken(
+                requirements_.ASSERT_REF_SNAPSHOT_ID,
+                f"{ref.type} {name} names snapshot {found}, which is to be removed",
+                expected="a snapshot that stays",
+                found=found,
+            )
 
 
 def _not_rebased(broken: AssumptionBroken, reason: str) -> AssumptionBroken:

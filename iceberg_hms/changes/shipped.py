@@ -7,11 +7,16 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final
 
+from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.format.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
 from iceberg_hms.format.snapshot import Snapshot
+
+_PATH: Final = attrgetter("manifest_path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,36 @@ class Shipped:
 
 def take_apart(snapshot: Snapshot, client: Sequence[ManifestFile], parent: Sequence[ManifestFile]) -> Shipped | Unfit:
     """Compare a client's list with its parent's."""
-    own = tuple(unnumbered(each, snapshot) for each in client if each.added_snapshot_id == snapshot.snapshot_id)
-    carried = {each.manifest_path for each in client if each.added_snapshot_id != snapshot.snapshot_id}
-    if not carried <= {each.manifest_path for each in parent}:
+    known = {each.manifest_path for each in parent}
+    own = tuple(unnumbered(each, snapshot) for each in own_manifests(snapshot, client, known))
+    carried = {each.manifest_path for each in client} - {each.manifest_path for each in own}
+    if not carried <= known:
         return Unfit("its list has manifests that are neither its own nor its parent's")
     left_out = [each for each in parent if each.manifest_path not in carried]
     dropped = frozenset(each.manifest_path for each in left_out if each.has_live_files)
     return Shipped(own, dropped, frozenset(each.manifest_path for each in left_out) - dropped)
+
+
+def own_manifests(
+    snapshot: Snapshot, client: Sequence[ManifestFile], known: Container[str] = ()
+) -> tuple[ManifestFile, ...]:
+    """The manifests of a client's list that its snapshot added. known: paths of its parent's manifests: a snapshot that
+    names its manifests inline has no list that tells who added them."""
+    added = (each for each in client if each.added_snapshot_id == snapshot.snapshot_id)
+    return tuple(each for each in added if each.manifest_path not in known)
+
+
+def refuse_landed(snapshot: Snapshot, own: Sequence[ManifestFile], head: Sequence[ManifestFile]) -> None:
+    """Raise CommitStateUnknown if `head` has one of a snapshot's own manifests: it was committed before, and what is
+    left of it in the table are its files."""
+    # Whoever looks for the snapshot id does not find it once it has expired, and a refusal would make the client delete
+    # files that are in the table.
+    paths = {each.manifest_path for each in own}
+    if not paths.isdisjoint(map(_PATH, head)):
+        raise CommitStateUnknown(
+            f"snapshot {snapshot.snapshot_id} is not in the table, but its manifests are",
+            next_step="it was committed before and has expired since: look at the table, and delete none of its files",
+        )
 
 
 def unnumbered(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from iceberg_hms.changes.numbers import renumbered
 from iceberg_hms.coordinator.invariants import check_transition
 from iceberg_hms.errors import AssumptionBroken, MissingFile
 from iceberg_hms.format.apply import apply
+from iceberg_hms.format.manifest import Status
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
-from tests.changes.clients import NOW, Writer, committed, request
+from tests.changes.clients import NOW, Writer, committed, data_file, request
 from tests.changes.tables import branch, snapshot, table
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
@@ -80,6 +83,68 @@ def test_two_snapshots_of_one_commit_are_numbered_one_after_the_other(writer: Wr
         firsts = sorted(each.first_row_id or 0 for each in writer.manifests.list(snapshots[2]))  # type: ignore[arg-type]
         assert firsts == [0, 20, 30]
         assert new.next_row_id == 40
+
+
+def merging_transaction(writer: Writer, seen: TableMetadata) -> list[dict[str, Any]]:
+    """10 appends one; 12 appends two and merges 10's manifest with its own, as Java does within a transaction."""
+    first = writer.fast_append(seen, 10, "one")
+    between = apply(seen, first, now_ms=NOW)
+    of_first = [each for each in writer.manifests.list(Snapshot(first[0]["snapshot"])) if each.added_snapshot_id == 10]
+    entries = [(Status.EXISTING, data_file("one")), (Status.ADDED, data_file("two"))]
+    return [first[0], *writer.rewrite_list(between, 12, "append", entries, of_first)]
+
+
+@VERSIONS
+def test_files_of_a_renumbered_snapshot_that_a_later_one_merged_make_it_fail(writer: Writer, version: int) -> None:
+    """Their entries say their numbers, and another snapshot has those now."""
+    seen = grown(writer, version)
+    sent = merging_transaction(writer, seen)
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    manifests = writer.store.open()
+    with pytest.raises(AssumptionBroken, match="snapshot 12 has older files in a manifest of its own") as caught:
+        renumbered(now, sent, manifests)
+    assert (caught.value.name, caught.value.found) == ("assert-ref-snapshot-id", 1)
+    assert manifests.flush() == (), "the list of the first is not written"
+    new = committed(seen, request(seen, sent, None), writer.store)
+    assert writer.live(new.current_snapshot) == ["a", "one", "two"], "on the table that its client saw it lands"
+
+
+@VERSIONS
+def test_a_list_that_does_not_say_whether_files_were_merged_is_not_believed(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    first = writer.fast_append(seen, 10, "one")
+    second = writer.fast_append(apply(seen, first, now_ms=NOW), 12, "two")
+    location = second[0]["snapshot"]["manifest-list"]
+    [own, *others] = writer.store.lists[location]
+    assert own.added_snapshot_id == 12
+    writer.store.lists[location] = (replace(own, existing_files_count=None), *others)
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    with pytest.raises(AssumptionBroken, match="snapshot 12 has older files"):
+        renumbered(now, [first[0], *second], writer.store.open())
+
+
+@VERSIONS
+def test_files_of_the_table_that_the_first_snapshot_merged_have_their_numbers(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    entries = [(Status.EXISTING, data_file("a")), (Status.ADDED, data_file("mine"))]
+    sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old), None)
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    assert writer.live(new.current_snapshot) == ["a", "mine"]
+
+
+def test_a_renumbered_snapshot_names_its_list_alone(writer: Writer) -> None:
+    seen = grown(writer, 2)
+    [add, *rest] = writer.fast_append(seen, 10, "mine")
+    raw = {**add["snapshot"], "manifests": ["file:/m.avro"]}
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    new = committed(now, request(seen, [{**add, "snapshot": raw}, *rest], None), writer.store)
+    found = new.snapshot_by_id(10)
+    assert found is not None
+    assert found.sequence_number == 3
+    assert "manifests" not in found.raw
 
 
 def test_row_ids_that_a_client_gave_to_older_manifests_are_given_anew(writer: Writer) -> None:

@@ -10,11 +10,12 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.plain import REBASE_APPENDS
 from iceberg_hms.coordinator.invariants import check_transition
-from iceberg_hms.errors import AssumptionBroken
+from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.manifest import Content, Status
 from iceberg_hms.format.manifest_list import ManifestContent
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.clients import Writer, committed, data_file, request
 from tests.changes.tables import branch, table
@@ -249,3 +250,68 @@ def test_a_table_may_forbid_it(writer: Writer, word: str) -> None:
         now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
         with pytest.raises(AssumptionBroken, match=f"the table says {REBASE_APPENDS}={word}"):
             sent.check(now)
+
+
+def expired(writer: Writer, base: TableMetadata, gone: list[int]) -> TableMetadata:
+    """The table after another append, and after an expiry that left that one alone."""
+    now = committed(base, request(base, writer.fast_append(base, 11, "other")), writer.store)
+    return apply(now, [updates.remove_snapshots(gone)], now_ms=6_000)
+
+
+@VERSIONS
+@pytest.mark.parametrize("kind", ["append", "merge", "rewrite"])
+def test_what_landed_and_expired_is_neither_added_again_nor_refused(writer: Writer, version: int, kind: str) -> None:
+    """mine lands, its answer is lost | another append lands | all snapshots but that one expire | mine is sent again"""
+    seen = grown(writer, version)
+    if kind == "append":
+        sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    elif kind == "merge":
+        old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+        entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+        sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"}))
+    else:
+        sent = request(seen, compaction(writer, seen), None)
+    now = expired(writer, committed(seen, sent, writer.store), [1, 2, 10])
+    assert [each.snapshot_id for each in now.snapshots] == [11]
+    with pytest.raises(CommitStateUnknown, match="snapshot 10 is not in the table, but its manifests are"):
+        committed(now, sent, writer.store)
+
+
+@VERSIONS
+def test_what_was_rebased_and_expired_is_not_added_again(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    sent = request(seen, writer.fast_append(seen, 10, "mine"))
+    now = committed(seen, request(seen, writer.fast_append(seen, 12, "first")), writer.store)
+    now = expired(writer, committed(now, sent, writer.store), [1, 2, 12, 10])
+    with pytest.raises(CommitStateUnknown):
+        committed(now, sent, writer.store)
+
+
+def inline(writer: Writer, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The updates of an append whose snapshot names its manifests itself, as old writers of version 1 make it."""
+    [add] = [update for update in sent if update["action"] == "add-snapshot"]
+    raw = dict(add["snapshot"])
+    raw["manifests"] = [each.manifest_path for each in writer.manifests.list(Snapshot(raw))]
+    del raw["manifest-list"]
+    return [{**update, "snapshot": raw} if update is add else update for update in sent]
+
+
+def test_a_rebased_snapshot_that_named_its_manifests_itself_has_a_list_instead(writer: Writer) -> None:
+    seen = grown(writer, 1)
+    sent = request(seen, inline(writer, writer.fast_append(seen, 10, "mine")))
+    alone = committed(seen, sent, writer.store).current_snapshot
+    assert alone is not None
+    assert len(alone.manifests) == 3
+    now = committed(seen, request(seen, writer.fast_append(seen, 12, "other")), writer.store)
+    new = committed(now, sent, writer.store)
+    check_transition(now, new)
+    head = new.current_snapshot
+    assert head is not None
+    assert head.manifest_list is not None
+    assert "manifests" not in head.raw
+    assert writer.live(head) == ["a", "b", "mine", "other"]
+    assert {each.added_snapshot_id for each in writer.manifests.list(head)} == {1, 2, 10, 12}
+    assert head.summary["manifests-created"] == "1"
+    later = expired(writer, new, [1, 2, 12, 10])
+    with pytest.raises(CommitStateUnknown):
+        committed(later, sent, writer.store)

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
+from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.sent import AddedSnapshot, PlainRequest
 from iceberg_hms.errors import AssumptionBroken
 from iceberg_hms.format.apply import apply
+from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.clients import PYICEBERG, Writer, assert_ref, committed, request
-from tests.changes.tables import snapshot, table
+from tests.changes.tables import snapshot, table, with_main
 
 ADD = updates.add_snapshot(snapshot(10, parent_snapshot_id=1, sequence_number=2))
 MOVE = updates.set_snapshot_ref("main", 10)
@@ -103,6 +105,69 @@ def test_the_same_change_may_be_staged_on_many_bases(writer: Writer) -> None:
         now = committed(now, request(now, writer.fast_append(now, number, str(number))), writer.store)
     new = committed(now, sent, writer.store)
     assert writer.live(new.current_snapshot) == ["20", "21", "22", "a", "mine"]
+
+
+def three_snapshots(main: int = 3, **changes: Any) -> TableMetadata:
+    """main went from 1 over 2 to 3, and is at `main`."""
+    rows = [snapshot(id_, sequence_number=id_, parent_snapshot_id=id_ - 1 or None) for id_ in (1, 2, 3)]
+    return with_main(main, snapshots=rows, last_sequence_number=3, **changes)
+
+
+def refs_at(**targets: int) -> dict[str, Any]:
+    """Branches at snapshots; names that begin with v are tags."""
+    return {name: {"snapshot-id": id_, "type": "tag" if name[0] == "v" else "branch"} for name, id_ in targets.items()}
+
+
+REMOVE = updates.remove_snapshots([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("refs", "sent", "lost"),
+    [
+        ({"main": 3, "v1": 2}, [REMOVE], "tag v1 names snapshot 2"),
+        ({"main": 3, "audit": 1}, [REMOVE], "branch audit names snapshot 1"),
+        ({"main": 2}, [REMOVE], "branch main names snapshot 2"),
+        ({"main": 2}, [updates.remove_snapshots([1]), updates.remove_snapshots([2])], "branch main names snapshot 2"),
+        ({"main": 3, "v1": 2, "v2": 2}, [REMOVE, updates.remove_snapshot_ref("v1")], "tag v2 names snapshot 2"),
+        ({"main": 2}, [updates.set_snapshot_ref("main", 1), REMOVE], "branch main names snapshot 1"),
+        ({"main": 3}, [updates.set_snapshot_ref("main", 2), REMOVE], "branch main names snapshot 2"),
+    ],
+)
+def test_a_ref_that_appeared_or_moved_since_keeps_its_snapshot(refs: dict[str, int], sent: Any, lost: str) -> None:
+    expiry = from_request(list(for_update_table(three_snapshots(), [REMOVE])), sent, PYICEBERG)
+    with pytest.raises(AssumptionBroken) as caught:
+        expiry.check(three_snapshots(refs["main"], refs=refs_at(**refs)))
+    assert caught.value.name == "assert-ref-snapshot-id"
+    assert caught.value.message == f"Requirement failed: {lost}, which is to be removed"
+    assert f"snapshot {caught.value.found}" in lost
+
+
+def test_the_current_snapshot_of_a_table_without_refs_is_kept() -> None:
+    base = three_snapshots(refs=None)
+    for ids in ([1, 2], [1, 2, 9]):
+        from_request([], [updates.remove_snapshots(ids)]).check(base)
+    with pytest.raises(AssumptionBroken, match="branch main names snapshot 3"):
+        from_request([], [updates.remove_snapshots([3])]).check(base)
+
+
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [
+        ([REMOVE], {"main": 3}),
+        ([updates.remove_snapshot_ref("v1"), REMOVE], {"main": 3}),
+        ([REMOVE, updates.remove_snapshot_ref("v1")], {"main": 3}),
+        ([updates.set_snapshot_ref("v1", 3, kind="tag"), REMOVE], {"main": 3, "v1": 3}),
+        ([updates.remove_snapshots([3]), updates.set_snapshot_ref("main", 2)], {"main": 2, "v1": 2}),
+        ([updates.remove_snapshots([3]), updates.remove_snapshot_ref("main")], {"v1": 2}),
+    ],
+)
+def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dict[str, int]) -> None:
+    names = {"main": 3} if sent == [REMOVE] else {"main": 3, "v1": 2}
+    base = three_snapshots(refs=refs_at(**names))
+    change = from_request([], sent)
+    change.check(base)
+    new = apply(base, change.stage(base, MemoryManifestStore().open()).updates, now_ms=6_000)
+    assert {name: ref.snapshot_id for name, ref in new.refs.items()} == left
 
 
 def test_a_refusal_says_what_changed_and_why_it_was_not_rebased(writer: Writer) -> None:

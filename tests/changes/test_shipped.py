@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from iceberg_hms.changes.shipped import Shipped, Unfit, take_apart, unnumbered
+import pytest
+
+from iceberg_hms.changes.shipped import Shipped, Unfit, refuse_landed, take_apart, unnumbered
+from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.format.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
 from iceberg_hms.format.snapshot import Snapshot
 from tests.changes.tables import snapshot
@@ -54,3 +57,19 @@ def test_what_was_replaced_must_still_be_there_and_what_was_dead_need_not() -> N
 def test_a_manifest_of_nowhere_is_not_carried_along() -> None:
     found = take_apart(MINE, [manifest("m", 10, number=5), manifest("stray", 3)], [manifest("a")])
     assert isinstance(found, Unfit)
+
+
+def test_a_manifest_of_the_parent_is_carried_though_nothing_says_who_added_it() -> None:
+    found = take_apart(MINE, [manifest("m", 10), manifest("a", 10)], [manifest("a", 1), manifest("b", 1)])
+    assert isinstance(found, Shipped)
+    assert ([each.manifest_path for each in found.own], found.dropped) == (["m"], {"b"})
+
+
+def test_own_manifests_that_are_in_the_head_have_landed() -> None:
+    own = [manifest("m1", 10), manifest("m2", 10)]
+    refuse_landed(MINE, own, [manifest("a"), manifest("b", 11)])
+    refuse_landed(MINE, [], [manifest("a")])
+    with pytest.raises(CommitStateUnknown, match="snapshot 10 is not in the table, but its manifests are") as caught:
+        refuse_landed(MINE, own, [manifest("b", 11), manifest("m2", 10), manifest("a")])
+    assert not caught.value.proved_failed
+    assert "delete none of its files" in caught.value.next_step
