@@ -8,7 +8,8 @@
                        lock covered proves which table it was: a name that is gone may have been renamed by another.
 
 For all of them a refusal or a lost reply is looked up in the metastore before anything is believed, and nothing is
-deleted without proof.
+deleted without proof. A creation that is sent again after it landed finds its own table under the name: it is
+acknowledged, since "the name is taken" would make its client delete files that the table names.
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.looks import looks
 from iceberg_hms.coordinator.outcome import Trace, trace
-from iceberg_hms.coordinator.ports import HeldLock, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import (
+    HeldLock,
+    Manifests,
+    Pointer,
+    Refused,
+    SwapAnswer,
+    Swapped,
+    TableName,
+    Unanswered,
+)
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.resolution import Resolution, Swap
 from iceberg_hms.coordinator.staging import stage_one
@@ -57,14 +67,17 @@ class Moves:
 
     def create(self, name: TableName, change: Change, *, owner: str | None = None) -> CommitReport:
         """Create a table from a change whose base is nothing (`assert-create` and the updates that build the metadata).
+        A change that made this very table before is reported as already committed, with the table as it is now.
 
         Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError, StorageError.
         """
         return self._told(lambda: self._create(name, change, owner))
 
     def _create(self, name: TableName, change: Change, owner: str | None) -> CommitReport:
-        self._refuse_taken(name)
         manifests = self._world.manifests()
+        taken = self._taken(name)
+        if taken is not None:
+            return self._already_created(taken, change, manifests)
         metadata, staged = stage_one(None, change, manifests, self._world.runtime.now_ms)
         location = metadata_file.new_location(metadata, None, self._world.runtime.uuid())
         data = metadata_file.encode(metadata)
@@ -78,25 +91,51 @@ class Moves:
             raise
         return _report(name, location, metadata, None, change.identity.snapshot_ids)
 
+    def _already_created(self, taken: Pointer, change: Change, manifests: Manifests) -> CommitReport:
+        """The report of a change that made the table which has its name. Raises AlreadyExists if the table is another;
+        CommitStateUnknown where that is not known of a change whose snapshots the table may have, or may have had.
+
+        A staged table gets its uuid when it is staged, so two creations with one uuid are the same one, sent twice.
+        """
+        ids = change.identity.snapshot_ids
+        refused = AlreadyExists(f"Table already exists: {taken.name}")
+        try:
+            metadata = self._cache.get(taken.metadata_location)
+        except IcebergHmsError as error:
+            if not ids:
+                raise refused from error
+            raise _perhaps_created(taken.name, f"its metadata cannot be read: {error}") from error
+        uuid = _assigned_uuid(change, manifests)
+        same = uuid is not None and metadata.uuid is not None and uuid.lower() == metadata.uuid.lower()
+        present = [id_ for id_ in ids if metadata.snapshot_by_id(id_) is not None]
+        if len(present) == len(ids) and (same or (uuid is None and ids)):
+            return _already(taken, metadata, ids)
+        if present:
+            raise _perhaps_created(
+                taken.name, f"it has {present} of the snapshots {list(ids)}, and uuid {metadata.uuid}"
+            )
+        if same:
+            # What expired snapshots brought may live on in later ones.
+            raise _perhaps_created(taken.name, f"it has the uuid {uuid}, and none of the snapshots {list(ids)}")
+        raise refused
+
     def register(
         self, name: TableName, location: str, *, overwrite: bool, owner: str | None = None, wait_seconds: float
     ) -> CommitReport:
         """Point a new table at a metadata file that is there. With `overwrite` a table of this name is pointed at a
-        copy of the file instead. Raises as `create`, and MissingFile or CorruptFile for the given file."""
+        copy of the file instead. Raises as `create`, and MissingFile or CorruptFile for the given file.
+
+        Tables without a catalog give the names of their metadata files again (`v1.metadata.json`), so the file is read
+        whatever is known of its name."""
         return self._told(lambda: self._register(name, location, overwrite, owner, wait_seconds))
 
     def _register(
         self, name: TableName, location: str, overwrite: bool, owner: str | None, wait_seconds: float
     ) -> CommitReport:
-        metadata = self._cache.get(location)
-        # The cache knows files that were deleted since.
-        self._world.files.length(location)
-        try:
-            taken: Pointer | None = self._world.pointer.load(name)
-        except NotAnIcebergTable as error:
-            raise AlreadyExists(f"Table already exists: {name}") from error
-        except NoSuchTable:
-            taken = None
+        found = self._world.files.read(location)
+        metadata = metadata_file.decode(found, location)
+        self._cache.put(location, metadata, len(found))
+        taken = self._taken(name)
         if taken is None:
             self._insert(name, location, metadata, owner)
             return _report(name, location, metadata, None)
@@ -236,14 +275,18 @@ class Moves:
             next_step="look at the table before you try again, and delete nothing",
         )
 
-    def _refuse_taken(self, name: TableName) -> None:
+    def _taken(self, name: TableName) -> Pointer | None:
+        """The Iceberg table that has a name; None if it is free. Raises AlreadyExists if something else has it."""
         try:
-            self._world.pointer.load(name)
+            return self._world.pointer.load(name)
         except NotAnIcebergTable as error:
             raise AlreadyExists(f"Table already exists: {name}") from error
         except NoSuchTable:
-            return
-        raise AlreadyExists(f"Table already exists: {name}")
+            return None
+
+    def _refuse_taken(self, name: TableName) -> None:
+        if self._taken(name) is not None:
+            raise AlreadyExists(f"Table already exists: {name}")
 
     def _points_at(self, name: TableName, location: str) -> bool:
         try:
@@ -261,21 +304,51 @@ class Moves:
         return False
 
     def _told(self, move: Callable[[], CommitReport]) -> CommitReport:
-        """Make a move, and publish its report with what it took."""
+        """Make a move, and publish its report with what it took, unless it was made before."""
         started = self._world.runtime.now()
         with measured() as usage:
             report = move().with_usage(usage)
         report = replace(report, total_ms=(self._world.runtime.now() - started) * 1000)
-        self._world.events.publish({"event": "committed", "report": report})
+        if not report.already_committed:
+            self._world.events.publish({"event": "committed", "report": report})
         return report
 
 
 def _taken_meanwhile(name: TableName) -> AlreadyExists:
     """Another has the name after our creation was sent. A metastore that retries inside may have refused its own
     creation, and ours may be renamed or registered over by now: its files stay."""
-    error = AlreadyExists(f"Table already exists: {name}")
+    error = AlreadyExists(
+        f"Table already exists: {name}",
+        next_step="it may be what this creation made: look at it before you try again, and delete nothing",
+    )
     error.proved_failed = False
     return error
+
+
+def _perhaps_created(name: TableName, why: str) -> CommitStateUnknown:
+    return CommitStateUnknown(
+        f"it is not known whether this creation made the table {name}: {why}",
+        next_step="look at the table's snapshots before you try again, and delete nothing",
+    )
+
+
+def _assigned_uuid(change: Change, manifests: Manifests) -> str | None:
+    """The uuid that a creation gives its table. Raises as the change does."""
+    change.check(None)
+    staged = change.stage(None, manifests)
+    manifests.discard(staged.files)
+    return next((update["uuid"] for update in staged.updates if update["action"] == "assign-uuid"), None)
+
+
+def _already(taken: Pointer, metadata: TableMetadata, snapshot_ids: tuple[int, ...]) -> CommitReport:
+    return CommitReport(
+        table=taken.name,
+        metadata_location=taken.metadata_location,
+        metadata=metadata,
+        previous_metadata_location=taken.previous_metadata_location,
+        snapshot_ids=snapshot_ids,
+        already_committed=True,
+    )
 
 
 def _report(

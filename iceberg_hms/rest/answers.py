@@ -55,8 +55,9 @@ class SharedResponse(Response):
 
 def commit_response(metadata: TableMetadata, metadata_location: str, bodies: Bodies) -> Response:
     """A CommitTableResponse. bodies: those of the same group have this one too."""
-    body = bodies.get(metadata_location, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
-    return SharedResponse(body, {"ETag": entity_tag(metadata_location, "all")})
+    version = version_of(metadata, metadata_location)
+    body = bodies.get(version, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
+    return SharedResponse(body, {"ETag": entity_tag(version, "all")})
 
 
 def loaded_response(metadata: TableMetadata, metadata_location: str, snapshots: str, bodies: Bodies) -> Response:
@@ -67,8 +68,9 @@ def loaded_response(metadata: TableMetadata, metadata_location: str, snapshots: 
         data = metadata.json_parts() if snapshots == "all" else [referenced_only(metadata)]
         return _parts(metadata_location, data, b',"config":{}}')
 
-    body = bodies.get(f"load {snapshots} {metadata_location}", render)
-    return SharedResponse(body, {"ETag": entity_tag(metadata_location, snapshots)})
+    version = version_of(metadata, metadata_location)
+    body = bodies.get(f"load {snapshots} {version}", render)
+    return SharedResponse(body, {"ETag": entity_tag(version, snapshots)})
 
 
 def _parts(metadata_location: str, metadata: Iterable[bytes | Packed], tail: bytes) -> Iterator[bytes | Packed]:
@@ -82,11 +84,17 @@ def not_modified(tag: str) -> Response:
     return Response(status_code=304, headers={"ETag": tag})
 
 
+def version_of(metadata: TableMetadata, metadata_location: str) -> str:
+    """What tells a table's answer from all others: a metadata file never changes. But one that was registered may have
+    the name of one that is gone (`v1.metadata.json`), of another table or of an earlier time."""
+    return f"{metadata_location} {metadata.fields.get('table-uuid')} {metadata.fields.get('last-updated-ms')}"
+
+
 @lru_cache(maxsize=KEPT)
-def entity_tag(metadata_location: str, snapshots: str) -> str:
-    """The ETag of a table: a metadata file never changes, so its location and the `snapshots` parameter say it all.
-    Weak, because the same answer may be sent compressed or not (RFC 9110, 8.8.1)."""
-    digest = hashlib.blake2b(f"{snapshots} {metadata_location}".encode(), digest_size=16).hexdigest()
+def entity_tag(version: str, snapshots: str) -> str:
+    """The ETag of a table, by `version_of` it and the `snapshots` parameter. Weak, because the same answer may be sent
+    compressed or not (RFC 9110, 8.8.1)."""
+    digest = hashlib.blake2b(f"{snapshots} {version}".encode(), digest_size=16).hexdigest()
     return f'W/"{digest}"'
 
 

@@ -44,6 +44,9 @@ def commit_table(call: Call) -> Later | Blocking:
         try:
             return answer(call.catalog.commit(table, request.requirements, request.updates, **arguments))
         except AlreadyExists as error:
+            if not error.proved_failed:
+                # A broken requirement is proof, and lets the client delete its files.
+                raise
             # The protocol's way to say it (UpdateRequirement.AssertTableDoesNotExist in Java).
             raise AssumptionBroken("assert-create", "table already exists") from error
 
@@ -73,6 +76,9 @@ def _job_key(call: Call, request: CommitTable) -> str | None:
     key = idempotency_key(call.headers)
     snapshots = [update.get("snapshot") for update in request.updates if update.get("action") == "add-snapshot"]
     summaries = [(snapshot.get("summary") or {}) for snapshot in snapshots if isinstance(snapshot, dict)]
-    if not summaries or any(IDEMPOTENCY_KEY in summary for summary in summaries):
+    if not summaries or not all(isinstance(summary, dict) for summary in summaries):
+        # Who reads the updates refuses what is malformed in them.
+        return None
+    if any(IDEMPOTENCY_KEY in summary for summary in summaries):
         return None
     return key

@@ -20,6 +20,7 @@ from iceberg_hms.rest.answers import (
     not_modified,
     table_response,
     tag_matches,
+    version_of,
 )
 from iceberg_hms.rest.dispatch import Call
 from iceberg_hms.rest.payloads import (
@@ -69,7 +70,7 @@ def load_table(call: Call) -> Response:
         loaded = call.catalog.load(table)
     if loaded.metadata_location is None:
         raise NoSuchTable(".".join(table))
-    tag = entity_tag(loaded.metadata_location, mode)
+    tag = entity_tag(version_of(loaded.metadata, loaded.metadata_location), mode)
     if tag_matches(call.headers.get("if-none-match"), tag):
         return not_modified(tag)
 
@@ -128,7 +129,7 @@ def named_table(call: Call) -> Identifier:
 
 
 def _served(table: TablePort) -> Response:
-    tag = entity_tag(table.metadata_location, "all")
+    tag = entity_tag(version_of(table.metadata, table.metadata_location), "all")
     return table_response(table.metadata.to_bytes(), table.metadata_location, tag=tag)
 
 

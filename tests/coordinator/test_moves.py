@@ -4,6 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.requirements import assert_create
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     AlreadyExists,
@@ -17,9 +21,11 @@ from iceberg_hms.errors import (
     NoSuchNamespace,
     NoSuchTable,
     NotAnIcebergTable,
+    StorageError,
 )
+from iceberg_hms.format.create import create_updates, new_table_metadata
 from iceberg_hms.testing.memory_pointer import Answer
-from tests.coordinator.harness import NAME, Harness, append, set_properties
+from tests.coordinator.harness import NAME, SCHEMA, Harness, append, set_properties
 
 OTHER = TableName("db", "other")
 
@@ -113,6 +119,111 @@ def test_a_creation_that_was_made_refused_and_moved_on_keeps_its_files(empty):
         empty.create()
     living = load(OTHER).metadata_location
     assert empty.files.read(living)
+
+
+def creation(*snapshot_ids, uuid=None):
+    """What a client sends that staged a table and wrote to it: its snapshots, the last of which main is moved to.
+    uuid: another than the staged table's; "" for none at all."""
+    clock = SYSTEM_CLOCK
+    staged = new_table_metadata(
+        SCHEMA, None, None, "file:/wh/db/t", {}, uuid=uuid or clock.uuid(), now_ms=clock.now_ms()
+    )
+    made = create_updates(staged)[1:] if uuid == "" else create_updates(staged)
+    for number, id_ in enumerate(snapshot_ids, 1):
+        snapshot = {
+            "snapshot-id": id_,
+            "sequence-number": number,
+            "timestamp-ms": staged.last_updated_ms,
+            "manifest-list": f"file:/wh/db/t/metadata/snap-{id_}.avro",
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+        }
+        made.append(updates.add_snapshot(snapshot))
+    if snapshot_ids:
+        made.append(updates.set_snapshot_ref("main", snapshot_ids[-1]))
+    return from_request([assert_create()], made)
+
+
+@pytest.mark.parametrize("ids", [(), (77,), (77, 78)])
+def test_a_creation_that_comes_again_is_already_committed(empty, ids):
+    """create: landed, its answer is lost | another commits | the same create: its client must not delete its files"""
+    change = creation(*ids)
+    first = empty.coordinator.moves.create(NAME, change)
+    assert not first.already_committed
+    again = empty.coordinator.moves.create(NAME, change)
+    assert again.already_committed
+    assert again.snapshot_ids == ids
+    assert (again.metadata_location, again.metadata) == (first.metadata_location, first.metadata)
+    empty.commit(set_properties(a="b"))
+    files = set(empty.files.locations())
+    late = empty.another().moves.create(NAME, change)
+    assert late.already_committed
+    assert late.metadata_location == empty.location()
+    assert late.previous_metadata_location == first.metadata_location
+    assert late.metadata.properties["a"] == "b"
+    assert (late.attempts, late.group_size) == (0, 0)
+    assert set(empty.files.locations()) == files, "nothing is written, and nothing deleted"
+    assert len(empty.events) == 2, "what was committed before is told once"
+
+
+def test_the_uuid_of_a_creation_that_comes_again_may_be_written_otherwise(empty):
+    uuid = SYSTEM_CLOCK.uuid()
+    empty.coordinator.moves.create(NAME, creation(77, uuid=uuid))
+    assert empty.coordinator.moves.create(NAME, creation(77, uuid=uuid.upper())).already_committed
+
+
+def test_a_creation_without_a_uuid_is_known_by_its_snapshots_alone(empty):
+    empty.coordinator.moves.create(NAME, creation(77))
+    assert empty.coordinator.moves.create(NAME, creation(77, uuid="")).already_committed
+    for other in (creation(uuid=""), creation(78, uuid="")):
+        with pytest.raises(AlreadyExists):
+            empty.coordinator.moves.create(NAME, other)
+
+
+@pytest.mark.parametrize("ids", [(), (77,)])
+def test_another_creation_of_a_taken_name_is_refused_and_proved(empty, ids):
+    empty.coordinator.moves.create(NAME, creation(5))
+    files = set(empty.files.locations())
+    with pytest.raises(AlreadyExists) as caught:
+        empty.coordinator.moves.create(NAME, creation(*ids))
+    assert caught.value.proved_failed
+    assert set(empty.files.locations()) == files
+
+
+@pytest.mark.parametrize(
+    ("made", "sent"),
+    [((77,), (77, 78)), ((77,), (78,))],
+    ids=["one of them was expired, or never was", "all of them were"],
+)
+def test_a_table_of_the_same_uuid_with_other_snapshots_may_be_this_creation_s(empty, made, sent):
+    """Manifests of a snapshot that was expired live on in those after it."""
+    uuid = SYSTEM_CLOCK.uuid()
+    empty.coordinator.moves.create(NAME, creation(*made, uuid=uuid))
+    with pytest.raises(CommitStateUnknown, match="delete nothing") as caught:
+        empty.coordinator.moves.create(NAME, creation(*sent, uuid=uuid))
+    assert not caught.value.proved_failed
+
+
+@pytest.mark.parametrize("sent", [(77,), (77, 78)])
+def test_a_table_of_another_uuid_with_the_same_snapshots_is_a_riddle(empty, sent):
+    empty.coordinator.moves.create(NAME, creation(77))
+    with pytest.raises(CommitStateUnknown, match="delete nothing"):
+        empty.coordinator.moves.create(NAME, creation(*sent))
+
+
+@pytest.mark.parametrize("error", [None, StorageError("no route")])
+def test_a_taken_name_whose_metadata_cannot_be_read_proves_nothing_to_who_sends_snapshots(empty, error):
+    empty.coordinator.moves.create(NAME, creation(77))
+    reading = empty.another()
+    if error is None:
+        empty.files.delete(empty.location())
+    else:
+        empty.files.read = lambda _: (_ for _ in ()).throw(error)
+    with pytest.raises(CommitStateUnknown, match="delete nothing") as caught:
+        reading.moves.create(NAME, creation(78))
+    assert not caught.value.proved_failed
+    with pytest.raises(AlreadyExists):
+        reading.moves.create(NAME, creation())
 
 
 def test_a_hive_table_keeps_its_name(empty):
@@ -244,6 +355,27 @@ def test_a_file_that_was_deleted_since_it_was_read_is_not_registered(harness):
     harness.files.delete(location)
     with pytest.raises(MissingFile):
         harness.coordinator.moves.register(NAME, location, overwrite=False, wait_seconds=1)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_that_was_written_anew_under_its_old_name_is_registered_as_it_is(harness, overwrite):
+    """HadoopCatalog: a table's first file is v1.metadata.json; the table is dropped and made anew at the same place"""
+    location = "file:/hadoop/metadata/v1.metadata.json"
+    moves = harness.coordinator.moves
+    harness.files.write(location, harness.metadata().replace(properties={"made": "first"}).to_bytes())
+    moves.register(OTHER, location, overwrite=False, wait_seconds=1)
+    assert harness.coordinator.load(OTHER).metadata.properties == {"made": "first"}
+    moves.drop(OTHER, wait_seconds=1)
+    harness.files.delete(location)
+    harness.files.write(location, harness.metadata().replace(properties={"made": "second"}).to_bytes())
+    name = NAME if overwrite else OTHER
+    report = moves.register(name, location, overwrite=overwrite, wait_seconds=1)
+    assert report.metadata.properties == {"made": "second"}
+    assert harness.coordinator.load(name).metadata.properties == {"made": "second"}
+    assert harness.pointer.load(name).metadata_location == report.metadata_location
+    harness.coordinator.commit(name, set_properties(a="b"), wait_seconds=1)
+    harness.runtime.join()
+    assert harness.coordinator.load(name).metadata.properties == {"made": "second", "a": "b"}
 
 
 def test_a_drop_that_is_not_proven_is_unknown(harness):

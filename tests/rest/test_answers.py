@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 import pytest
@@ -18,6 +19,7 @@ from iceberg_hms.rest.answers import (
     compressed,
     entity_tag,
     is_loopback,
+    loaded_response,
     not_modified,
     referenced_only,
     table_response,
@@ -44,7 +46,8 @@ def test_a_staged_table_has_no_location_and_no_tag() -> None:
 def test_a_commit_is_answered_with_what_a_load_would_be_tagged_with() -> None:
     response = commit_response(TableMetadata({}), "file:/m.json", Bodies())
     assert orjson.loads(response.body) == {"metadata-location": "file:/m.json", "metadata": {}}
-    assert response.headers["etag"] == entity_tag("file:/m.json", "all")
+    loaded = loaded_response(TableMetadata({}), "file:/m.json", "all", Bodies())
+    assert response.headers["etag"] == loaded.headers["etag"]
 
 
 def test_commits_of_one_group_are_answered_with_the_same_bytes() -> None:
@@ -101,6 +104,17 @@ def test_who_finds_no_thread_may_ask_again() -> None:
 
     asyncio.run(scene())
     assert gzip.decompress(shared.packed()) == shared.data
+
+
+@pytest.mark.parametrize(
+    "other", [{"table-uuid": "b", "last-updated-ms": 1}, {"table-uuid": "a", "last-updated-ms": 2}]
+)
+def test_another_table_under_the_file_name_of_one_that_is_gone_has_answers_of_its_own(other: dict[str, Any]) -> None:
+    bodies, gone = Bodies(), {"table-uuid": "a", "last-updated-ms": 1}
+    for answer in (commit_response, lambda *given: loaded_response(*given[:2], "all", given[2])):
+        before, after = (answer(TableMetadata(each), "file:/v1.metadata.json", bodies) for each in (gone, other))
+        assert orjson.loads(after.body)["metadata"] == other
+        assert before.headers["etag"] != after.headers["etag"]
 
 
 def test_tags_differ_by_file_and_by_snapshots() -> None:

@@ -22,8 +22,10 @@ from iceberg_hms.errors import (
     QueueFull,
 )
 from iceberg_hms.format.create import create_updates
+from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import LIGHT_BYTES
+from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
@@ -49,7 +51,8 @@ def test_a_staged_table_is_created_by_its_commit(web: Web, catalog: FakeCatalog)
     body = {"requirements": [{"type": "assert-create"}], "updates": updates}
     assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 200
     assert TableName("default", "t") in catalog.tables
-    response = web("POST", "/v1/namespaces/default/tables/t", body)
+    another = create_updates(catalog.stage_table(("default", "t"), SCHEMA).metadata)
+    response = web("POST", "/v1/namespaces/default/tables/t", {**body, "updates": another})
     assert error_of(response)[:2] == (409, "CommitFailedException")
     missing = web("POST", "/v1/namespaces/none/tables/t", body)
     assert error_of(missing)[:2] == (404, "NoSuchNamespaceException")
@@ -63,6 +66,47 @@ def test_a_name_that_was_taken_meanwhile_breaks_the_requirement_that_it_is_free(
     expected = (409, "CommitFailedException", "Requirement failed: table already exists")
     assert error_of(web("POST", table, create)) == expected
     assert error_of(web("POST", table, set_properties(a="b")))[:2] == (409, "AlreadyExistsException")
+
+
+def test_a_name_that_was_taken_while_the_creation_was_under_way_is_no_proof(
+    web: Web, table: str, catalog: FakeCatalog
+) -> None:
+    error = AlreadyExists("Table already exists: logging.events")
+    error.proved_failed = False
+    catalog.faults["commit"] = error
+    create = {"requirements": [{"type": "assert-create"}], "updates": []}
+    assert error_of(web("POST", table, create))[:2] == (500, "CommitStateUnknownException")
+
+
+def creation(metadata: TableMetadata, snapshot_id: int) -> dict[str, Any]:
+    """The commit of a staged table with a first snapshot, as Java sends it."""
+    snapshot = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": 1,
+        "timestamp-ms": metadata.last_updated_ms,
+        "manifest-list": f"file:/l/{snapshot_id}.avro",
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+    added = [
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+    ]
+    return {"requirements": [{"type": "assert-create"}], "updates": [*create_updates(metadata), *added]}
+
+
+def test_a_creation_that_is_sent_again_keeps_its_files_and_another_one_is_a_conflict() -> None:
+    path = "/v1/namespaces/db/tables/t"
+    with memory_catalog() as catalog:
+        catalog.create_namespace("db")
+        web = Web(create_app(catalog, token=None, settings=catalog.settings))
+        ours, other = (catalog.stage_table("db.t", SCHEMA).metadata for _ in range(2))
+        first = web("POST", path, creation(ours, 77))
+        assert first.status_code == 200
+        again = web("POST", path, creation(ours, 77))
+        assert (again.status_code, again.json()) == (200, first.json())
+        expected = (409, "CommitFailedException", "Requirement failed: table already exists")
+        assert error_of(web("POST", path, creation(other, 78))) == expected
 
 
 def test_a_broken_requirement_is_a_conflict_in_javas_words(web: Web, table: str) -> None:
@@ -149,7 +193,7 @@ def test_the_catalog_learns_who_asks_and_how_long_to_wait(web: Web, table: str, 
 
 
 def append(summary: dict[str, str]) -> dict[str, Any]:
-    snapshot = {
+    snapshot: dict[str, Any] = {
         "snapshot-id": 1,
         "sequence-number": 1,
         "timestamp-ms": 4_102_444_800_000,
@@ -172,6 +216,14 @@ def test_a_commit_that_cannot_keep_the_key_is_made_without_it(web: Web, table: s
     own = append({IDEMPOTENCY_KEY: "nightly-2021-04-01"})
     assert web("POST", table, own, headers={"Idempotency-Key": KEY}).status_code == 200
     assert arguments(catalog)["key"] is None
+
+
+@pytest.mark.parametrize("summary", [5, True, 1.5, "x", [1], [IDEMPOTENCY_KEY], IDEMPOTENCY_KEY])
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": KEY}])
+def test_a_summary_that_is_no_object_is_400(web: Web, table: str, summary: Any, headers: dict[str, str]) -> None:
+    body = append({})
+    body["updates"][0]["snapshot"]["summary"] = summary
+    assert error_of(web("POST", table, body, headers=headers))[:2] == (400, "BadRequestException")
 
 
 def test_an_idempotency_key_that_is_none_is_refused(web: Web, table: str) -> None:
