@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
+from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Event, Runtime
 from iceberg_hms.errors import IcebergHmsError
 
@@ -43,7 +44,12 @@ class Coalesced(Generic[Key, Answer]):
         self._runtime = runtime
         self._ask = ask
         self._wait_seconds = wait_seconds
-        self._mutex = runtime.mutex()
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """Begin with nobody who asks: the parent's threads, which would end their rounds, are not in the child."""
+        self._mutex = self._runtime.mutex()
         #: Both hold a key for as long as somebody asks about it.
         self._under_way: dict[Key, _Round[Answer]] = {}
         self._next: dict[Key, _Round[Answer]] = {}
@@ -73,7 +79,9 @@ class Coalesced(Generic[Key, Answer]):
             if before is not None:
                 before.done.wait(self._wait_seconds)
                 with self._mutex:
-                    self._under_way[key] = self._next.pop(key)
+                    # In a child that was forked meanwhile it is no longer there.
+                    self._next.pop(key, None)
+                    self._under_way[key] = mine
             answer = self._ask(key)
             mine.answers.append(answer)
         except Exception as error:

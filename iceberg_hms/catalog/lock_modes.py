@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Pointer, Runtime, TableName
 from iceberg_hms.errors import AccessDenied, LockUnavailable, NoSuchNamespace
 
@@ -55,9 +56,15 @@ class LockModes:
         self._runtime = runtime
         self._setting = LockMode(setting)
         self._database = database
-        self._mutex = runtime.mutex()
-        self._seen: OrderedDict[TableName, Mapping[str, str]] = OrderedDict()
         self._marks: OrderedDict[str, _DatabaseMark] = OrderedDict()
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """Keep what databases said, and since when: the clock goes on. What tables said is forgotten: a thread of the
+        parent may have been writing it down, which for keys that Python itself compares is more than one step."""
+        self._mutex = self._runtime.mutex()
+        self._seen: OrderedDict[TableName, Mapping[str, str]] = OrderedDict()
 
     def of(self, name: TableName, row: Pointer | None) -> LockMode:
         """The mode of a table by its row, None if it has none. Raises LockUnavailable for a mark that nobody knows, and

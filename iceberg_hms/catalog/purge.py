@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.world import World
@@ -28,9 +29,22 @@ def purge_files(world: World, metadata: TableMetadata, metadata_location: str) -
     delete_files(world.files, (manifest.manifest_path for manifest in manifests))
     delete_files(world.files, lists)
     for key in ("statistics", "partition-statistics"):
-        delete_files(world.files, (entry["statistics-path"] for entry in metadata.raw.get(key) or ()))
-    delete_files(world.files, (entry["metadata-file"] for entry in metadata.metadata_log))
+        delete_files(world.files, _named(metadata.fields.get(key), "statistics-path"))
+    delete_files(world.files, _named(metadata.fields.get("metadata-log"), "metadata-file"))
     delete_files(world.files, [metadata_location])
+
+
+def _named(entries: Any, key: str) -> list[str]:
+    """The files that a list of the metadata names. Nobody has checked it: what names no file is logged and passed
+    over."""
+    found: list[str] = []
+    for entry in entries if isinstance(entries, Sequence) else ():
+        path = entry.get(key) if isinstance(entry, Mapping) else None
+        if isinstance(path, str):
+            found.append(path)
+        else:
+            logger.warning("a file cannot be found for deletion: %s has no %s", entry, key)
+    return found
 
 
 def _manifests(world: World, metadata: TableMetadata) -> list[ManifestFile]:

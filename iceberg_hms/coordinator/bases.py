@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Files, Pointer, Runtime
 from iceberg_hms.errors import MissingFile, StorageError
 from iceberg_hms.format import metadata_file
@@ -49,9 +50,14 @@ class MetadataCache:
     def __init__(self, files: Files, runtime: Runtime, *, max_bytes: int, read_retries: int) -> None:
         self._files = files
         self._runtime = runtime
-        self._mutex = runtime.mutex()
         self._max_bytes = max_bytes
         self._read_retries = read_retries
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """Begin empty: a thread of the parent may have been about to count what it had put in or taken out."""
+        self._mutex = self._runtime.mutex()
         #: Both in the order of their last use: the versions in use of all tables, and what they took the place of.
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._past: OrderedDict[str, _Entry] = OrderedDict()
@@ -83,11 +89,13 @@ class MetadataCache:
         length in bytes, which it takes at least."""
         memory = metadata.memory()
         entry = _Entry(metadata, memory, max(0, size - memory.text, memory.own))
+        # Looks at every snapshot that was never counted before: others must not wait for it.
+        fits = entry.alone <= self._max_bytes
         with self._mutex:
             previous = self._take_out(location)
             if previous is not None:
                 self._uncount(previous)
-            if entry.alone > self._max_bytes:
+            if not fits:
                 return
             self._count(entry)
             if self._is_past(entry):

@@ -26,6 +26,8 @@ _ENCODED_MAX: Final = 16_384
 _CODEC: Final = "deflate"
 #: A block with so many records grows no more: about BLOCK_BYTES of them.
 _BLOCK_RECORDS_MAX: Final = 256
+#: What sound JSON or Avro that is no list fails with. RecursionError: a schema is too deep.
+_DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class ManifestContent(IntEnum):
@@ -268,13 +270,16 @@ def read_list(data: bytes, location: str) -> Iterator[ManifestFile]:
     """The same, one after the other: who needs only the first ones stops. Raises CorruptFile when it comes to what is
     broken."""
     container = avro_file.decode(data, location)
-    missing, schema = _reading_schema(container.schema_text)
+    try:
+        missing, schema = _reading_schema(container.schema_text)
+    except _DAMAGED as error:
+        raise CorruptFile(location, f"its Avro schema cannot be used: {error!r}") from error
     if missing:
         raise CorruptFile(location, f"it is not a manifest list: no fields with ids {list(missing)}")
     for record in container.records(schema):
         try:
             yield _from_record(record)
-        except (KeyError, TypeError, AttributeError) as error:
+        except _DAMAGED as error:
             raise CorruptFile(location, f"it is not a manifest list: {error!r}") from error
 
 

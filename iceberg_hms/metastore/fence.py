@@ -19,6 +19,7 @@ import logging
 import threading
 from typing import Any
 
+from iceberg_hms import forks
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.errors import MetastoreError, MetastoreUnavailable, NoSuchTable
@@ -48,6 +49,11 @@ class Fence:
     def __init__(self, pool: ClientPool, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._pool = pool
         self._clock = clock
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """The parent drops the scratch rows that it left."""
         self._mutex = threading.Lock()
         self._left: list[TableName] = []
 

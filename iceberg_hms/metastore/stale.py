@@ -19,6 +19,7 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Runtime, TableName
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.entries import Entry, LockEntries
@@ -55,9 +56,15 @@ class StaleEntries:
         self._entries = entries
         self._runtime = runtime
         self._interval = interval_seconds
-        self._mutex = runtime.mutex()
         self._seen: OrderedDict[int, _Sight] = OrderedDict()
-        self._next_proof = runtime.now()
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """Keep what was seen, and since when: the clock goes on. What a proof that is under way finds is told to the
+        parent alone, so the child may begin one of its own."""
+        self._mutex = self._runtime.mutex()
+        self._next_proof = self._runtime.now()
 
     def watch(self, name: TableName, lease_seconds: float) -> Watch:
         """For one who waits for the lock of a table."""

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from iceberg_hms import forks
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
@@ -66,11 +67,17 @@ class HmsTablePointer:
         self._list_all = settings.list_all_tables
         self._clock = clock
         self._fence = Fence(pool, clock=clock)
-        self._mutex = threading.Lock()
         self._local_time_zones: bool | None = None
-        self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
         self._filters_names = True
         self._filter_refusal = ""
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """Keep what the server can do. A thread of the parent may have been in the middle of writing down which columns
+        were refused, so the child has them refused once more."""
+        self._mutex = threading.Lock()
+        self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
 
     def load(self, name: TableName) -> Pointer:
         """As the port says."""

@@ -7,7 +7,6 @@ name is looked up first, which is enough because every name that we write is new
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs
 
+from iceberg_hms import forks
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
@@ -56,8 +56,8 @@ class PyArrowFiles:
     """Implements `coordinator.ports.Files`. Safe to share between threads.
 
     fsync: flush local files to the disk before `write` returns. filesystem: makes the filesystem of a location; called
-    once for each scheme and authority. gather: runs functions side by side, as `Runtime.gather` does, `io_threads` at a
-    time.
+    once for each scheme and authority, or by each of the threads that come before the first is made. gather: runs
+    functions side by side, as `Runtime.gather` does, `io_threads` at a time.
     """
 
     def __init__(
@@ -75,7 +75,14 @@ class PyArrowFiles:
         self._make_filesystem = filesystem
         self._clock = clock
         self._filesystems: dict[tuple[str, str], Any] = {}
-        self._mutex = threading.Lock()
+        self._parents: list[object] = []
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """Open filesystems anew: two processes on one connection would read each other's answers. The parent's are kept
+        and not used: to let an HDFS client go calls a virtual machine whose threads are not in the child."""
+        self._parents.append(self._filesystems)
+        self._filesystems = {}
 
     def read(self, location: str) -> bytes:
         """The whole file. Raises MissingFile, StorageError, and InvalidInput for what is no location."""
@@ -182,10 +189,10 @@ class PyArrowFiles:
     def _resolve(self, location: str) -> tuple[Any, str, Location]:
         parsed = parse(location)
         key = (parsed.scheme, parsed.authority)
-        with self._mutex:
-            filesystem = self._filesystems.get(key)
-            if filesystem is None:
-                filesystem = self._filesystems[key] = self._make_filesystem(parsed)
+        filesystem = self._filesystems.get(key)
+        if filesystem is None:
+            # Nobody waits for it who wants another: it may take seconds to reach a store. The first that is made stays.
+            filesystem = self._filesystems.setdefault(key, self._make_filesystem(parsed))
         # Object stores take `bucket/key`; HDFS knows its authority already.
         path = f"{parsed.authority}{parsed.path}" if parsed.scheme in ("s3", "gs") else parsed.path
         return filesystem, path, parsed

@@ -71,6 +71,14 @@ class _Draft:
         if descriptor >= 0:
             os.close(descriptor)
 
+    def end(self) -> None:
+        """Close it, and take away what it is called meanwhile."""
+        try:
+            self.close()
+        finally:
+            if self.part:
+                _remove(self.part)
+
 
 def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock, gather: Gather = one_after_another) -> None:
     """Create files with their folders. Raises FileExistsError if a name is taken, and OSError; no part of any of them
@@ -86,30 +94,34 @@ def create(files: Sequence[NewFile], *, fsync: bool, clock: Clock, gather: Gathe
     folders = dict.fromkeys(file.folder for file in files)
     for folder in folders:
         _make_folder(Path(folder), fsync=fsync)
-    drafts: list[_Draft] = []
     made: list[str] = []
     try:
+        _make(files, made, fsync=fsync, clock=clock, gather=gather)
+        for file in files:
+            remove_checksum(file.path)
+        for folder in folders if fsync else ():
+            _sync_folder(folder)
+    except BaseException:
+        for path in made:
+            # One that cannot be removed must not keep the others.
+            with contextlib.suppress(OSError):
+                _remove(path)
+        raise
+
+
+def _make(files: Sequence[NewFile], made: list[str], *, fsync: bool, clock: Clock, gather: Gather) -> None:
+    """Create files in folders that are there, and say in `made` which have their names. No draft is left behind."""
+    drafts: list[_Draft] = []
+    with contextlib.ExitStack() as ends:
         for file in files:
             drafts.append(_open(file, clock))
+            ends.callback(drafts[-1].end)
             _write(drafts[-1].descriptor, file.data)
         if fsync:
             _flush([draft.descriptor for draft in drafts], gather)
         for draft in drafts:
             _link(draft, fsync=fsync)
             made.append(draft.file.path)
-    except BaseException:
-        for path in made:
-            _remove(path)
-        raise
-    finally:
-        for draft in drafts:
-            draft.close()
-            if draft.part:
-                _remove(draft.part)
-    for file in files:
-        remove_checksum(file.path)
-    for folder in folders if fsync else ():
-        _sync_folder(folder)
 
 
 def _flush(descriptors: Sequence[int], gather: Gather) -> None:
@@ -190,20 +202,18 @@ def _link(draft: _Draft, *, fsync: bool) -> None:
 
 
 def _create_in_place(file: NewFile, *, fsync: bool) -> None:
-    descriptor = None
+    # What this does not open is another's file, or none.
+    descriptor = _open_new(file.path)
     try:
-        descriptor = _open_new(file.path)
-        _write(descriptor, file.data)
-        if fsync:
-            os.fsync(descriptor)
-    except FileExistsError:
-        raise
-    except OSError:
+        try:
+            _write(descriptor, file.data)
+            if fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except BaseException:
         _remove(file.path)
         raise
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def _remove(path: str) -> None:

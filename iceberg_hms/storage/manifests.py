@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from iceberg_hms import forks
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
@@ -58,8 +59,14 @@ class ManifestStore:
         self.files = files
         self.runtime = runtime
         self.io_threads = settings.io_threads
-        self._cache = _ListCache(settings.manifest_cache_max_bytes)
-        self._mutex = runtime.mutex()
+        self._cache_max_bytes = settings.manifest_cache_max_bytes
+        self.begin_in_forked_child()
+        forks.tell(self)
+
+    def begin_in_forked_child(self) -> None:
+        """Begin with an empty cache: a thread of the parent may have been about to count what it had put there."""
+        self._cache = _ListCache(self._cache_max_bytes)
+        self._mutex = self.runtime.mutex()
 
     def open(self) -> TableManifests:
         """The port for one group of changes."""

@@ -18,6 +18,7 @@ from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.errors import AccessDenied, LockUnavailable, NoSuchNamespace
+from tests.test_forks import said_by
 
 NAME = TableName("db", "t")
 
@@ -135,3 +136,30 @@ def test_what_was_seen_is_remembered_until_it_no_longer_allows_a_mode() -> None:
     assert found.remembered(NAME) is LockMode.NONE
     found.saw(row())
     assert found.remembered(NAME) is None
+
+
+FORKING = """
+import os, signal
+from iceberg_hms.catalog.lock_modes import LOCK_MARK, LockMode
+from tests.catalog.test_lock_modes import NAME, Databases, StoppedClock, modes, row
+
+clock, databases = StoppedClock(), Databases({LOCK_MARK: "zookeeper"})
+found = modes(databases=databases, clock=clock)
+found.of(NAME, row())
+found.saw(row())
+found._mutex.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    clock.seconds += 2
+    nothing = found.remembered(NAME)
+    found.saw(row())
+    known = found.remembered(NAME), found.seconds_to_settle(row(), 0.0), databases.asked
+    os._exit(0 if nothing is None and known == (LockMode.ZOOKEEPER, 3.0, 1) else 1)
+found._mutex.release()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), found.remembered(NAME).value)
+"""
+
+
+def test_a_forked_child_knows_since_when_a_database_is_marked() -> None:
+    assert said_by(FORKING) == "0 zookeeper\n"

@@ -1,6 +1,8 @@
 import pytest
 
+from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.errors import NoSuchTable, StorageError
+from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.catalog.test_table import SCHEMA, parquet
@@ -66,3 +68,22 @@ def test_a_list_that_is_gone_does_not_stop_the_rest(files, caplog):
 
     left = dropped(files, break_file=lose_a_list)
     assert [path for path in left if path.endswith(".metadata.json")] == []
+
+
+@pytest.mark.parametrize("odd", [[{"snapshot-id": 1}], [{"statistics-path": 5}], ["file:/s/x"], 7])
+def test_an_entry_that_names_no_file_does_not_stop_the_rest(odd, files, caplog):
+    with memory_catalog(files=files) as catalog:
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", SCHEMA)
+        for name in "abc":
+            files.write(f"file:/s/{name}", b"")
+        named = [{"snapshot-id": 2, "statistics-path": f"file:/s/{name}"} for name in "ab"]
+        odder = {
+            "statistics": [named[0], *odd, named[1]] if isinstance(odd, list) else odd,
+            "partition-statistics": [{"snapshot-id": 2, "statistics-path": "file:/s/c"}],
+            "metadata-log": [{"timestamp-ms": 1}],
+        }
+        metadata = TableMetadata({**table.metadata.fields, **odder})
+        purge_files(table._services.world, metadata, table.metadata_location)
+    assert files.locations() == (() if isinstance(odd, list) else ("file:/s/a", "file:/s/b"))
+    assert "has no metadata-file" in caplog.text

@@ -3,20 +3,22 @@ import pytest
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.bases import MetadataCache
 from iceberg_hms.errors import CorruptFile, MissingFile, StorageError
+from iceberg_hms.format import rows
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.rows import BLOCK_ROWS
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.coordinator.documents import raw, snapshot
+from tests.test_forks import said_by
 
 DATA = TableMetadata(raw()).to_bytes()
 
 
 def table(name: str, snapshots: int = 0) -> TableMetadata:
     """Of its own uuid."""
-    rows = [snapshot(1_000_000 + number, number, number) for number in range(1, snapshots + 1)]
+    history = [snapshot(1_000_000 + number, number, number) for number in range(1, snapshots + 1)]
     empty = {"current_snapshot_id": -1, "refs": {}, "snapshot_log": []}
-    return TableMetadata(raw(table_uuid=f"0000-{name}", last_sequence_number=10_000, snapshots=rows, **empty))
+    return TableMetadata(raw(table_uuid=f"0000-{name}", last_sequence_number=10_000, snapshots=history, **empty))
 
 
 def append_to(base: TableMetadata, id_: int) -> TableMetadata:
@@ -239,3 +241,41 @@ def test_a_damaged_file_is_named_and_not_cached():
         cached.get("file:/a")
     files.replace("file:/a", DATA)
     assert cached.get("file:/a").uuid == "0000-1"
+
+
+def test_nobody_waits_while_the_memory_of_a_large_table_is_counted(monkeypatch):
+    cached, held, count = cache(CountedFiles(), max_bytes=10**9), [], rows.estimated_bytes
+
+    def counting(value):
+        held.append(cached._mutex.locked())
+        return count(value)
+
+    monkeypatch.setattr(rows, "estimated_bytes", counting)
+    large = table("a", snapshots=4 * BLOCK_ROWS)
+    cached.put("file:/a", large, 1)
+    assert held == [False] * 4
+    assert cached.bytes_taken == alone(large)
+
+
+FORKING = """
+import os, signal
+from tests.coordinator.test_bases import DATA, CountedFiles, alone, cache, table
+
+files = CountedFiles()
+files.write("file:/a", DATA)
+cached = cache(files)
+first = cached.get("file:/a")
+cached._mutex.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    empty = cached.bytes_taken == 0
+    read = cached.get("file:/a")
+    os._exit(0 if empty and len(files.reads) == 2 and cached.bytes_taken == alone(read) else 1)
+cached._mutex.release()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), cached.get("file:/a") is first)
+"""
+
+
+def test_a_forked_child_begins_with_an_empty_cache():
+    assert said_by(FORKING) == "0 True\n"

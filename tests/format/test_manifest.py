@@ -242,3 +242,15 @@ def test_an_unknown_status_is_damage(status: int) -> None:
     fastavro.writer(file, container.schema, records, metadata=dict(container.metadata))
     with pytest.raises(CorruptFile, match="not a manifest's"):
         list(decode_manifest(file.getvalue(), "x", LINE))
+
+
+@pytest.mark.parametrize("fields", [b"5", b"[5]", b'[{"field-id": {}}]', b"[" * 3_000 + b"]" * 3_000])
+def test_a_schema_that_is_no_schema_is_damage(fields: bytes) -> None:
+    schema = b'{"type": "record", "name": "r", "fields": %s}' % fields
+    data = avro_file.Writer(schema, {"partition-spec": "[]"}, coding_schema="null").finish()
+    with pytest.raises(CorruptFile):
+        list(
+            decode_manifest(
+                data, "x", replace(LINE, added_files_count=0, existing_files_count=0, deleted_files_count=0)
+            )
+        )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -262,6 +263,44 @@ def test_an_old_list_without_counts_can_be_written_again_as_v1() -> None:
 def test_damaged_lists_are_told(change: Any) -> None:
     with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged"):
         decode_list(change(golden("v2-list.avro")), "snap-1.avro")
+
+
+def test_a_content_that_the_format_does_not_know_is_told() -> None:
+    with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged.*7 is not a valid ManifestContent"):
+        decode_list(encoded(2, [line(content=7)]), "snap-1.avro")
+
+
+#: The fields that every list has.
+FIELDS = [{"name": str(number), "type": "long", "field-id": number} for number in (500, 501, 502, 503)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        5,
+        [{"field-id": []}],
+        [*FIELDS, 5],
+        [*FIELDS, {"name": "x"}],
+        [*FIELDS, {"type": "long"}],
+        [*FIELDS, {"name": "x", "type": "long", "field-id": []}],
+    ],
+    ids=["no list", "odd id", "no field", "no type", "no name", "another odd id"],
+)
+def test_a_schema_that_is_none_is_told(fields: Any) -> None:
+    with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged"):
+        decode_list(empty(orjson.dumps({"type": "record", "name": "manifest_file", "fields": fields})), "snap-1.avro")
+
+
+def empty(schema: bytes) -> bytes:
+    """A file without records."""
+    return avro_file.Writer(schema, {}, coding_schema="long").finish()
+
+
+def test_a_schema_that_is_too_deep_is_told() -> None:
+    deep = b'{"type":"array","items":' * 1_000 + b'"long"' + b"}" * 1_000
+    schema = orjson.dumps({"type": "record", "name": "manifest_file", "fields": [*FIELDS, {"name": "x", "type": 0}]})
+    with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged.*Recursion"):
+        decode_list(empty(schema.replace(b"0}]}", deep + b"}]}")), "snap-1.avro")
 
 
 def test_a_manifest_is_not_a_list() -> None:

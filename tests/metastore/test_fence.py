@@ -17,6 +17,7 @@ from iceberg_hms.metastore.tables import HmsTablePointer
 from iceberg_hms.metastore.verdict import CompareAndSwap, Word
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running
+from tests.test_forks import said_by
 
 ALTER = "alter_table_with_environment_context"
 NAME = TableName("db", "t")
@@ -328,3 +329,32 @@ def test_what_must_be_fenced_is_never_repeated_without_its_keys(
     assert isinstance(answer, Refused)
     assert None not in hms.expected
     assert location(hms) == "m0"
+
+
+FORKING = """
+import os, signal, sys
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Swapped, TableName
+from iceberg_hms.metastore.fence import Fence
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.tables import HmsTablePointer
+from tests.metastore.test_fence import METADATA, NAME, moved_to
+
+pool = ClientPool([sys.argv[1]])
+pointer, fence = HmsTablePointer(pool, Settings.load({}, environ={})), Fence(pool)
+pointer.create(NAME, "m0", METADATA, None)
+base = pointer.load(NAME)
+fence._remember_left(TableName("db", "scratch"))
+fence._mutex.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    left = fence._left
+    os._exit(0 if fence.alter(base, moved_to(base, "m1"), only_fenced=True) == Swapped() and not left else 1)
+fence._mutex.release()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), pointer.load(NAME).metadata_location, *fence._left)
+"""
+
+
+def test_a_forked_child_alters_and_leaves_its_parents_scratch_rows_to_it(server: Running) -> None:
+    assert said_by(FORKING, server.uri) == "0 m1 db.scratch\n"

@@ -16,6 +16,7 @@ from iceberg_hms.metastore.verdict import CompareAndSwap, Word
 from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
 from tests.metastore.runtimes import ByHand
 from tests.metastore.test_identity import of_a_process_that_ended
+from tests.test_forks import said_by
 
 NAME = TableName("db", "t")
 LEASE = 300.0
@@ -346,3 +347,41 @@ def test_no_more_than_so_many_entries_are_remembered(
     own = entries.enqueue(NAME, agent_info("r"))
     assert found.remove_dead(NAME, own, LEASE) == 0
     assert len(found._seen) == 3
+
+
+#: Forks while a thread of the parent proves the servers, and remembers what it has seen.
+FORKING = """
+import os, signal, sys
+from iceberg_hms.metastore.entries import LockEntries
+from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.stale import StaleEntries
+from tests.metastore.runtimes import ByHand
+from tests.metastore.test_stale import ELSEWHERE, LEASE, NAME
+
+pool, runtime = ClientPool([sys.argv[1]]), ByHand()
+entries = LockEntries(pool, "ada")
+found = StaleEntries(pool, entries, runtime, 2.0)
+entries.enqueue(NAME, ELSEWHERE + "cas")
+entries.enqueue(NAME, ELSEWHERE + "unproven")
+own = entries.enqueue(NAME, agent_info("r"))
+found.remove_dead(NAME, own, LEASE)
+seen = dict(found._seen)
+runtime.spawn = lambda *_, **__: None
+found._begin_proof("db")
+found._mutex.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    proofs = []
+    runtime.spawn = lambda *_, **__: proofs.append(1)
+    found.remove_dead(NAME, own, LEASE)
+    found._begin_proof("db")
+    os._exit(0 if proofs and seen and all(found._seen[key] is sight for key, sight in seen.items()) else 1)
+found._mutex.release()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_knows_what_was_seen_and_may_begin_a_proof(server: Running) -> None:
+    assert said_by(FORKING, server.uri) == "0\n"

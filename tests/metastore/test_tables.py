@@ -23,6 +23,7 @@ from iceberg_hms.metastore.thrift_types import FieldSchema, SerDeInfo, StorageDe
 from iceberg_hms.metastore.verdict import Word
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
 from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, FakeHms, Running, pool_of
+from tests.test_forks import said_by
 
 NAME = TableName("db", "t")
 BEFORE = table_metadata("file:/w/t", columns=((1, "a", "string"), (2, "b", "long")))
@@ -384,3 +385,28 @@ def test_all_tables_are_listed_when_asked_for(server: Running, hms: FakeHms) -> 
     with pool_of(server) as pool:
         everything = HmsTablePointer(pool, Settings.load({"list-all-tables": True}, environ={}))
         assert everything.list_tables("db") == ["hive"]
+
+
+FORKING = """
+import os, signal, sys
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Swapped
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.tables import HmsTablePointer
+from tests.metastore.test_tables import BEFORE, NAME
+
+pointer = HmsTablePointer(ClientPool([sys.argv[1]]), Settings.load({}, environ={}))
+pointer.create(NAME, "m0", BEFORE, None)
+base = pointer.load(NAME)
+pointer._mutex.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    os._exit(0 if pointer.swap(base, "m1", BEFORE, BEFORE) == Swapped() else 1)
+pointer._mutex.release()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), pointer.load(NAME).metadata_location)
+"""
+
+
+def test_a_forked_child_swaps(server: Running) -> None:
+    assert said_by(FORKING, server.uri) == "0 m1\n"

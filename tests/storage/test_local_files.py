@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +83,85 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_is_left_behind_if_a_folder_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_fsync, real_unlink = os.fsync, os.unlink
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        real_fsync(descriptor)
+
+    def unlink(path: str) -> None:
+        if path.endswith("/stubborn"):
+            raise OSError(errno.EROFS, "Read-only file system")
+        real_unlink(path)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "unlink", unlink)
+    files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "stubborn", "b")]
+    with pytest.raises(OSError, match="Input/output error"):
+        local_files.create(files, fsync=True, clock=SYSTEM_CLOCK)
+    assert [path.name for path in tmp_path.iterdir()] == ["stubborn"]
+
+
+def test_nothing_is_left_behind_if_the_system_tells_of_its_loss_on_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[int] = []
+    real = os.close
+
+    def close(descriptor: int) -> None:
+        real(descriptor)
+        closed.append(descriptor)
+        if len(closed) == 1:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "close", close)
+    files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "b", "c")]
+    with pytest.raises(OSError, match="Disk quota"):
+        local_files.create(files, fsync=False, clock=SYSTEM_CLOCK)
+    assert list(tmp_path.iterdir()) == []
+    assert len(closed) == 3
+
+
+def no_links(*_: Any, **__: Any) -> None:
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+def test_what_it_could_not_open_in_place_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, real = tmp_path / "taken", os.open
+    taken.write_bytes(b"another's")
+
+    def too_many(path: str, flags: int, mode: int = 0o777) -> int:
+        if path == str(taken):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "open", too_many)
+    with pytest.raises(OSError, match="Too many"):
+        create(taken)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert taken.read_bytes() == b"another's"
+
+
+def test_what_was_made_in_place_is_removed_if_it_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: int) -> None:
+        if (tmp_path / "x").exists():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        create(tmp_path / "x", fsync=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_hard_links_the_file_is_made_in_place_and_still_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_links(*_: Any, **__: Any) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted")
-
     monkeypatch.setattr(os, "link", no_links)
     create(tmp_path / "x")
     with pytest.raises(FileExistsError):
