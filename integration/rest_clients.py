@@ -75,12 +75,18 @@ class Delayed:
 
         self._queued.add_done_callback(queued)
 
+    @property
+    def withdrawn(self) -> bool:
+        return self._is_queued() and bool(self._queued.result().withdrawn)
+
     def withdraw(self) -> bool:
-        queued = self._queued
-        return queued.done() and queued.exception() is None and bool(queued.result().withdraw())
+        return self._is_queued() and bool(self._queued.result().withdraw())
 
     def result(self) -> Any:
         return self._queued.result().result()
+
+    def _is_queued(self) -> bool:
+        return self._queued.done() and self._queued.exception() is None
 
 
 class BeforeCommits:

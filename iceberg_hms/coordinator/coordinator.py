@@ -20,6 +20,7 @@ from iceberg_hms import forks
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
+from iceberg_hms.coordinator.doubts import Doubts
 from iceberg_hms.coordinator.gathering import Gathering
 from iceberg_hms.coordinator.group import GroupCommit, Habit
 from iceberg_hms.coordinator.leftovers import Leftovers
@@ -48,6 +49,13 @@ class _Queue:
     bytes: int = 0
     arrived: Event | None = None
     wanted: int = 1
+
+    def let_go(self) -> None:
+        """Drop those whose callers have left."""
+        left = [entry for entry in self.members if entry[0].withdrawn]
+        if left:
+            self.members = [entry for entry in self.members if not entry[0].withdrawn]
+            self.bytes -= sum(size for _, size in left)
 
 
 @dataclass(slots=True)
@@ -106,8 +114,10 @@ class Coordinator:
 
     def submit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> Member:
         """Queue a change and return at once: `commit` for callers that must not block. They call `Member.withdraw` when
-        `wait_seconds` are over, and `Member.result`, which raises as `commit`, when it is settled. Raises QueueFull."""
-        member = Member(self._world.runtime, change, wait_seconds)
+        `wait_seconds` are over, and `Member.result`, which raises as `commit`, when it is settled; it blocks for one
+        that was withdrawn. Raises QueueFull."""
+        doubts = Doubts(name, lambda: self.load(name).metadata)
+        member = Member(self._world.runtime, change, wait_seconds, doubts)
         if self._enqueue(name, member, size):
             try:
                 self._world.runtime.spawn(f"commit {name}", lambda: self._drain(name))
@@ -132,6 +142,8 @@ class Coordinator:
             if queue is None:
                 queue = self._queues[name] = _Queue()
             if not self._is_waited_for(name, member):
+                if len(queue.members) == self._settings.queue_max_changes:
+                    queue.let_go()
                 if len(queue.members) >= self._settings.queue_max_changes:
                     raise QueueFull(f"{len(queue.members)} commits are waiting for {name}")
                 if queue.members and queue.bytes + size > self._settings.queue_max_bytes:
@@ -223,6 +235,7 @@ class Coordinator:
 
     def _cut(self, name: TableName, queue: _Queue, turns: Turns) -> list[Member]:
         """Take a group out of a queue; called with the mutex."""
+        queue.let_go()
         queue.members.sort(key=lambda entry: not turns.goes_first(entry[0]))
         taken = queue.members[: self._settings.group_max_changes]
         queue.members = queue.members[self._settings.group_max_changes :]

@@ -14,7 +14,8 @@ from typing import Final
 
 #: By how much more than came back lately is hoped for, to learn of callers that have become faster.
 _STEP: Final = 1 / 8
-#: After hopes that were vain one after the other it is hoped again only after so many groups at most.
+#: After a hope that was vain it is hoped again only after so many groups; after one more, twice as many, and so on.
+_REST_MIN: Final = 2
 _REST_MAX: Final = 64
 
 
@@ -24,8 +25,8 @@ class Gathering:
     def __init__(self) -> None:
         #: Of those that were answered together, how many came back in time.
         self._share = 1.0
-        self._vain = 0
         self._rest = 0
+        self._next_rest = _REST_MIN
 
     def expected(self, answered: int) -> int:
         """How many of so many that were answered just now are worth waiting for. Each call is followed by `came`."""
@@ -37,9 +38,9 @@ class Gathering:
         """So many changes came while `expected` were waited for."""
         self._share = min(1.0, back / answered)
         if back < expected:
-            self._vain += 1
-            self._rest = min(2**self._vain, _REST_MAX)
+            self._rest = self._next_rest
+            self._next_rest = min(self._next_rest * 2, _REST_MAX)
         elif self._rest:
             self._rest -= 1
         else:
-            self._vain = 0
+            self._next_rest = _REST_MIN

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.coordinator.doubts import Doubts
 from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
 from iceberg_hms.coordinator.outcome import Trace
@@ -88,6 +89,12 @@ class Attempt:
     members: tuple[Member, ...]
     written: tuple[str, ...]
 
+    @property
+    def snapshot_ids(self) -> Sequence[int]:
+        """Of all members; none if one of them adds no snapshot."""
+        ids = [member.change.identity.snapshot_ids for member in self.members]
+        return [id_ for each in ids for id_ in each] if all(ids) else ()
+
 
 class GroupCommit:
     """Commits a group of changes to a table that is there; every member is settled when `run` returns."""
@@ -146,6 +153,7 @@ class GroupCommit:
         lock = None if habit.lock_first else self._build_and_acquire(habit)
         for _ in range(self._settings.commit_retry_num_retries + 1):
             if lock is None:
+                self._let_go()
                 if not self._waiting:
                     return
                 lock = self._acquire()
@@ -219,9 +227,16 @@ class GroupCommit:
             return True
         for member in attempt.members:
             member.proved_absent()
-        self._waiting = [member for member in self._waiting if not member.withdrawn]
+        self._let_go()
         self._abandon(attempt)
         return False
+
+    def _let_go(self) -> None:
+        """Go on without the members that have left: each has its answer, and no swap carries what it wrote."""
+        for member in self._waiting:
+            if member.withdrawn:
+                self._garbage.extend(self._own_files.pop(member, ()))
+        self._waiting = [member for member in self._waiting if not member.withdrawn]
 
     def _remembered(self, habit: Habit) -> Base | None:
         """The table as the last group left it, if that was just now: good enough to build on, since it is read again
@@ -265,6 +280,7 @@ class GroupCommit:
 
     def _stage(self, base: Base) -> Staging:
         self._attempts += 1
+        self._let_go()
         before = self._above_numbers_seen(base.metadata)
         return Staging(before, self._waiting, self._world.manifests(), self._world.runtime.now_ms)
 
@@ -352,8 +368,7 @@ class GroupCommit:
             raise
         except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
             answer = Unanswered(error)
-        ids = [id_ for member in attempt.members for id_ in member.change.identity.snapshot_ids]
-        sent = Swap(Base(base.pointer, attempt.base.metadata), attempt.location, attempt.metadata, ids)
+        sent = Swap(Base(base.pointer, attempt.base.metadata), attempt.location, attempt.metadata, attempt.snapshot_ids)
         found = Resolution(self._world, self._cache, self._settings, sent, lock).resolve(answer)
         self._swap_ms += (runtime.now() - started) * 1000
         if found is Trace.LANDED:
@@ -398,23 +413,11 @@ class GroupCommit:
         self._waiting = []
 
     def _fail_unsent(self, error: Exception) -> None:
-        """No swap of this group was sent. But a change may be here for the second time, after an unknown outcome, and
-        "failed" is an order to delete what its first swap put into the table."""
-        try:
-            current = (
-                self._load().metadata if any(each.change.identity.snapshot_ids for each in self._waiting) else None
-            )
-        except IcebergHmsError:
-            current = None
+        """No swap of this group was sent. But a change may be here for the second time."""
+        doubts = Doubts(self._name, lambda: self._load().metadata)
         for member in self._waiting:
-            present = current is not None and any(map(current.snapshot_by_id, member.change.identity.snapshot_ids))
-            if present:
-                unknown = CommitStateUnknown(
-                    f"its snapshot is in {self._name}, and no lock was had to be sure: {error}"
-                )
-                self._outcomes.append((member, Unknown(unknown)))
-            else:
-                self._outcomes.append((member, Failed(error)))
+            doubt = doubts.about(member.change.identity, error)
+            self._outcomes.append((member, Failed(error) if doubt is None else Unknown(doubt)))
         self._waiting = []
 
     def _report(

@@ -16,6 +16,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.garbage import delete_files
@@ -111,9 +112,9 @@ class Leftovers:
     def _wait(self, locations: Iterable[str], changed: tuple[int, ...] = ()) -> None:
         if self._age:
             due = self._world.runtime.now() + self._age
-            self._waiting.extend(_Left(due, location, changed) for location in locations)
-            while len(self._waiting) > REMEMBERED_MAX:
-                self._waiting.popleft()
+            # The newest are not remembered: the oldest are about to be old enough.
+            free = REMEMBERED_MAX - len(self._waiting)
+            self._waiting.extend(_Left(due, location, changed) for location in islice(locations, free))
 
     def _take_old(self) -> list[_Left]:
         now = self._world.runtime.now()

@@ -3,7 +3,8 @@
 A member is in one of four states; only the functions here move it:
 
     waiting    --take_for_swap-->  sent        a swap that carries it is about to be sent
-    waiting    --withdraw------->  withdrawn   its caller's time is over: proved failed, nothing of it was sent
+    waiting    --withdraw------->  withdrawn   its caller's time is over, and nothing of it was sent: proved failed,
+                                               unless it was sent before and is in the table (`doubts`)
     sent       --proved_absent-->  waiting     the swap was refused and the table lacks it
     waiting | sent  --settle---->  settled     its outcome is known, or known to be unknown
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from iceberg_hms.changes.change import Change
+from iceberg_hms.coordinator.doubts import Doubts
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LockNotAcquired
@@ -55,14 +57,18 @@ Outcome = Committed | Failed | Unknown
 
 
 class Member:
-    """A change in a table's queue."""
+    """A change in a table's queue.
 
-    def __init__(self, runtime: Runtime, change: Change, wait_seconds: float) -> None:
+    wait_seconds: after which its caller leaves, if no swap carries it. doubts: about its table, for one that has left.
+    """
+
+    def __init__(self, runtime: Runtime, change: Change, wait_seconds: float, doubts: Doubts) -> None:
         self.change = change
         self.started = runtime.now()
         self.deadline = self.started + wait_seconds
         self.wait_seconds = wait_seconds
         self._runtime = runtime
+        self._doubts = doubts
         self._mutex = runtime.mutex()
         self._done = runtime.event()
         self._state = State.WAITING
@@ -127,12 +133,13 @@ class Member:
         return self.result()
 
     def result(self) -> CommitReport:
-        """The outcome, once it is settled or withdrawn.
+        """The outcome, once it is settled or withdrawn. Blocks for one that was withdrawn: the table is looked at.
 
         Raises what the outcome says: CommitFailed and its like, CommitStateUnknown, MetastoreError, StorageError.
         """
         if self.withdrawn:
-            raise LockNotAcquired(f"the commit did not get its turn within {self.wait_seconds:g} s; nothing was sent")
+            late = LockNotAcquired(f"the commit did not get its turn within {self.wait_seconds:g} s; nothing was sent")
+            raise self._doubts.about(self.change.identity, late) or late
         match self._outcome:
             case Committed(report=report):
                 return report

@@ -3,9 +3,12 @@
 A metastore that retries inside can refuse its own committed change, and a reply can be lost (apache/iceberg#11814,
 #11866). So a refusal or a silence is looked up in the pointer and in the chain of metadata files behind it:
 
-    Landed       the pointer is ours, or the chain behind it names our file, or the table has our snapshots
+    Landed       the pointer is ours, or the chain behind it names our file
     Absent       the chain was followed back to the base that we built on, and we are not in it
     Untraceable  the chain has a gap: a file of it is gone, or it is longer than we follow
+
+Where the chain has a gap the table's snapshots may still tell: if all that the swap carried is in the table, it landed.
+They tell nothing before that, and some of them nothing at all: a change may be in the table by an earlier swap.
 
 The metadata log holds only the last `write.metadata.previous-versions-max` files (100), so the chain is followed
 through the oldest file that a log names, and that file's log, back to our base.
@@ -40,8 +43,17 @@ def trace(
 ) -> Trace:
     """Look for a swap from the metadata file `base` to the file `ours` behind `current_location`.
 
-    snapshot_ids: what the swap added; any of them in the table proves that it landed, since each id is used once.
+    snapshot_ids: of all changes that the swap carried; empty if one of them adds no snapshot.
     """
+    found = _by_the_chain(cache, current_location, ours, base)
+    if found is Trace.UNTRACEABLE and snapshot_ids:
+        known = _snapshots(cache, current_location)
+        if all(id_ in known for id_ in snapshot_ids):
+            return Trace.LANDED
+    return found
+
+
+def _by_the_chain(cache: MetadataCache, current_location: str, ours: str, base: str) -> Trace:
     if current_location == ours:
         return Trace.LANDED
     if current_location == base:
@@ -52,7 +64,7 @@ def trace(
             metadata = cache.get(location)
         except IcebergHmsError:
             return Trace.UNTRACEABLE
-        if _names(metadata, ours) or any(metadata.snapshot_by_id(id_) for id_ in snapshot_ids):
+        if _names(metadata, ours):
             return Trace.LANDED
         if _names(metadata, base):
             return Trace.ABSENT
@@ -61,6 +73,13 @@ def trace(
             return Trace.UNTRACEABLE
         location = oldest
     return Trace.UNTRACEABLE
+
+
+def _snapshots(cache: MetadataCache, location: str) -> Collection[int]:
+    try:
+        return {snapshot.snapshot_id for snapshot in cache.get(location).snapshots}
+    except IcebergHmsError:
+        return ()
 
 
 def _names(metadata: TableMetadata, location: str) -> bool:

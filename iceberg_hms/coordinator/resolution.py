@@ -36,7 +36,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A swap that was sent: from `base` to the file at `location`, adding `snapshot_ids`."""
+    """A swap that was sent: from `base` to the file at `location`.
+
+    snapshot_ids: of all changes that it carries; empty if one of them adds no snapshot."""
 
     base: Base
     location: str

@@ -12,7 +12,7 @@ from iceberg_hms.changes.change import Change, Identity, Manifests, Staged
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.coordinator.invariants import check_transition
 from iceberg_hms.coordinator.member import Member
-from iceberg_hms.errors import CommitStateUnknown, InvalidInput
+from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.metadata import TableMetadata
 
@@ -102,12 +102,13 @@ def has_landed(identity: Identity, metadata: TableMetadata) -> bool:
     present = [id_ for id_ in identity.snapshot_ids if metadata.snapshot_by_id(id_) is not None]
     head = metadata.refs.get(identity.ref) if identity.ref is not None else None
     if present:
-        if len(present) < len(identity.snapshot_ids):
-            raise InvalidInput(f"snapshot id {present[0]} is already in the table, others of the same commit are not")
-        if identity.ref is None or (head is not None and _is_ancestor(metadata, head.snapshot_id, present[-1])):
+        # A change lands as a whole: of several snapshots the older ones may have expired since.
+        last = identity.snapshot_ids[-1]
+        is_there = present[-1] == last
+        if is_there and (identity.ref is None or (head is not None and _is_ancestor(metadata, head.snapshot_id, last))):
             return True
         raise CommitStateUnknown(
-            f"snapshot {present[-1]} is in the table but not in the history of {identity.ref}",
+            f"snapshot {present[-1]} is in the table but {last} is not in the history of {identity.ref}",
             next_step="it was rolled back, or only staged: look at the snapshots, and delete none of its files",
         )
     if identity.idempotency_key is None or head is None:

@@ -44,6 +44,9 @@ BODY_SECONDS: Final = 60.0
 #: the other requests waiting for more than a millisecond.
 LIGHT_BYTES: Final = 64 * 1024
 
+#: How long an answer waits to be compressed; else it is sent as it is.
+COMPRESS_SECONDS: Final = 1.0
+
 #: The status of a commit that is proved to have failed and may be tried again.
 CONFLICT: Final = 409
 
@@ -182,15 +185,16 @@ class Resource:
         if isinstance(answer, Blocking):
             answer = await workers.run(answer.work)
         if isinstance(answer, Later):
-            answer = await answer.response()
+            answer = await answer.response(context.readers.run)
         client = incoming.scope.get("client")
         peer = None if client is None else str(client[0])
         accepted = headers.get("accept-encoding", "")
         if not worth_compressing(answer, accepted, peer, on_loopback=context.settings.rest_compress_loopback):
             return answer
-        with contextlib.suppress(QueueFull):
-            # What it answers for may be done: it must not be told to come again because a thread is missing.
-            return await compressed(answer, context.readers.run)
+        with contextlib.suppress(QueueFull, TimeoutError):
+            # What it answers for may be done: it must not wait, nor be told to come again, because a thread is missing.
+            async with asyncio.timeout(COMPRESS_SECONDS):
+                return await compressed(answer, context.readers.run)
         return answer
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,9 @@ from iceberg_hms.rest.ports import PendingCommit
 
 if TYPE_CHECKING:
     from iceberg_hms.coordinator.report import CommitReport
+
+#: Calls a function on a thread, as `Workers.run` does.
+Run = Callable[[Callable[[], "CommitReport"]], Awaitable["CommitReport"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,9 @@ class Later:
     seconds: float
     answer: Callable[[CommitReport], Response]
 
-    async def response(self) -> Response:
-        """Wait for the outcome. Raises what the commit raises."""
+    async def response(self, run: Run) -> Response:
+        """Wait for the outcome. run: calls a function on a thread; it may raise QueueFull. Raises what the commit
+        raises."""
         loop = asyncio.get_running_loop()
         settled: asyncio.Future[None] = loop.create_future()
 
@@ -56,4 +60,6 @@ class Later:
             await settled
         finally:
             timer.cancel()
-        return self.answer(self.commit.result())
+        # To tell what became of one that was withdrawn takes a look at the table.
+        report = await run(self.commit.result) if self.commit.withdrawn else self.commit.result()
+        return self.answer(report)

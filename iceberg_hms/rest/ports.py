@@ -66,6 +66,11 @@ class NamespaceUpdatePort(Protocol):
 class PendingCommit(Protocol):
     """A commit in its table's queue."""
 
+    @property
+    def withdrawn(self) -> bool:
+        """Whether it was withdrawn."""
+        ...
+
     def when_settled(self, listener: Callable[[], None], /) -> None:
         """Call `listener` once it has its outcome, on any thread."""
         ...
@@ -75,7 +80,8 @@ class PendingCommit(Protocol):
         ...
 
     def result(self) -> CommitReport:
-        """The outcome of one that is settled or withdrawn. Raises what the commit came to."""
+        """The outcome of one that is settled or withdrawn; blocks for one that was withdrawn. Raises what the commit
+        came to."""
         ...
 
 

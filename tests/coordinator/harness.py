@@ -12,10 +12,14 @@ import pyarrow as pa
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.catalog.schemas import to_schema
 from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.doubts import Doubts
+from iceberg_hms.coordinator.group import GroupCommit, Habit
+from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.format.create import create_updates, new_table_metadata
@@ -39,8 +43,10 @@ class QuickRuntime(ThreadRuntime):
         self.threads: list[threading.Thread] = []
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        self.threads.append(threading.Thread(target=function, name=name))
-        self.threads[-1].start()
+        thread = threading.Thread(target=function, name=name)
+        thread.start()
+        # Only now: `join`, which another thread may be in, cannot wait for one that was not started.
+        self.threads.append(thread)
 
     def join(self) -> None:
         """Wait for all workers, so that what they tidy up after their callers' answers is done."""
@@ -94,6 +100,14 @@ class Harness:
         finally:
             if threading.current_thread() is threading.main_thread():
                 self.runtime.join()
+
+    def group(self, *members: Member, coordinator: Coordinator | None = None) -> None:
+        """Commit members as one group, without a queue."""
+        by = coordinator or self.coordinator
+        GroupCommit(by._world, by._cache, self.settings, NAME, members).run(Habit())
+
+    def members(self, *changes: Change) -> list[Member]:
+        return [Member(self.runtime, change, 30.0, Doubts(NAME, self.metadata)) for change in changes]
 
     def metadata(self) -> TableMetadata:
         return TableMetadata.parse(self.files.read(self.location()))

@@ -8,7 +8,7 @@ import pytest
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.gathering import Gathering
-from iceberg_hms.errors import AssumptionBroken, LockNotAcquired, QueueFull
+from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, LockNotAcquired, QueueFull
 from iceberg_hms.testing.memory_pointer import Answer
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
@@ -334,6 +334,40 @@ def test_the_queue_is_bounded_in_bytes():
     assert harness.data_files() == ["file:/0", "file:/1"]
 
 
+def test_who_has_left_takes_no_place_in_the_queue():
+    harness = Harness(queue_max_changes=2)
+    harness.create()
+    gate = Gate(harness)
+    first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
+    assert gate.reached.wait(30)
+    left = [harness.coordinator.submit(NAME, append(f"file:/left{n}"), wait_seconds=30) for n in range(2)]
+    with pytest.raises(QueueFull):
+        harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30)
+    assert all(member.withdraw() for member in left)
+    later = harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30)
+    gate.open.set()
+    assert [member.wait().group_size for member in (first, later)] == [1, 1]
+    harness.runtime.join()
+    assert harness.data_files() == ["file:/0", "file:/1"]
+
+
+@pytest.mark.parametrize("waits", ["for the lock", "in the queue"])
+def test_a_change_that_comes_again_and_has_no_turn_is_unknown_if_it_is_in_the_table(harness, waits):
+    """Its answer was lost, so it is sent again. "Failed" would be an order to delete what the table names."""
+    harness.commit(append("file:/a", snapshot_id=42))
+    gate = Gate(harness)
+    if waits == "in the queue":
+        harness.coordinator.submit(NAME, append("file:/b"), wait_seconds=30)
+        assert gate.reached.wait(30)
+    with pytest.raises(CommitStateUnknown, match="its snapshot is in"):
+        harness.coordinator.commit(NAME, append("file:/a", snapshot_id=42), wait_seconds=0.01)
+    with pytest.raises(LockNotAcquired, match="nothing was sent"):
+        harness.coordinator.commit(NAME, append("file:/c", snapshot_id=43), wait_seconds=0.01)
+    gate.open.set()
+    harness.runtime.join()
+    assert harness.data_files() == ["file:/a", *(["file:/b"] if waits == "in the queue" else [])]
+
+
 def test_a_caller_whose_time_is_over_in_the_queue_leaves_and_nothing_of_it_is_sent(harness):
     gate = Gate(harness)
     first = threading.Thread(target=lambda: harness.commit(append("file:/0")))
@@ -446,7 +480,7 @@ def rest_delete(snapshot_id, parent):
 @pytest.mark.parametrize("turns", [True, False])
 def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
     """appends all the time | a delete is refused, looks at the table, and comes back: five times at most"""
-    harness = Harness(group_gather_ms=0, turn_max_wait_ms=5_000 if turns else 0)
+    harness = Harness(group_gather_ms=0, turn_max_wait_ms=60_000 if turns else 0)
     harness.create()
     harness.commit(append("file:/0"))
     ended, refused = threading.Event(), []

@@ -29,6 +29,14 @@ def test_callers_that_never_come_back_in_time_are_hardly_waited_for(answered):
     assert expected.count(0) > 970
 
 
+def test_callers_that_never_all_come_back_are_hoped_for_as_often_after_a_million_groups():
+    gathering = Gathering()
+    for _ in range(10_000):
+        gathering.came(0, 1, 4)
+    # A number without a bound would have had 3,000 digits by now.
+    assert gathering._next_rest == gathering._rest == 64
+
+
 @pytest.mark.parametrize(("answered", "come_back"), [(4, 2), (64, 61), (64, 20)])
 def test_those_that_do_come_back_are_waited_for_and_the_others_are_not(answered, come_back):
     expected, vain = groups(Gathering(), answered, come_back, 1_000)

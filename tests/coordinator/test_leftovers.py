@@ -91,10 +91,10 @@ def test_none_is_deleted_where_it_is_switched_off():
     assert table.has("one")
 
 
-def test_they_are_bounded_and_the_oldest_are_left():
+def test_they_are_bounded_and_the_newest_are_left():
     table = Table()
-    table.leftovers.add([f"{FOLDER}/one"])
     table.leftovers.add([f"{FOLDER}/{number}" for number in range(REMEMBERED_MAX)])
+    table.leftovers.add([f"{FOLDER}/one"])
     table.late = 700.0
     for _ in range(REMEMBERED_MAX // 64 + 1):
         table.leftovers.sweep(table.metadata)

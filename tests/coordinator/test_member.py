@@ -6,15 +6,22 @@ import pytest
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.changes.request import from_request
+from iceberg_hms.coordinator.doubts import Doubts
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Unknown
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired, LockUnavailable
+from iceberg_hms.format.metadata import TableMetadata
+from tests.coordinator.harness import NAME, Harness, append
 
 CHANGE = from_request([], [{"action": "set-properties", "updates": {"a": "b"}}])
 REPORT = object()
 
 
 def member(wait_seconds: float = 30.0) -> Member:
-    return Member(ThreadRuntime(), CHANGE, wait_seconds)
+    return Member(ThreadRuntime(), CHANGE, wait_seconds, Doubts(NAME, nobody_looks))
+
+
+def nobody_looks() -> TableMetadata:
+    raise AssertionError("there is nothing to look for")
 
 
 def test_a_caller_gets_the_outcome():
@@ -75,3 +82,43 @@ def test_what_failed_is_known_to_be_proved_whatever_its_type():
         failed.wait()
     assert caught.value.proved_failed
     assert not LockUnavailable("elsewhere").proved_failed
+
+
+@pytest.mark.parametrize("leave", [1, 2])
+def test_who_has_left_before_its_group_began_is_not_worked_on(leave):
+    harness = Harness()
+    harness.create()
+    members = harness.members(append("file:/a"), append("file:/b"))
+    assert all(member.withdraw() for member in members[:leave])
+    before, acquire, locks = harness.files.locations(), harness.lock.acquire, []
+    harness.lock.acquire = lambda *name, **wait: locks.append(name) or acquire(*name, **wait)
+    harness.group(*members)
+    if leave == 2:
+        assert harness.files.locations() == before
+        assert locks == []
+    else:
+        assert harness.data_files() == ["file:/b"]
+
+
+def test_what_a_member_wrote_that_leaves_before_the_swap_is_deleted():
+    harness = Harness()
+    harness.create()
+    members = harness.members(append("file:/a"), append("file:/b"))
+    acquire = harness.lock.acquire
+
+    def leave_with_the_lock_held(*name, **wait):
+        held = acquire(*name, **wait)
+        assert members[0].withdraw()
+        return held
+
+    harness.lock.acquire = leave_with_the_lock_held
+    deleted, delete = [], harness.files.delete
+    harness.files.delete = lambda location: deleted.append(location) or delete(location)
+    harness.group(*members)
+    assert harness.data_files() == ["file:/b"]
+    reader = harness.manifests.open()
+    named = {each.manifest_path for each in reader.list(harness.metadata().current_snapshot)}
+    manifests = set(harness.manifests.manifests)
+    assert named < manifests
+    assert manifests - named <= set(deleted)
+    assert not named & set(deleted)

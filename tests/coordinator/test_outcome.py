@@ -69,6 +69,17 @@ def test_our_snapshot_in_the_table_proves_that_we_landed_even_where_the_chain_is
     assert chain.look(1, "file:/ours", 77, snapshot_ids=(11,)) is Trace.LANDED
 
 
+def test_one_of_several_snapshots_in_the_table_proves_nothing_since_it_may_have_come_by_an_earlier_swap():
+    snapshots = [snapshot(10, 1, 1000), snapshot(11, 2, 2000)]
+    assert Chain(2, 1, snapshots=snapshots).look(1, "file:/ours", 77, snapshot_ids=(11, 12)) is Trace.UNTRACEABLE
+    assert Chain(2, 1, snapshots=snapshots).look(1, "file:/ours", 77, snapshot_ids=(10, 11)) is Trace.LANDED
+
+
+def test_a_chain_that_lacks_us_is_believed_before_any_snapshot():
+    chain = Chain(5, 100, snapshots=[snapshot(10, 1, 1000), snapshot(11, 2, 2000)])
+    assert chain.look(4, "file:/ours", 1, snapshot_ids=(11,)) is Trace.ABSENT
+
+
 def test_an_endless_chain_is_given_up():
     files = MemoryFiles()
     for here, there in (("a", "b"), ("b", "a")):

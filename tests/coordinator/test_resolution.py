@@ -4,15 +4,17 @@ import pytest
 
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.coordinator.member import Committed
 from iceberg_hms.coordinator.outcome import Trace
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.resolution import Resolution, Swap
 from iceberg_hms.coordinator.world import World
-from iceberg_hms.errors import LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
+from iceberg_hms.errors import CommitStateUnknown, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import Answer
 from tests.coordinator.documents import raw
-from tests.coordinator.harness import Harness, QuickRuntime
+from tests.coordinator.harness import Harness, QuickRuntime, append, set_properties
 
 NAME = TableName("db", "t")
 GONE = MetastoreUnavailable("gone")
@@ -231,3 +233,21 @@ def test_under_a_lost_lock_nothing_is_sent_again_and_the_table_is_asked():
     lock = ScriptedLock(QuickRuntime(), lost=True)
     assert resolve(Unanswered(GONE, fenced=True), pointer, lock=lock) is Trace.ABSENT
     assert pointer.sent_again == 0
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares_a_group_with(fenced):
+    """swap of x under way, unknown | x again, with y and z: based on what was there | the first swap lands | ours is
+    refused"""
+    harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1)
+    harness.create()
+    harness.pointer.fenced = fenced
+    harness.pointer.answers.extend([Answer.DELAYED, *([Answer.REQUEST_LOST] if fenced else [])])
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/x", snapshot_id=42))
+    members = harness.members(append("file:/x", snapshot_id=42), append("file:/y"), set_properties(z="yes"))
+    harness.pointer.before_moves.append(harness.pointer.deliver_delayed)
+    harness.group(*members, coordinator=harness.another())
+    assert [type(member.outcome) for member in members] == [Committed] * 3
+    assert harness.data_files() == ["file:/x", "file:/y"]
+    assert harness.metadata().properties["z"] == "yes"

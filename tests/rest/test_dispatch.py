@@ -204,18 +204,31 @@ def test_only_a_light_handler_of_a_small_body_is_called_on_the_event_loop(
     assert bytes(response.body).decode() == expected
 
 
-def test_an_answer_is_sent_as_it_is_where_no_thread_is_left_to_compress_it() -> None:
-    readers = Workers("read", 1, waiting_per_thread=0)
+@pytest.mark.parametrize("why", ["none may wait for one", "none comes in time"])
+def test_an_answer_is_sent_as_it_is_where_no_thread_is_left_to_compress_it(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = Workers("read", 1, waiting_per_thread=0 if why == "none may wait for one" else 8)
+    busy = threading.Event()
+    monkeypatch.setattr(dispatch, "COMPRESS_SECONDS", 0.01)
     endpoint = Endpoint("GET", "/", lambda call: Response(b"x" * 10_000), moves=True)
     resource = Resource(Context(FakeCatalog(), Settings(), Counters(), readers, Workers("move", 1)), {"GET": endpoint})
-    readers.pending = 1
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request"}
 
     async def ask() -> Response | None:
+        loading = asyncio.create_task(readers.run(lambda: busy.wait(30)))
+        await asyncio.sleep(0)
         scope = {"type": "http", "method": "GET", "query_string": b"", "client": ("10.0.0.7", 1)}
         headers = Headers({"accept-encoding": "gzip"})
+        try:
+            return await answer(scope, headers)
+        finally:
+            busy.set()
+            await loading
+
+    async def answer(scope: dict[str, Any], headers: Headers) -> Response | None:
         return await resource.answer(Incoming(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from iceberg_hms.clock import SystemClock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.errors import CommitConflict
+from iceberg_hms.errors import CommitConflict, LockNotAcquired
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.pending import Later
 from tests.rest.fakes import SCHEMA, FakeCatalog, Pending, Web
@@ -17,6 +19,10 @@ PATH = "/v1/namespaces/default/tables/t"
 
 def body(name: str) -> dict[str, Any]:
     return {"requirements": [], "updates": [{"action": "set-properties", "updates": {name: "x"}}]}
+
+
+async def unused(function: Callable[[], CommitReport]) -> CommitReport:
+    raise AssertionError("no thread is needed")
 
 
 async def until_pending(catalog: FakeCatalog, count: int) -> None:
@@ -42,14 +48,41 @@ def test_commits_that_wait_take_no_thread() -> None:
     assert asyncio.run(scene()) == [200] * 20
 
 
+class Stopped(SystemClock):
+    """No time passes while a request comes in: what it may take is left for its commit."""
+
+    def monotonic(self) -> float:
+        return 1_000.0
+
+
 def test_a_commit_whose_time_is_over_is_withdrawn() -> None:
     catalog = FakeCatalog(Settings(rest_commit_wait_ms=50))
     catalog.create_table(("default", "t"), SCHEMA)
     catalog.settles = False
-    response = Web(create_app(catalog, token=None, settings=catalog.settings))("POST", PATH, body("a"))
+    app = create_app(catalog, token=None, settings=catalog.settings, clock=Stopped())
+    response = Web(app)("POST", PATH, body("a"))
     assert response.status_code == 409
     assert [pending.withdrawn for pending in catalog.pending] == [True]
     assert "a" not in catalog.load(("default", "t")).metadata.properties
+
+
+def test_what_became_of_one_that_was_withdrawn_is_told_on_a_thread_since_it_takes_a_look_at_the_table() -> None:
+    threads: list[str] = []
+
+    async def run(function: Callable[[], CommitReport]) -> CommitReport:
+        threads.append("a thread")
+        return await asyncio.to_thread(function)
+
+    async def scene(commit: Pending, seconds: float) -> str:
+        return str(await Later(commit, seconds, lambda report: report).response(run))  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(LockNotAcquired):
+        asyncio.run(scene(Pending(lambda: "report"), 0.0))  # type: ignore[arg-type, return-value]
+    assert threads == ["a thread"]
+    settled = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
+    settled.settle()
+    assert asyncio.run(scene(settled, 30.0)) == "report"
+    assert threads == ["a thread"], "for one that is settled none is needed"
 
 
 def test_a_commit_that_was_sent_is_waited_for_after_its_time() -> None:
@@ -66,7 +99,7 @@ def test_a_commit_that_was_sent_is_waited_for_after_its_time() -> None:
             return asked[-1]
 
         commit.withdraw = asked_to_withdraw  # type: ignore[method-assign]
-        waiting = asyncio.create_task(Later(commit, 0.001, lambda report: report).response())  # type: ignore[arg-type, return-value]
+        waiting = asyncio.create_task(Later(commit, 0.001, lambda report: report).response(unused))  # type: ignore[arg-type, return-value]
         async with asyncio.timeout(30):
             await made.wait()
         assert asked == [False]
@@ -85,7 +118,7 @@ def test_what_a_commit_raises_is_raised_where_it_is_waited_for() -> None:
         commit = Pending(fails)
         commit.settle()
         with pytest.raises(CommitConflict, match="moved"):
-            await Later(commit, 30, lambda report: report).response()  # type: ignore[arg-type, return-value]
+            await Later(commit, 30, lambda report: report).response(unused)  # type: ignore[arg-type, return-value]
 
     asyncio.run(scene())
 
@@ -94,7 +127,7 @@ def test_a_commit_that_ends_after_its_server_harms_nobody() -> None:
     commit = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
 
     async def scene() -> None:
-        waiting = asyncio.create_task(Later(commit, 30, lambda report: report).response())  # type: ignore[arg-type, return-value]
+        waiting = asyncio.create_task(Later(commit, 30, lambda report: report).response(unused))  # type: ignore[arg-type, return-value]
         await asyncio.sleep(0)
         waiting.cancel()
 

@@ -182,6 +182,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "        return Trace.ABSENT\n",
     ),
     Mutant(
+        "one-snapshot-proves-all",
+        "a change that is in the table by an earlier swap proves nothing of those in its group",
+        _OUTCOME,
+        "    if found is Trace.UNTRACEABLE and snapshot_ids:\n"
+        "        known = _snapshots(cache, current_location)\n"
+        "        if all(",
+        "    if found is not Trace.LANDED and snapshot_ids:\n"
+        "        known = _snapshots(cache, current_location)\n"
+        "        if any(",
+        scenario="again",
+    ),
+    Mutant(
         "withdraw-what-was-sent",
         "a caller leaves only while no swap carries its change",
         _MEMBER,

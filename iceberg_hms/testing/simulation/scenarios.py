@@ -49,6 +49,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         waits=(300.0,),
         kept=OURS_AND_LOCKED,
     ),
+    Scenario(
+        "again",
+        "changes sent again while their first swap is still under way, in groups with others",
+        Weather(late_moves=4),
+        writers=3,
+        changes=6,
+        within=300.0,
+        waits=(300.0,),
+    ),
     Scenario("worst", "all of it at once", WORST),
     Scenario(
         "mixed",
