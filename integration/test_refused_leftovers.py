@@ -12,7 +12,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.manifest import read_manifest_list
 
-import iceberg_hms
+from iceberg_hms.catalog.assembly import assemble
+from iceberg_hms.clock import SystemClock
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.rest.server import Server
 from integration import interop
@@ -21,6 +23,16 @@ from integration.rest_clients import TOKEN, BeforeCommits, Delayed
 
 #: Two manifests are one too many.
 MERGES = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+
+
+class LateClock(SystemClock):
+    """The real clock, and the seconds that a test adds to it."""
+
+    def __init__(self) -> None:
+        self.late = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late
 
 
 class Unheard:
@@ -67,20 +79,20 @@ def named(table: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "is_told", "is_left"),
+    ("settings", "is_told", "is_left"),
     [
-        pytest.param(1, False, False, id="lost"),
-        pytest.param(0, False, True, id="lost, and nothing is deleted"),
-        pytest.param(1, True, False, id="told, and PyIceberg deletes it"),
+        pytest.param({}, False, False, id="lost"),
+        pytest.param({"replaced_list_age_ms": 0}, False, True, id="lost, and nothing is deleted"),
+        pytest.param({}, True, False, id="told, and PyIceberg deletes it"),
     ],
 )
 def test_what_a_refused_attempt_left_is_deleted_after_its_age(
-    metastore: Any, namespace: str, age_ms: int, is_told: bool, is_left: bool
+    metastore: Any, namespace: str, settings: dict[str, Any], is_told: bool, is_left: bool
 ) -> None:
     name = f"{namespace}.t"
-    with iceberg_hms.connect(
-        metastore_uri=metastore.uri, warehouse=metastore.warehouse, replaced_list_age_ms=age_ms
-    ) as catalog:
+    clock = LateClock()
+    chosen = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse, **settings}
+    with assemble(Settings.load(chosen, environ={}), clock=clock) as catalog:
         catalog.create_table(name, SCHEMA, properties=MERGES)
         answers = Answers(catalog, lost=None if is_told else 5)
         with Server(answers, host="127.0.0.1", port=0, token=TOKEN) as server:
@@ -115,7 +127,8 @@ def test_what_a_refused_attempt_left_is_deleted_after_its_age(
             merged = [each.manifest_path for each in lines if each.added_snapshot_id == snapshot.snapshot_id]
             assert merged, "the same id each time"
             assert len(lines) > len(merged)
-        # They are looked for when the table is next committed to.
+        # They are looked for when the table is next committed to after their age.
+        clock.late = catalog.settings.replaced_list_age_ms / 1000 + 1
         for number in range(2):
             catalog.commit(name, [], [{"action": "set-properties", "updates": {"n": str(number)}}])
         table.refresh()

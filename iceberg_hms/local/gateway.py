@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 #: How long a JVM may take to say that it listens, and to end once asked; seconds.
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 10.0
+#: How long the system may take to end a killed one: it gives back all its memory first.
+KILL_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 _LOG_TAIL_LINES = 8
 _MAX_CAUSES = 20
@@ -57,6 +59,15 @@ def _forget_pipes_in_forked_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_pipes_in_forked_child)
+
+
+def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait for a process's end. Whether it came in time."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def spark_jars() -> Path:
@@ -264,12 +275,11 @@ class JavaGateway:
                 process.stdin.close()
             except OSError:
                 logger.debug("the pipe to the JVM was broken already")
-        try:
-            process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not _ends(process, STOP_TIMEOUT_SECONDS):
             logger.warning("The JVM %s did not end in %.0f s and is killed", process.pid, STOP_TIMEOUT_SECONDS)
             process.kill()
-            process.wait(STOP_TIMEOUT_SECONDS)
+            if not _ends(process, KILL_TIMEOUT_SECONDS):
+                logger.warning("The JVM %s was killed and is still there", process.pid)
         _running.discard(process)
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import stat
 import subprocess
 import sys
@@ -139,6 +140,22 @@ def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(gateway, "STOP_TIMEOUT_SECONDS", 0.2)
     fake_java.install(monkeypatch, tmp_path, fake_java.ANNOUNCE + fake_java.FOR_EVER)
     server = JavaGateway(tmp_path, "server")
+    server.stop()
+    assert not server.is_alive()
+
+
+def test_a_jvm_that_is_killed_and_does_not_end_is_told_in_the_log_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake_java.install(monkeypatch, tmp_path, fake_java.ANNOUNCE + fake_java.FOR_EVER)
+    server = JavaGateway(tmp_path, "server")
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway, "STOP_TIMEOUT_SECONDS", 0.01)
+        patch.setattr(gateway, "KILL_TIMEOUT_SECONDS", 0.01)
+        patch.setattr(subprocess.Popen, "kill", lambda process: None)
+        server.stop()
+        assert "is still there" in caplog.text
+    os.kill(server.pid, signal.SIGKILL)
     server.stop()
     assert not server.is_alive()
 

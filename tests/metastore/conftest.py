@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +27,14 @@ def server(hms: FakeHms) -> Iterator[Running]:
 def pool(server: Running) -> Iterator[ClientPool]:
     with pool_of(server) as pool:
         yield pool
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt. Who starts the tests in the background may have it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

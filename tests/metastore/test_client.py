@@ -188,6 +188,7 @@ def test_a_silent_server_is_not_waited_for_longer_than_said(server: Running) -> 
     assert not client.is_usable
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_call_leaves_no_reply_for_the_next(server: Running) -> None:
     client = connect(server)
     interrupted = threading.Event()

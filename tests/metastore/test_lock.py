@@ -172,6 +172,7 @@ def test_a_release_that_failed_is_made_good(lock: HmsTableLock, hms: FakeHms) ->
     lock.acquire(NAME, wait_seconds=5, request="next").release()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_who_is_interrupted_while_asking_leaves_no_entry(lock: HmsTableLock, hms: FakeHms) -> None:
     interrupted = threading.Event()
     plain = hms.lock
@@ -203,7 +204,8 @@ def test_a_lock_whose_heartbeats_cannot_begin_is_not_kept(
     assert hms.locks == {}
 
 
-def test_a_waiting_entry_that_was_reaped_asks_again(lock: HmsTableLock, hms: FakeHms) -> None:
+def test_a_waiting_entry_that_was_reaped_asks_again(pool: ClientPool, runtime: Counted, hms: FakeHms) -> None:
+    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_stale_check_interval_ms=1))
     other = taken_by_another(hms, lock)
     plain = hms.check_lock
 
@@ -214,9 +216,11 @@ def test_a_waiting_entry_that_was_reaped_asks_again(lock: HmsTableLock, hms: Fak
         return plain(rqst)
 
     hms.check_lock = reap_the_waiter_once  # type: ignore[method-assign]
-    lock.acquire(NAME, wait_seconds=5, request="r").release()
+    lock.acquire(NAME, wait_seconds=60, request="r").release()
     assert hms.calls.count("lock") == 3
     assert hms.locks == {}
+    lock.close()
+    runtime.join()
 
 
 def test_who_waits_in_vain_is_told_who_holds_it(lock: HmsTableLock, hms: FakeHms) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,19 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strays, "LOOK_INTERVAL_SECONDS", 0.002)
 
 
+def removal(hms: FakeHms) -> threading.Event:
+    """Set when an entry was removed."""
+    removed = threading.Event()
+    plain = hms.unlock
+
+    def unlock(rqst: object) -> None:
+        plain(rqst)
+        removed.set()
+
+    hms.unlock = unlock  # type: ignore[method-assign]
+    return removed
+
+
 def test_entries_that_are_there_go_and_others_stay(entries: LockEntries, hms: FakeHms) -> None:
     for agent in ("lost", "other", "lost"):
         entries.enqueue(NAME, agent)
@@ -32,14 +46,7 @@ def test_entries_that_are_there_go_and_others_stay(entries: LockEntries, hms: Fa
 def test_an_entry_that_appears_later_goes_too(entries: LockEntries, hms: FakeHms) -> None:
     runtime = Counted()
     sweeper = StraySweeper(entries, runtime)
-    removed = runtime.event()
-    plain = hms.unlock
-
-    def unlock(rqst: object) -> None:
-        plain(rqst)
-        removed.set()
-
-    hms.unlock = unlock  # type: ignore[method-assign]
+    removed = removal(hms)
     sweeper.watch(NAME, "lost", 60)
     while hms.calls.count("show_locks") < 2:
         runtime.sleep(0.001)
@@ -53,7 +60,11 @@ def test_a_metastore_that_fails_is_asked_again(entries: LockEntries, hms: FakeHm
     entries.enqueue(NAME, "lost")
     hms.misbehave["show_locks"] += [DropBefore(), DropBefore()]
     runtime = Counted()
-    StraySweeper(entries, runtime).watch(NAME, "lost", 0.1)
+    sweeper = StraySweeper(entries, runtime)
+    removed = removal(hms)
+    sweeper.watch(NAME, "lost", 60)
+    assert removed.wait(10)
+    sweeper.close()
     runtime.join()
     assert hms.locks == {}
 
@@ -77,8 +88,9 @@ def test_one_thread_watches_all_and_a_new_one_starts_after_its_end(entries: Lock
     runtime = Counted()
     sweeper = StraySweeper(entries, runtime)
     for number in range(5):
-        sweeper.watch(NAME, f"lost-{number}", 0.2)
+        sweeper.watch(NAME, f"lost-{number}", 60)
     assert len(runtime.threads) == 1
+    sweeper.close()
     runtime.join()
     sweeper.watch(NAME, "again", 0)
     assert len(runtime.threads) == 2

@@ -131,9 +131,11 @@ class FakeCatalog:
 
     def _enter(self, method: str, arguments: Any = None) -> None:
         self.calls.append((method, arguments))
-        if self.gate is not None:
+        # Once it is told that we wait, a test may take the gate away.
+        gate = self.gate
+        if gate is not None:
             self.waiting.release()
-            self.gate.wait(30)
+            gate.wait(30)
         if method in self.faults:
             raise self.faults[method]
 

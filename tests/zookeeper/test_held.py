@@ -18,13 +18,13 @@ LEASE = 30.0
 
 
 class LateClock(SystemClock):
-    """The real clock, and the hours that a test adds to it."""
+    """It stands still but for what a test adds to it."""
 
     def __init__(self) -> None:
         self.late = 0.0
 
     def monotonic(self) -> float:
-        return super().monotonic() + self.late
+        return 1_000.0 + self.late
 
 
 def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
@@ -189,8 +189,9 @@ def test_heartbeats_go_on_after_one_that_failed(writers: Any, caplog: pytest.Log
 def test_heartbeats_end_with_the_lock_and_say_so(writers: Any, caplog: pytest.LogCaptureFixture) -> None:
     writer = writers(lease_seconds=0.05)
     held = take(writer)
-    held.start()
+    # Before the first heartbeat: one that is under way may find the node gone, and says so in other words.
     writer.session.expire()
+    held.start()
     wait_until(lambda: not beating())
     assert "was lost" in caplog.text
 
@@ -198,17 +199,15 @@ def test_heartbeats_end_with_the_lock_and_say_so(writers: Any, caplog: pytest.Lo
 def test_a_session_that_is_closed_ends_the_lock_at_once_and_without_a_word(
     writers: Any, ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """held, three seconds to the next heartbeat -> its session is closed -> the thread ends now, nothing is logged, and
+    """held, minutes to the next heartbeat -> its session is closed -> the thread ends now, nothing is logged, and
     nothing is asked of the session any more."""
-    writer = writers()
+    writer = writers(lease_seconds=3_000)
     released = writer.runtime.event()
     held = take(writer, released)
     held.start()
     wait_until(lambda: len(beating()) == 1)
-    before = writer.runtime.now()
     writer.session.close()
     wait_until(lambda: not beating())
-    assert writer.runtime.now() - before < LEASE / 10 / 2
     for question in (held.covered_since, held.ensure, held.renew):
         with pytest.raises(LockLost, match="closed"):
             question()

@@ -22,7 +22,8 @@ def test_the_lock_keeps_the_contract(check: table_lock.Check, writers: Any, ense
 
 
 def test_a_free_lock_costs_two_requests_and_its_release_one(writers: Any) -> None:
-    writer = writers()
+    # No heartbeat comes in between.
+    writer = writers(lease_seconds=3_000)
     held = writer.acquire()
     assert writer.session.calls == ["create", "children"]
     held.release()
