@@ -7,6 +7,7 @@ local processes in any case.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Who starts the tests in the background has it ignored, and what they start would inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if in_containers(config):
         containers.require_engine()
 
