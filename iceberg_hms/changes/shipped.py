@@ -59,7 +59,7 @@ def take_apart(snapshot: Snapshot, client: Sequence[ManifestFile], parent: Seque
 
 
 def own_manifests(
-    snapshot: Snapshot, client: Sequence[ManifestFile], known: Container[str] = ()
+    snapshot: Snapshot, client: Sequence[ManifestFile], known: Container[str]
 ) -> tuple[ManifestFile, ...]:
     """The manifests of a client's list that its snapshot added. known: paths of its parent's manifests: a snapshot that
     names its manifests inline has no list that tells who added them."""

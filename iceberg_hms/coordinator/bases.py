@@ -79,6 +79,10 @@ class MetadataCache:
             if entry is not None:
                 self._use(location, entry)
                 return entry.metadata
+        return self.read_anew(location)
+
+    def read_anew(self, location: str) -> TableMetadata:
+        """The same from the file itself, whatever was kept under its name. Raises as `get`."""
         data = self._read(location)
         metadata = metadata_file.decode(data, location)
         self.put(location, metadata, len(data))

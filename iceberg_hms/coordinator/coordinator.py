@@ -141,18 +141,23 @@ class Coordinator:
             starts = queue is None
             if queue is None:
                 queue = self._queues[name] = _Queue()
-            if not self._is_waited_for(name, member):
-                if len(queue.members) == self._settings.queue_max_changes:
-                    queue.let_go()
-                if len(queue.members) >= self._settings.queue_max_changes:
-                    raise QueueFull(f"{len(queue.members)} commits are waiting for {name}")
-                if queue.members and queue.bytes + size > self._settings.queue_max_bytes:
-                    raise QueueFull(f"{queue.bytes} bytes of commits are waiting for {name}")
+            if self._full(queue, size) and not self._is_waited_for(name, member):
+                queue.let_go()
+                if full := self._full(queue, size):
+                    raise QueueFull(f"{full} are waiting for {name}")
             queue.members.append((member, size))
             queue.bytes += size
             if queue.arrived is not None and len(queue.members) >= queue.wanted:
                 queue.arrived.set()
             return starts
+
+    def _full(self, queue: _Queue, size: int) -> str:
+        """What fills a queue so that no change of `size` bytes has room; empty if one has."""
+        if len(queue.members) >= self._settings.queue_max_changes:
+            return f"{len(queue.members)} commits"
+        if queue.members and queue.bytes + size > self._settings.queue_max_bytes:
+            return f"{queue.bytes} bytes of commits"
+        return ""
 
     def _is_waited_for(self, name: TableName, member: Member) -> bool:
         """Whether the queue may be full because it is this one's turn. There are few of them (`turns.WAITING_MAX`)."""

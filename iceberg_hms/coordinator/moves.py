@@ -132,9 +132,7 @@ class Moves:
     def _register(
         self, name: TableName, location: str, overwrite: bool, owner: str | None, wait_seconds: float
     ) -> CommitReport:
-        found = self._world.files.read(location)
-        metadata = metadata_file.decode(found, location)
-        self._cache.put(location, metadata, len(found))
+        metadata = self._cache.read_anew(location)
         taken = self._taken(name)
         if taken is None:
             self._insert(name, location, metadata, owner)

@@ -122,13 +122,12 @@ def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> 
     if expected is not None and container.record_count < expected:
         raise CorruptFile(location, f"it has {container.record_count} entries, its manifest list counted {expected}")
     try:
-        ids = avro_schemas.top_level_ids(container.schema)
+        if not {0, 2} <= avro_schemas.top_level_ids(container.schema):
+            raise CorruptFile(location, "it is not a manifest: no fields with ids 0 and 2")
         schema = avro_schemas.relabel(container.schema, _NAMES)
-        partition = _partition_readers(container.schema, _header(container).partition_names) if {0, 2} <= ids else ()
+        partition = _partition_readers(container.schema, _header(container).partition_names)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
-    if not {0, 2} <= ids:
-        raise CorruptFile(location, "it is not a manifest: no fields with ids 0 and 2")
     return inherit(_entries(container, schema, partition, manifest_file.partition_spec_id), manifest_file)
 
 

@@ -334,17 +334,18 @@ def test_the_queue_is_bounded_in_bytes():
     assert harness.data_files() == ["file:/0", "file:/1"]
 
 
-def test_who_has_left_takes_no_place_in_the_queue():
-    harness = Harness(queue_max_changes=2)
+@pytest.mark.parametrize("bound", [{"queue_max_changes": 2}, {"queue_max_bytes": 100}], ids=["changes", "bytes"])
+def test_who_has_left_takes_no_place_in_the_queue(bound):
+    harness = Harness(**bound)
     harness.create()
     gate = Gate(harness)
     first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
     assert gate.reached.wait(30)
-    left = [harness.coordinator.submit(NAME, append(f"file:/left{n}"), wait_seconds=30) for n in range(2)]
+    left = [harness.coordinator.submit(NAME, append(f"file:/left{n}"), wait_seconds=30, size=50) for n in range(2)]
     with pytest.raises(QueueFull):
-        harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30)
+        harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30, size=50)
     assert all(member.withdraw() for member in left)
-    later = harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30)
+    later = harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30, size=50)
     gate.open.set()
     assert [member.wait().group_size for member in (first, later)] == [1, 1]
     harness.runtime.join()

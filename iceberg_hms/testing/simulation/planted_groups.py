@@ -55,8 +55,8 @@ GROUPS: tuple[Mutant, ...] = (
         "take-whom-the-queue-refuses",
         "whom the queue has no room for is not in it",
         _COORDINATOR,
-        "queue.members) >= self._settings.queue_max_changes:\n",
-        "queue.members) >= self._settings.queue_max_changes:\n"
+        "                if full := self._full(queue, size):\n",
+        "                if full := self._full(queue, size):\n"
         "                    queue.members.append((member, size))\n",
         scenario="turns-given-up",
     ),
