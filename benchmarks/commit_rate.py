@@ -28,6 +28,7 @@ from benchmarks.serving import serving
 from iceberg_hms.format.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
 from integration.load_generator import Connection, append_bodies
+from integration.rest_clients import ALL
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 REPORTS = Path(__file__).parent.parent / "build" / "benchmarks"
@@ -61,7 +62,7 @@ def bodies(catalog: Any, table: str, count: int) -> list[bytes]:
 def grow(catalog: Any, table: str, manifests: int) -> None:
     """A table whose first snapshot has so many manifests, one file each."""
     smallest = {"commit.manifest.target-size-bytes": "1"}
-    created = catalog.create_table(table, SCHEMA, properties=smallest)
+    created = catalog.create_table(table, SCHEMA, properties={**ALL, **smallest})
     created.append([data_file(f"{table}-first-{number}") for number in range(max(1, manifests))])
     changes = [{"action": "remove-properties", "removals": list(smallest)}]
     catalog.commit(table, [], changes)

@@ -1,7 +1,7 @@
 """A load that costs its client almost nothing: appends that were made beforehand, sent over plain connections.
 
 Each is a commit as a stock client sends it: its manifest and its list are on disk, and it asserts the snapshot that the
-table had when it was made. So all but the first of a table are rebased.
+table had when it was made. So all but the first of a table are rebased, where the table says that all appends may be.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _CHUNK = 1 << 20
 
 
 class Connection:
-    """HTTP/1.1, kept alive, just enough for a commit. It calls itself PyIceberg, whose appends count as plain."""
+    """HTTP/1.1, kept alive, just enough for a commit."""
 
     def __init__(self, uri: str) -> None:
         parts = urlsplit(uri)
@@ -76,7 +76,7 @@ class Connection:
         there."""
         head = (
             f"POST {path} HTTP/1.1\r\nHost: {self._where[0]}\r\nContent-Type: application/json\r\n"
-            f"User-Agent: PyIceberg/0.12.0\r\nAccept-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Accept-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         await asyncio.get_running_loop().sock_sendall(self._socket, head.encode() + body)
         begun = b""

@@ -11,14 +11,23 @@ from typing import Any
 import pytest
 
 import iceberg_hms
+from iceberg_hms.changes.plain import ISOLATION_LEVELS
 from iceberg_hms.rest.server import Server
 from integration import interop
 
 TOKEN = "a-token-for-tests-alone"
 #: A table whose appends are all rebased.
 ALL = {"iceberg-hms.rebase-appends": "all"}
+#: One to which nobody validates an append.
+SNAPSHOT_ISOLATION = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
 #: What Spark 4.1 says of itself in the summary of an INSERT.
-SPARK_KEYS = {"engine-name": "spark", "engine-version": "4.1.4", "app-id": "local-1", "app-name": "test"}
+SPARK_KEYS = {
+    "engine-name": "spark",
+    "engine-version": "4.1.4",
+    "app-id": "local-1",
+    "app-name": "test",
+    "spark.app.id": "local-1",
+}
 
 
 @pytest.fixture

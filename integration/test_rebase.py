@@ -16,13 +16,15 @@ from iceberg_hms.rest.server import Server
 from integration import interop
 from integration.faults import SCHEMA
 from integration.interop import check_history
-from integration.rest_clients import ALL, SPARK_KEYS, TOKEN, Together
+from integration.rest_clients import ALL, SNAPSHOT_ISOLATION, TOKEN
 from integration.rest_clients import catalog as catalog
 from integration.rest_clients import java as java
 from integration.rest_clients import server as server
 
 WRITERS = 4
 APPENDS = 10
+#: What a table may say, so that all of these appends are rebased.
+OPT_INS = {"all": ALL, "snapshot isolation": SNAPSHOT_ISOLATION}
 
 
 def side_by_side(writers: Sequence[Callable[[], list[Any]]]) -> list[Any]:
@@ -45,7 +47,6 @@ def java_appender(
     name: str,
     *,
     merge: bool = False,
-    keys: dict[str, str] | None = None,
 ) -> Callable[[], list[tuple[str, str | None]]]:
     """Appends files one after the other. Gives (path, error or None) of each."""
 
@@ -56,7 +57,6 @@ def java_appender(
             path = interop.small_parquet(folder / f"{name}-{number}.parquet", [number])
             append = loaded.newAppend() if merge else loaded.newFastAppend()
             append.appendFile(interop.java_data_file(spark, loaded, path))
-            interop.says(spark, append, keys or {})
             outcomes.append((f"file:{path}", interop.java_error(append.commit)))
         return outcomes
 
@@ -86,21 +86,18 @@ def python_appender(server: Server, table: str, name: str) -> Callable[[], list[
     ("how", "version"),
     [
         ("all", 3),
-        ("spark keys", 2),
+        ("snapshot isolation", 2),
         pytest.param("all", 1, marks=pytest.mark.slow),
         pytest.param("all", 2, marks=pytest.mark.slow),
-        pytest.param("spark keys", 3, marks=pytest.mark.slow),
+        pytest.param("snapshot isolation", 3, marks=pytest.mark.slow),
     ],
 )
 def test_java_appends_that_were_overtaken_all_land(
     spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path, how: str, version: int
 ) -> None:
     table = f"{namespace}.t"
-    catalog.create_table(table, SCHEMA, properties={**(ALL if how == "all" else {}), "format-version": str(version)})
-    keys = SPARK_KEYS if how == "spark keys" else None
-    writers = [
-        java_appender(spark, each, table, tmp_path, str(number), keys=keys) for number, each in enumerate(java(WRITERS))
-    ]
+    catalog.create_table(table, SCHEMA, properties={**OPT_INS[how], "format-version": str(version)})
+    writers = [java_appender(spark, each, table, tmp_path, str(number)) for number, each in enumerate(java(WRITERS))]
     outcomes = side_by_side(writers)
     assert [error for _, error in outcomes if error] == []
     acknowledged = [path for path, _ in outcomes]
@@ -140,34 +137,14 @@ def test_merges_of_manifests_take_effect_beside_each_other(
     assert len(manifests) < WRITERS * APPENDS / 2
 
 
+@pytest.mark.parametrize("how", sorted(OPT_INS))
 def test_pyiceberg_appends_that_were_overtaken_all_land(
-    metastore: Any, catalog: Any, namespace: str, server: Server
+    metastore: Any, catalog: Any, namespace: str, server: Server, how: str
 ) -> None:
     table = f"{namespace}.t"
-    catalog.create_table(table, SCHEMA)
+    catalog.create_table(table, SCHEMA, properties=OPT_INS[how])
     outcomes = side_by_side([python_appender(server, table, f"writer-{number}") for number in range(WRITERS)])
     assert [error for _, error in outcomes if error] == []
     assert len(check_history(metastore, table, [])) == WRITERS * APPENDS
     rows = interop.pyiceberg_rows(metastore, table)
     assert sorted(row["name"] for row in rows) == sorted(name for name, _ in outcomes)
-
-
-@pytest.mark.parametrize("word", ["plain", "none"])
-def test_pyiceberg_sends_its_appends_again_by_itself(catalog: Any, namespace: str, metastore: Any, word: str) -> None:
-    """Two upserts of one new key: PyIceberg validates neither and sends the refused one again, so that both land
-    without a rebase too. That is why its appends count as plain."""
-    from pyiceberg.catalog import load_catalog
-
-    table = f"{namespace}.t"
-    catalog.create_table(table, SCHEMA, properties={"iceberg-hms.rebase-appends": word})
-    together = Together(catalog, Barrier(2))
-    with Server(together, host="127.0.0.1", port=0, token=TOKEN) as server:
-
-        def upsert(name: str) -> list[str]:
-            loaded = load_catalog(name, type="rest", uri=server.uri, token=TOKEN).load_table(table)
-            loaded.upsert(pa.table({"id": [1], "name": [name]}, schema=SCHEMA), join_cols=["id"])
-            return [name]
-
-        side_by_side([lambda: upsert("a"), lambda: upsert("b")])
-    assert together.gate is None, "they did not meet"
-    assert sorted(row["name"] for row in interop.pyiceberg_rows(metastore, table)) == ["a", "b"]

@@ -33,6 +33,7 @@ from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY, Action
 from iceberg_hms.testing.history import check_table
 from integration.faults import ALTER, LIMIT, SCHEMA
 from integration.load_generator import Body, Connection, append_bodies
+from integration.rest_clients import ALL
 from integration.test_cli import running
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class Table:
         self._path = f"/v1/namespaces/{namespace}/tables/{table}"
         folder.mkdir()
         first, *files = (data_file(folder / f"{number}.parquet") for number in range(BODIES + 2))
-        catalog.create_table(name, SCHEMA)
+        catalog.create_table(name, SCHEMA, properties=ALL)
         catalog.load_table(name).append([first])
         #: What is in the table, as far as it is certain.
         self.present = [first.file_path]

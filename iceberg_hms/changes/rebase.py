@@ -31,10 +31,8 @@ class Rebased:
     snapshot: Mapping[str, Any]
 
 
-def why_not(base: TableMetadata, snapshot: Snapshot, client: str) -> str | None:
-    """Why a snapshot may not be rebased on any parent, by what it says of itself; None if it may.
-
-    client: what its request's headers say of the sender."""
+def why_not(base: TableMetadata, snapshot: Snapshot) -> str | None:
+    """Why a snapshot may not be rebased on any parent, by what it says of itself; None if it may."""
     word = plain.mode(base)
     if word == plain.NONE:
         return f"the table says {plain.REBASE_APPENDS}={base.properties[plain.REBASE_APPENDS]}"
@@ -44,7 +42,7 @@ def why_not(base: TableMetadata, snapshot: Snapshot, client: str) -> str | None:
     if made_for != base.format_version:
         return f"it was written for format version {made_for}, the table has {base.format_version}"
     if snapshot.operation == summary.APPEND and word == plain.PLAIN:
-        return plain.why_not_plain(base, snapshot.summary, client)
+        return plain.why_not_plain(base, snapshot.summary)
     return None
 
 

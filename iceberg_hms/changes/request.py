@@ -69,8 +69,7 @@ def from_request(
     if moved is None:
         return request
     [snapshot] = [Snapshot.parse(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
-    said = "" if client is None else f"{client.user_agent} {client.client_version}"
-    return AddedSnapshot(request, snapshot, moved, said)
+    return AddedSnapshot(request, snapshot, moved)
 
 
 def _rebasable(request: PlainRequest) -> Requirement | None:

@@ -47,13 +47,12 @@ class PlainRequest:
 class AddedSnapshot:
     """A commit that adds one snapshot to a branch, and may be put on another parent.
 
-    moved: its requirement of the branch's place; the others stand in `request` with it. client: of the headers.
+    moved: its requirement of the branch's place; the others stand in `request` with it.
     """
 
     request: PlainRequest
     snapshot: Snapshot
     moved: Requirement
-    client: str
 
     @property
     def identity(self) -> Identity:
@@ -69,7 +68,7 @@ class AddedSnapshot:
             return
         if base is None or not self._finds_branch(base):
             raise broken
-        reason = rebasing.why_not(base, self.snapshot, self.client)
+        reason = rebasing.why_not(base, self.snapshot)
         if reason is not None:
             raise _not_rebased(broken, reason)
 

@@ -102,7 +102,7 @@ class Call:
 
     @property
     def client(self) -> Client:
-        """What the headers say of the sender: some clients are known only by them."""
+        """What the headers say of the sender."""
         return Client(self.headers.get("user-agent", ""), self.headers.get("x-client-version", ""))
 
     @property

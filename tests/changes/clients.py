@@ -10,7 +10,7 @@ from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.derived import for_update_table
-from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.manifest import DataFile, ManifestEntry, Status
 from iceberg_hms.format.manifest_list import ManifestFile
@@ -20,7 +20,6 @@ from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifest
 from tests.changes.tables import UUID
 
 NOW = 5_000
-PYICEBERG = Client(user_agent="PyIceberg/0.12.0", client_version="0.14.1")
 
 
 def data_file(name: str, records: int = 10, **changes: Any) -> DataFile:
@@ -107,9 +106,9 @@ class Writer:
         return sorted(path.removeprefix("file:/data/").removesuffix(".parquet") for path in paths)
 
 
-def request(base: TableMetadata, sent: Sequence[Mapping[str, Any]], client: Client | None = PYICEBERG) -> Change:
+def request(base: TableMetadata, sent: Sequence[Mapping[str, Any]]) -> Change:
     """The commit of updates that were made looking at `base`."""
-    return from_request(list(for_update_table(base, sent)), list(sent), client)
+    return from_request(list(for_update_table(base, sent)), list(sent))
 
 
 def committed(base: TableMetadata, change: Change, store: MemoryManifestStore) -> TableMetadata:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from iceberg_hms.changes.plain import ISOLATION_LEVELS
 from iceberg_hms.format.metadata import TableMetadata
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -12,6 +13,8 @@ FIELDS = [
     {"id": 2, "name": "level", "required": False, "type": "string"},
 ]
 UNPARTITIONED = {"spec-id": 0, "fields": []}
+#: Properties of a table to which nobody validates an append.
+SNAPSHOT_ISOLATION = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
 BY_LEVEL = {
     "spec-id": 0,
     "fields": [{"source-id": 2, "field-id": 1000, "transform": "identity", "name": "level"}],

@@ -17,7 +17,7 @@ from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.clients import NOW, Writer, committed, data_file, request
-from tests.changes.tables import branch, snapshot, table
+from tests.changes.tables import SNAPSHOT_ISOLATION, branch, snapshot, table
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
 NO_MANIFESTS: Any = object()
@@ -30,7 +30,7 @@ def writer() -> Writer:
 
 def grown(writer: Writer, version: int) -> TableMetadata:
     """main has a; audit begins there."""
-    base = table(version)
+    base = table(version, properties=SNAPSHOT_ISOLATION)
     base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)
     return base.replace(refs={**base.raw["refs"], "audit": branch(1)})
 
@@ -38,7 +38,7 @@ def grown(writer: Writer, version: int) -> TableMetadata:
 @VERSIONS
 def test_a_commit_to_another_branch_makes_numbers_stale_and_no_commit_fails(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
-    sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"), None)
+    sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     new = committed(now, sent, writer.store)
     check_transition(now, new)
@@ -57,7 +57,7 @@ def test_a_staged_snapshot_of_no_ref_gets_its_numbers_too(writer: Writer, versio
     seen = grown(writer, version)
     [added] = [each for each in writer.fast_append(seen, 10, "wap") if each["action"] == "add-snapshot"]
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
-    new = committed(now, request(seen, [added], None), writer.store)
+    new = committed(now, request(seen, [added]), writer.store)
     check_transition(now, new)
     assert new.snapshot_by_id(10) is not None
 
@@ -68,7 +68,7 @@ def test_two_snapshots_of_one_commit_are_numbered_one_after_the_other(writer: Wr
     first = writer.fast_append(seen, 10, "one")
     between = apply(seen, first, now_ms=NOW)
     second = writer.fast_append(between, 12, "two")
-    sent = request(seen, [first[0], second[0], *second[1:]], None)
+    sent = request(seen, [first[0], second[0], *second[1:]])
     now = seen
     other = writer.fast_append(seen, 11, "other", branch="audit")
     now = committed(now, request(now, other), writer.store)
@@ -105,7 +105,7 @@ def test_files_of_a_renumbered_snapshot_that_a_later_one_merged_make_it_fail(wri
         renumbered(now, sent, manifests)
     assert (caught.value.name, caught.value.found) == ("assert-ref-snapshot-id", 1)
     assert manifests.flush() == (), "the list of the first is not written"
-    new = committed(seen, request(seen, sent, None), writer.store)
+    new = committed(seen, request(seen, sent), writer.store)
     assert writer.live(new.current_snapshot) == ["a", "one", "two"], "on the table that its client saw it lands"
 
 
@@ -128,7 +128,7 @@ def test_files_of_the_table_that_the_first_snapshot_merged_have_their_numbers(wr
     seen = grown(writer, version)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     entries = [(Status.EXISTING, data_file("a")), (Status.ADDED, data_file("mine"))]
-    sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old), None)
+    sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
     new = committed(now, sent, writer.store)
     check_transition(now, new)
@@ -140,7 +140,7 @@ def test_a_renumbered_snapshot_names_its_list_alone(writer: Writer) -> None:
     [add, *rest] = writer.fast_append(seen, 10, "mine")
     raw = {**add["snapshot"], "manifests": ["file:/m.avro"]}
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
-    new = committed(now, request(seen, [{**add, "snapshot": raw}, *rest], None), writer.store)
+    new = committed(now, request(seen, [{**add, "snapshot": raw}, *rest]), writer.store)
     found = new.snapshot_by_id(10)
     assert found is not None
     assert found.sequence_number == 3
@@ -153,7 +153,7 @@ def test_row_ids_that_a_client_gave_to_older_manifests_are_given_anew(writer: Wr
     seen = apply(
         base.replace(refs={**base.raw["refs"], "audit": branch(1)}), [updates.upgrade_format_version(3)], now_ms=NOW
     )
-    sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"), None)
+    sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     assert now.next_row_id == 20
     new = committed(now, sent, writer.store)
@@ -179,7 +179,7 @@ def test_a_snapshot_without_a_parent_may_have_any_number() -> None:
 def test_who_saw_another_snapshot_under_its_parent_s_id_is_refused(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     [first, second] = [writer.fast_append(seen, id_, str(id_))[0] for id_ in (10, 11)]
-    empty = table(version)
+    empty = table(version, properties=SNAPSHOT_ISOLATION)
     theirs = committed(empty, request(empty, writer.fast_append(empty, 5, "theirs")), writer.store)
     now = committed(theirs, request(empty, writer.fast_append(empty, 1, "a")), writer.store)
     with pytest.raises(AssumptionBroken, match="snapshot 1 was committed anew"):

@@ -18,7 +18,7 @@ from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.clients import Writer, committed, data_file, request
-from tests.changes.tables import branch, table
+from tests.changes.tables import SNAPSHOT_ISOLATION, branch, table
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
@@ -35,7 +35,7 @@ def writer(store: MemoryManifestStore) -> Writer:
 
 def grown(writer: Writer, version: int = 2, **properties: str) -> TableMetadata:
     """A table whose main has the files a and b, in two manifests."""
-    base = table(version, properties=properties)
+    base = table(version, properties={**SNAPSHOT_ISOLATION, **properties})
     for snapshot_id, name in ((1, "a"), (2, "b")):
         base = committed(base, request(base, writer.fast_append(base, snapshot_id, name)), writer.store)
     return base
@@ -68,7 +68,7 @@ def test_an_append_that_was_overtaken_lands_behind_the_other(writer: Writer, ver
 
 @VERSIONS
 def test_two_first_appends_to_an_empty_table_both_land(writer: Writer, version: int) -> None:
-    empty = table(version)
+    empty = table(version, properties=SNAPSHOT_ISOLATION)
     first, second = (request(empty, writer.fast_append(empty, id_, str(id_))) for id_ in (10, 11))
     new = committed(committed(empty, first, writer.store), second, writer.store)
     assert writer.live(new.current_snapshot) == ["10", "11"]
@@ -146,7 +146,7 @@ def compaction(writer: Writer, base: TableMetadata, snapshot_id: int = 10) -> li
 @VERSIONS
 def test_a_rewrite_beside_appends_lands(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
-    sent = request(seen, compaction(writer, seen), None)
+    sent = request(seen, compaction(writer, seen))
     now = seen
     for snapshot_id in (11, 12):
         now = committed(now, request(now, writer.fast_append(now, snapshot_id, str(snapshot_id))), writer.store)
@@ -160,7 +160,7 @@ def test_a_rewrite_beside_appends_lands(writer: Writer, version: int) -> None:
 
 def test_a_rewrite_is_refused_where_rows_were_deleted_meanwhile(writer: Writer) -> None:
     seen = grown(writer)
-    sent = request(seen, compaction(writer, seen), None)
+    sent = request(seen, compaction(writer, seen))
     deletes = replace(data_file("deletes"), content=Content.POSITION_DELETES)
     now = committed(
         seen, request(seen, writer.rewrite_list(seen, 11, "overwrite", [(Status.ADDED, deletes)], [])), writer.store
@@ -173,7 +173,7 @@ def test_a_rewrite_is_refused_where_rows_were_deleted_meanwhile(writer: Writer) 
 
 def test_a_rewrite_is_refused_where_another_rewrote_the_same_files(writer: Writer) -> None:
     seen = grown(writer)
-    first, second = (request(seen, compaction(writer, seen, id_), None) for id_ in (10, 11))
+    first, second = (request(seen, compaction(writer, seen, id_)) for id_ in (10, 11))
     now = committed(seen, first, writer.store)
     with pytest.raises(AssumptionBroken, match="not rebased, because files were deleted since"):
         committed(now, second, writer.store)
@@ -181,7 +181,7 @@ def test_a_rewrite_is_refused_where_another_rewrote_the_same_files(writer: Write
 
 def test_a_rewrite_is_refused_after_a_rollback(writer: Writer) -> None:
     seen = grown(writer)
-    sent = request(seen, compaction(writer, seen), None)
+    sent = request(seen, compaction(writer, seen))
     now = apply(seen, [updates.set_snapshot_ref("main", 1)], now_ms=6_000)
     with pytest.raises(AssumptionBroken, match="no longer goes back"):
         committed(now, sent, writer.store)
@@ -245,8 +245,8 @@ def test_row_ids_of_a_table_that_was_upgraded_are_given_out_once(writer: Writer)
 @pytest.mark.parametrize("word", ["none", "nonsense"])
 def test_a_table_may_forbid_it(writer: Writer, word: str) -> None:
     seen = grown(writer, **{REBASE_APPENDS: word})
-    for updates_, client in ((writer.fast_append(seen, 10, "mine"), None), (compaction(writer, seen), None)):
-        sent = request(seen, updates_, client)
+    for updates_ in (writer.fast_append(seen, 10, "mine"), compaction(writer, seen)):
+        sent = request(seen, updates_)
         now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
         with pytest.raises(AssumptionBroken, match=f"the table says {REBASE_APPENDS}={word}"):
             sent.check(now)
@@ -270,7 +270,7 @@ def test_what_landed_and_expired_is_neither_added_again_nor_refused(writer: Writ
         entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
         sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"}))
     else:
-        sent = request(seen, compaction(writer, seen), None)
+        sent = request(seen, compaction(writer, seen))
     now = expired(writer, committed(seen, sent, writer.store), [1, 2, 10])
     assert [each.snapshot_id for each in now.snapshots] == [11]
     with pytest.raises(CommitStateUnknown, match="snapshot 10 is not in the table, but its manifests are"):

@@ -14,8 +14,8 @@ from iceberg_hms.errors import AssumptionBroken
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
-from tests.changes.clients import PYICEBERG, Writer, assert_ref, committed, request
-from tests.changes.tables import snapshot, table, with_main
+from tests.changes.clients import Writer, assert_ref, committed, request
+from tests.changes.tables import SNAPSHOT_ISOLATION, snapshot, table, with_main
 
 ADD = updates.add_snapshot(snapshot(10, parent_snapshot_id=1, sequence_number=2))
 MOVE = updates.set_snapshot_ref("main", 10)
@@ -38,7 +38,7 @@ AT_1 = assert_ref("main", 1)
     ],
 )
 def test_only_one_snapshot_for_one_branch_can_be_rebased(requirements: Any, sent: Any, kind: type) -> None:
-    assert type(from_request(requirements, sent, PYICEBERG)) is kind
+    assert type(from_request(requirements, sent)) is kind
 
 
 @pytest.fixture
@@ -49,9 +49,7 @@ def writer() -> Writer:
 def test_no_other_requirement_is_skipped(writer: Writer) -> None:
     base = table()
     sent = writer.fast_append(base, 10, "mine")
-    change = from_request(
-        [assert_ref("main", None), {"type": "assert-default-spec-id", "default-spec-id": 3}], sent, PYICEBERG
-    )
+    change = from_request([assert_ref("main", None), {"type": "assert-default-spec-id", "default-spec-id": 3}], sent)
     now = committed(base, request(base, writer.fast_append(base, 11, "other")), writer.store)
     for seen in (base, now):
         with pytest.raises(AssumptionBroken, match="default partition spec changed"):
@@ -62,7 +60,7 @@ def test_no_other_requirement_is_skipped(writer: Writer) -> None:
 def test_a_branch_that_is_at_the_asserted_id_and_at_another_snapshot_has_moved(writer: Writer, version: int) -> None:
     """first: a lands as snapshot 1, and is seen; a writer without compare-and-swap takes it away; a lands again, as
     snapshot 1, on what that writer left."""
-    empty = table(version)
+    empty = table(version, properties=SNAPSHOT_ISOLATION)
     append_a = request(empty, writer.fast_append(empty, 1, "a"))
     first = committed(empty, append_a, writer.store)
     append, other = (request(first, writer.fast_append(first, id_, "mine")) for id_ in (10, 11))
@@ -74,9 +72,7 @@ def test_a_branch_that_is_at_the_asserted_id_and_at_another_snapshot_has_moved(w
     assert writer.live(found) == ["a", "mine", "theirs"], "rebased, since its own list lacks theirs"
     [add, move] = other.request.updates  # type: ignore[attr-defined]
     summary = {**add["snapshot"]["summary"], "operation": "delete"}
-    delete = from_request(
-        [assert_ref("main", 1)], [{**add, "snapshot": {**add["snapshot"], "summary": summary}}, move], PYICEBERG
-    )
+    delete = from_request([assert_ref("main", 1)], [{**add, "snapshot": {**add["snapshot"], "summary": summary}}, move])
     with pytest.raises(AssumptionBroken, match="snapshot 1 was committed anew since it was read; not rebased"):
         delete.check(now)
 
@@ -96,7 +92,7 @@ def test_a_branch_that_is_gone_or_became_a_tag_takes_no_snapshot(writer: Writer)
 
 
 def test_the_same_change_may_be_staged_on_many_bases(writer: Writer) -> None:
-    base = table()
+    base = table(properties=SNAPSHOT_ISOLATION)
     base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)
     sent = request(base, writer.fast_append(base, 10, "mine"))
     now = base
@@ -134,7 +130,7 @@ REMOVE = updates.remove_snapshots([1, 2])
     ],
 )
 def test_a_ref_that_appeared_or_moved_since_keeps_its_snapshot(refs: dict[str, int], sent: Any, lost: str) -> None:
-    expiry = from_request(list(for_update_table(three_snapshots(), [REMOVE])), sent, PYICEBERG)
+    expiry = from_request(list(for_update_table(three_snapshots(), [REMOVE])), sent)
     with pytest.raises(AssumptionBroken) as caught:
         expiry.check(three_snapshots(refs["main"], refs=refs_at(**refs)))
     assert caught.value.name == "assert-ref-snapshot-id"
@@ -170,14 +166,24 @@ def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dic
     assert {name: ref.snapshot_id for name, ref in new.refs.items()} == left
 
 
-def test_a_refusal_says_what_changed_and_why_it_was_not_rebased(writer: Writer) -> None:
+@pytest.mark.parametrize(
+    ("summary", "reason"),
+    [
+        ({"flink.job-id": "7"}, "its summary has flink.job-id, which may mean that it read the table. "),
+        ({}, "nothing shows that its client validates no append. "),
+    ],
+)
+def test_a_refusal_says_what_changed_why_it_was_not_rebased_and_what_to_set(
+    writer: Writer, summary: dict[str, str], reason: str
+) -> None:
     base = table()
-    sent = request(base, writer.fast_append(base, 10, "mine", **{"flink.job-id": "7"}))
+    sent = request(base, writer.fast_append(base, 10, "mine", **summary))
     now = committed(base, request(base, writer.fast_append(base, 11, "other")), writer.store)
     with pytest.raises(AssumptionBroken) as caught:
         sent.check(now)
     assert caught.value.name == "assert-ref-snapshot-id"
-    assert caught.value.message == (
-        "Requirement failed: branch main was created concurrently; not rebased, because its summary has flink.job-id, "
-        "which may mean that it read the table"
+    assert caught.value.message.startswith(
+        f"Requirement failed: branch main was created concurrently; not rebased, because {reason}"
     )
+    assert "iceberg-hms.rebase-appends=all" in caught.value.message
+    assert ("isolation-level" in caught.value.message) is not bool(summary), "the levels help only without such keys"

@@ -24,7 +24,7 @@ from iceberg_hms.testing.simulation.scheduler import Process, Scheduler, WorkerP
 from iceberg_hms.testing.simulation.seeded import Seeded
 from iceberg_hms.testing.simulation.site import TABLE, Site
 from iceberg_hms.testing.simulation.storage import Storage
-from iceberg_hms.testing.simulation.tables import first_metadata
+from iceberg_hms.testing.simulation.tables import SNAPSHOT_ISOLATION, first_metadata
 from iceberg_hms.testing.simulation.writers import (
     Auditor,
     CasWriter,
@@ -197,9 +197,10 @@ class Schedule:
             self.scheduler.spawn(auditor.process, "audit", auditor.run)
 
     def _create_table(self) -> None:
-        location, data = first_metadata(tuple(sorted(self.scenario.properties.items())))
+        properties = {**SNAPSHOT_ISOLATION, **self.scenario.properties}
+        location, data = first_metadata(tuple(sorted(properties.items())))
         self.storage.files[location] = data
-        self.metastore.rows[TABLE] = {**self.scenario.properties, METADATA_LOCATION: location}
+        self.metastore.rows[TABLE] = {**properties, METADATA_LOCATION: location}
         self.judge.begin(TABLE, location)
 
     def _ensemble(self, luck: Seeded) -> Ensemble:

@@ -1,6 +1,6 @@
 """What stock clients of the REST server send: snapshots that they made themselves, with lists and manifests on disk.
 
-APPEND     a data file, known to be plain (as Spark says it of itself)
+APPEND     a data file, plain because the table promises snapshot isolation alone
 VALIDATED  a data file, by a writer that may have read the table: its summary has a key that says so
 MERGE      a data file, in one manifest with those of some manifests of the table, which it stands for
 DELETE     a data file goes: its manifest is written anew, without it
@@ -24,7 +24,7 @@ from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.simulation.history import Attempt
-from iceberg_hms.testing.simulation.site import SPARK, Node
+from iceberg_hms.testing.simulation.site import Node
 
 #: A key of which nobody knows what it assumes of the table.
 _READS = {"flink.max-committed-checkpoint-id": "7"}
@@ -239,7 +239,7 @@ class Shipper:
             raw["first-row-id"] = base.next_row_id
             raw["added-rows"] = sum((each.added_rows_count or 0) + (each.existing_rows_count or 0) for each in data)
         raw["timestamp-ms"] = max(self._node.runtime.now_ms(), base.last_updated_ms)
-        raw["summary"] = {**SPARK, **summary, **totals(None if parent is None else parent.summary, summary)}
+        raw["summary"] = {**summary, **totals(None if parent is None else parent.summary, summary)}
         raw["schema-id"] = base.current_schema_id
         manifests = self._node.manifests()
         location = manifests.stage_list(base, Snapshot(raw), [*own, *kept])

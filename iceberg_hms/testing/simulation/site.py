@@ -32,8 +32,6 @@ from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 TABLE = TableName("db", "t")
-#: What Spark says of itself in a summary: its appends are known to be plain.
-SPARK = {"engine-name": "spark", "engine-version": "4.1.4", "iceberg-version": "Apache Iceberg 1.11.0"}
 
 
 @dataclass(frozen=True)
@@ -155,15 +153,10 @@ class Node:
         )
 
     def sent_append(self, attempt: Attempt, base: TableMetadata, key: str | None = None) -> Sequence[Update]:
-        """The same as a stock client sends it: made on the table as it saw it, with lists of its own on disk. It says
-        of itself what Spark says, so that it is known to be plain."""
+        """The same as a stock client sends it: made on the table as it saw it, with lists of its own on disk."""
         manifests = self.manifests()
         staged = [dict(update) for update in self.append(attempt, key).stage(base, manifests).updates]
         manifests.flush()
-        for update in staged:
-            if update["action"] == "add-snapshot":
-                snapshot = update["snapshot"]
-                update["snapshot"] = {**snapshot, "summary": {**snapshot["summary"], **SPARK}}
         return staged
 
     def new_append(self, wish: str, kind: Kind = Kind.OURS) -> Attempt:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from iceberg_hms.changes.plain import ISOLATION_LEVELS
 from iceberg_hms.format import metadata_file
 from iceberg_hms.format.create import new_table_metadata
 from iceberg_hms.format.metadata import TableMetadata
@@ -17,6 +18,9 @@ _SCHEMA: Final = {
     "schema-id": 0,
     "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
 }
+
+#: Nobody validates an append to such a table, so all that say nothing unknown are plain.
+SNAPSHOT_ISOLATION: Final = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
 
 
 def empty_table(uuid: str, properties: Mapping[str, str], now_ms: int) -> TableMetadata:
