@@ -170,9 +170,9 @@ def _settings_of_peers() -> str:
     rows = [
         (peer.name, *(", ".join(f"`{key}={value}`" for key, value in each.items()) for each in kinds))
         for peer in PEERS
-        for kinds in [(peer.table, peer.settings, peer.summary)]
+        for kinds in [(peer.table, peer.settings)]
     ]
-    return _table(("peer", "table properties", "settings of its writers", "in each summary"), rows)
+    return _table(("peer", "table properties", "settings of its writers"), rows)
 
 
 def _number(value: float) -> str:

@@ -158,7 +158,7 @@ class Contest:
                 if monotonic() - share.started > self._limit:
                     break
                 before = perf_counter()
-                error = self._java.append(loaded[number], file, peer.summary)
+                error = self._java.append(loaded[number], file)
                 if error is None:
                     share.seconds.append(perf_counter() - before)
                     share.items.append(path)

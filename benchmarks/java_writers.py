@@ -66,13 +66,13 @@ class JavaWriters:
     def load(self, catalog: Any, table: str) -> Any:
         return catalog.loadTable(interop.java_identifier(self._session({}), table))
 
-    def append(self, table: Any, file: Any, summary: Mapping[str, str]) -> str | None:
+    def append(self, table: Any, file: Any) -> str | None:
         """One commit. What it threw, as `package.Class: message`; None if it returned."""
         append = table.newFastAppend()
-        returned = [append.appendFile(file), *(append.set(key, value) for key, value in summary.items())]
+        returned = append.appendFile(file)
         error = interop.java_error(append.commit)
         # Else the JVM would keep it, under each of these names, and the metadata that it was built on.
-        for name in (append, *returned):
+        for name in (append, returned):
             name._detach()
         return error
 

@@ -20,14 +20,6 @@ TOKEN = "a-token-for-tests-alone"
 ALL = {"iceberg-hms.rebase-appends": "all"}
 #: One to which nobody validates an append.
 SNAPSHOT_ISOLATION = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
-#: What Spark 4.1 says of itself in the summary of an INSERT.
-SPARK_KEYS = {
-    "engine-name": "spark",
-    "engine-version": "4.1.4",
-    "app-id": "local-1",
-    "app-name": "test",
-    "spark.app.id": "local-1",
-}
 
 
 @pytest.fixture

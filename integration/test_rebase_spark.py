@@ -13,7 +13,7 @@ import pytest
 from iceberg_hms.rest.server import Server
 from integration import interop
 from integration.faults import SCHEMA
-from integration.rest_clients import ALL, SPARK_KEYS, TOKEN, BeforeCommits, Together
+from integration.rest_clients import ALL, SNAPSHOT_ISOLATION, TOKEN, BeforeCommits, Together
 from integration.rest_clients import catalog as catalog
 
 MERGE = """
@@ -81,7 +81,7 @@ def test_an_append_that_says_more_than_metrics_is_refused_when_it_was_overtaken(
     spark: Any, catalog: Any, namespace: str, tmp_path: Path, key: str | None
 ) -> None:
     table = f"{namespace}.t"
-    catalog.create_table(table, SCHEMA, properties={"commit.retry.num-retries": "0"})
+    catalog.create_table(table, SCHEMA, properties={**SNAPSHOT_ISOLATION, "commit.retry.num-retries": "0"})
     others: list[str] = []
 
     def overtake() -> None:
@@ -93,7 +93,7 @@ def test_an_append_that_says_more_than_metrics_is_refused_when_it_was_overtaken(
         loaded = java.loadTable(interop.java_identifier(spark, table))
         path = interop.small_parquet(tmp_path / "a.parquet", [1])
         append = loaded.newFastAppend().appendFile(interop.java_data_file(spark, loaded, path))
-        interop.says(spark, append, {**SPARK_KEYS, **({} if key is None else {key: "1"})})
+        interop.says(spark, append, {} if key is None else {key: "1"})
         error = interop.java_error(append.commit)
         java.close()
     assert len(others) == 1

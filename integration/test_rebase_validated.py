@@ -17,7 +17,7 @@ from pyiceberg.expressions import EqualTo
 from iceberg_hms.rest.server import Server
 from integration import interop
 from integration.faults import SCHEMA
-from integration.rest_clients import SPARK_KEYS, TOKEN, BeforeCommits, Together
+from integration.rest_clients import TOKEN, BeforeCommits, Together
 from integration.rest_clients import catalog as catalog
 
 DAYS = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string())])
@@ -68,10 +68,40 @@ def test_a_java_program_in_the_driver_of_spark_has_the_keys_of_spark_and_is_not_
         file = interop.java_data_file(spark, loaded, interop.small_parquet(tmp_path / "mine.parquet", [1]))
         change = loaded.newRowDelta().addRows(file).validateNoConflictingDataFiles()
         said = spark._jvm.org.apache.iceberg.EnvironmentContext.get()
-        assert {key for key in SPARK_KEYS if key in said} == {*SPARK_KEYS} - {"spark.app.id"}
+        assert (said["engine-name"], said["engine-version"]) == ("spark", spark.version)
         error = interop.java_error(change.commit)
         java.close()
     assert len(others) == 1
     assert error is not None
     assert "CommitFailedException" in error
     assert "iceberg-hms.rebase-appends=all" in error, "who reads it learns what can be set"
+
+
+def test_an_overwrite_of_nothing_by_spark_that_validates_is_not_taken_for_an_insert(
+    spark: Any, catalog: Any, namespace: str, tmp_path: Path
+) -> None:
+    """A compare-and-append: its filter is false, so that it sends what INSERT sends, and it asks for validation."""
+    from pyspark.sql.functions import lit
+
+    table = f"{namespace}.t"
+    first = catalog.create_table(table, SCHEMA).append([small(tmp_path, "first")])
+    others: list[str] = []
+
+    def overtake() -> None:
+        if not others:
+            others.append(small(tmp_path, "other"))
+            catalog.load_table(table).append(others)
+
+    with Server(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
+        place = interop.add_spark_catalog(spark, "nothing", type="rest", uri=server.uri, token=TOKEN)
+        write = spark.sql("SELECT 1L AS id, 'a' AS name").writeTo(f"{place}.{table}")
+        write = write.option("isolation-level", "serializable")
+        write = write.option("validate-from-snapshot-id", str(first.snapshot_ids[-1]))
+        error = interop.java_error(lambda: write.overwrite(lit(False)))
+    assert error is not None
+    assert "ValidationException" in error
+    assert len(catalog.load(table).metadata.snapshots) == 2
+
+
+def small(folder: Path, name: str) -> str:
+    return f"file:{interop.small_parquet(folder / f'{name}.parquet', [9])}"

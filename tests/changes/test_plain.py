@@ -14,11 +14,7 @@ JAVA = {**METRICS, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"}
 TRINO = {**METRICS, "trino_query_id": "20261122_030500_00001_abcde", "trino_user": "etl"}
 
 
-def test_a_known_sender_s_append_is_plain() -> None:
-    assert why_not_plain(table(), SPARK) is None
-
-
-@pytest.mark.parametrize("summary", [METRICS, JAVA, TRINO, {**METRICS, "iceberg-hms.idempotency-key": "job-1"}])
+@pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, {**METRICS, "iceberg-hms.idempotency-key": "job-1"}])
 def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> None:
     """A bare summary is PyIceberg's: of an append, and of an overwrite whose delete matched nothing."""
     reason = why_not_plain(table(), summary)
@@ -49,7 +45,7 @@ def test_a_key_that_may_mean_something_is_named(key: str) -> None:
         assert "isolation-level" not in reason, "they would not help"
 
 
-@pytest.mark.parametrize("summary", [METRICS, JAVA, TRINO])
+@pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, TRINO])
 def test_where_all_isolation_is_snapshot_an_append_has_nothing_to_validate(summary: dict[str, str]) -> None:
     levels = SNAPSHOT_ISOLATION
     assert why_not_plain(table(properties=levels), summary) is None

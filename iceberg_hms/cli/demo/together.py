@@ -32,7 +32,8 @@ _CREATE: Final = f"""\
 CREATE TABLE {TABLE} (
   carrier STRING, flight INT, origin STRING, dest STRING, time_hour TIMESTAMP,
   dep_delay INT, distance INT, writer STRING, batch INT)
-USING iceberg"""
+USING iceberg
+TBLPROPERTIES ('iceberg-hms.rebase-appends' = 'all')"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,9 @@ def play(stage: Stage) -> None:
         "Many writers, one table, at the same time",
         f"{SPARK_WRITERS} Spark threads INSERT and {PYTHON_WRITERS} Python processes append Parquet files through the "
         "Python API, all to one table. Each commit takes the metastore's lock, looks at the table again, and swaps the "
-        "pointer; a change that was overtaken is applied again on what is there now. Spark's INSERTs too: their "
-        "snapshots are put on the newest one, so its client has nothing to try again.",
+        "pointer; a change that was overtaken is applied again on what is there now. Spark's INSERTs too, because the "
+        "table says iceberg-hms.rebase-appends=all: the server puts their snapshots on the newest one, and Spark has "
+        "nothing to try again.",
     )
     stage.run(_CREATE)
     stage.tell("Each Python process does no more than this:")
