@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -33,10 +33,12 @@ _TAIL = 8
 
 @dataclass(frozen=True, slots=True)
 class DescribedFile:
-    """data_file: what goes into a manifest. has_field_ids: if not, readers need the table's name mapping to read it."""
+    """data_file: what goes into a manifest. has_field_ids: if not, readers need the table's name mapping to read it.
+    extra_columns: names of columns that the table lacks and that stop PyIceberg from reading the file."""
 
     data_file: DataFile
     has_field_ids: bool
+    extra_columns: tuple[str, ...] = ()
 
 
 def data_file_from_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DataFile:
@@ -71,7 +73,7 @@ def describe_parquet(location: str, metadata: TableMetadata, open_input: Callabl
         split_offsets=_split_offsets(footer, size),
         **_metrics(footer, metadata, matched, statistics),
     )
-    return DescribedFile(data_file, matched.has_field_ids)
+    return DescribedFile(data_file, matched.has_field_ids, matched.extra)
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:
@@ -80,6 +82,17 @@ def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> 
     if NAME_MAPPING in metadata.properties or all(file.has_field_ids for file in files):
         return None
     return orjson.dumps(name_mapping(metadata.schema)).decode()
+
+
+def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:
+    """Raises InvalidInput for the first file with columns that the table lacks, and names them."""
+    for file in files:
+        if file.extra_columns:
+            raise InvalidInput(
+                f"{file.data_file.file_path} has columns that the table lacks: {', '.join(file.extra_columns)}; "
+                "Spark would skip them, and PyIceberg could not read the table",
+                next_step='add them to the table, write the file without them, or pass on_extra_columns="ignore"',
+            )
 
 
 def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, pq.FileMetaData]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_hms.catalog.schemas import is_list, name_mapping
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.catalog.schemas import has_form, is_list, name_mapping
+from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format import types
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.schema import Schema
@@ -60,26 +60,30 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Matched:
     """has_field_ids: the file's columns carry ids. columns: the leaf columns that the table has.
-    present: ids of all table fields, nested ones too, that the file has."""
+    present: ids of all table fields, nested ones too, that the file has.
+    extra: names of columns that PyIceberg cannot read past, or whose ids the table never gave to a column."""
 
     has_field_ids: bool
     columns: tuple[Column, ...]
     present: frozenset[int]
+    extra: tuple[str, ...] = ()
 
 
 def match_columns(location: str, footer: pq.FileMetaData, metadata: TableMetadata) -> Matched:
-    """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type.
-    Columns that the table does not have are left out."""
+    """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type;
+    UnsupportedFormat: the file's schema does not tell which of its leaf columns is which.
+    Columns that the table does not have are left out; `Matched.extra` names those that stop PyIceberg."""
     arrow = footer.schema.to_arrow_schema()
-    matcher = _Matcher(location, footer, metadata.schema)
+    matcher = _Matcher(location, footer, metadata.schema, metadata.last_column_id)
     if _has_ids(arrow):
         matcher.by_id(arrow)
     else:
         matcher.by_name(arrow, _mapping(metadata))
+    matcher.check_every_leaf_was_visited()
     if not matcher.present:
         how = "field ids" if _has_ids(arrow) else "column names"
         raise InvalidInput(f"{location} has no column of the table (looked for by {how})")
-    return Matched(_has_ids(arrow), tuple(matcher.columns), frozenset(matcher.present))
+    return Matched(_has_ids(arrow), tuple(matcher.columns), frozenset(matcher.present), tuple(matcher.extra))
 
 
 def missing_required(schema: Schema, present: frozenset[int]) -> list[NestedField]:
@@ -101,46 +105,91 @@ def _always_there(fields: Iterable[NestedField]) -> Iterator[NestedField]:
                 yield from _always_there(each.type.fields)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a file a field is.
+
+    path: the beginning of its leaves' paths in the footer. Writers call the levels inside of lists and maps as they
+    like, so it ends there. in_repeated: it is inside of one. shown: as people know it. in_extra: inside of a column
+    that is counted as extra already.
+    """
+
+    shown: str
+    path: str
+    in_repeated: bool = False
+    in_extra: bool = False
+
+    def below(self, name: str, *, of_struct: bool) -> _Place:
+        stays = self.in_repeated or not of_struct
+        return _Place(f"{self.shown}.{name}", self.path if stays else f"{self.path}.{name}", stays, self.in_extra)
+
+
 @dataclass
 class _Matcher:
+    """Walks a file's schema beside the table's. Parquet lists leaf columns in the order of this walk, and each leaf's
+    path in the footer proves that the walk has not lost its place.
+
+    PyIceberg reads a file only if it can give each of its columns an id and an Iceberg type, also those that nobody
+    asked for (pyiceberg.io.pyarrow.pyarrow_to_schema); what it stumbles over is collected in `extra`.
+    """
+
     location: str
     footer: pq.FileMetaData
     schema: Schema
+    last_column_id: int
     columns: list[Column] = field(default_factory=list)
     present: set[int] = field(default_factory=set)
+    extra: list[str] = field(default_factory=list)
     _next: int = 0
 
     def by_id(self, arrow: Iterable[pa.Field]) -> None:
         for each in arrow:
-            self._visit(each, self._find(_id_of(each)), None)
+            self._visit(each, _Place(each.name, each.name), _id_of(each), None)
 
     def by_name(self, arrow: Iterable[pa.Field], mapping: Sequence[Mapping[str, Any]]) -> None:
         for each in arrow:
-            self._visit_named(each, each.name, mapping)
+            self._visit_named(each, _Place(each.name, each.name), each.name, mapping)
 
-    def _find(self, field_id: int | None) -> NestedField | None:
-        return None if field_id is None else self.schema.field(field_id)
+    def check_every_leaf_was_visited(self) -> None:
+        if self._next != self.footer.num_columns:
+            self._lost(self.footer.schema.column(self._next).path)
 
-    def _visit_named(self, each: pa.Field, name: str, mapping: Sequence[Mapping[str, Any]]) -> None:
+    def _visit_named(self, each: pa.Field, place: _Place, name: str, mapping: Sequence[Mapping[str, Any]]) -> None:
         entry = next((item for item in mapping if name in item.get("names", ())), {})
-        self._visit(each, self._find(entry.get("field-id")), entry.get("fields") or [])
+        self._visit(each, place, entry.get("field-id"), entry.get("fields") or [])
 
-    def _visit(self, each: pa.Field, found: NestedField | None, mapping: Sequence[Mapping[str, Any]] | None) -> None:
-        """One field of the file: `found` is the table's; `mapping` has the names below it, None = go by ids."""
+    def _visit(
+        self, each: pa.Field, place: _Place, field_id: int | None, mapping: Sequence[Mapping[str, Any]] | None
+    ) -> None:
+        """One field of the file. mapping: the names below it; None = go by ids."""
+        found = None if field_id is None else self.schema.field(field_id)
         stored = _storage(each.type)
-        children = _children(stored)
         if found is not None:
-            self._check_shape(each, found, bool(children))
+            self._check_shape(each, found, nested=pa.types.is_nested(stored))
             self.present.add(found.id)
-        if not children:
-            self._leaf(found)
-        for name, child in children:
+        elif not place.in_extra and not self._readers_skip(each.type, field_id, by_id=mapping is None):
+            self.extra.append(place.shown)
+            place = replace(place, in_extra=True)
+        if not pa.types.is_nested(stored):
+            self._leaf(found, place)
+        elif found is not None and found.type == types.VARIANT:
+            # What is inside of a variant is no column of any table.
+            place = replace(place, in_extra=True)
+        for name, child in _children(stored):
+            below = place.below(name, of_struct=pa.types.is_struct(stored))
             if mapping is None:
-                self._visit(child, self._find(_id_of(child)), None)
+                self._visit(child, below, _id_of(child), None)
             else:
-                self._visit_named(child, name, mapping)
+                self._visit_named(child, below, name, mapping)
 
-    def _check_shape(self, each: pa.Field, found: NestedField, nested: bool) -> None:
+    def _readers_skip(self, arrow: pa.DataType, field_id: int | None, *, by_id: bool) -> bool:
+        """Whether readers pass over a column that the table's schema does not have: it was dropped since, or the name
+        mapping knows it. An id that the table never gave is of another table's column."""
+        if field_id is None or (by_id and field_id > self.last_column_id):
+            return False
+        return has_form(arrow)
+
+    def _check_shape(self, each: pa.Field, found: NestedField, *, nested: bool) -> None:
         fits = nested == bool(nested_fields(found.type))
         if fits and nested:
             fits = {types.StructType: pa.types.is_struct, types.ListType: is_list, types.MapType: pa.types.is_map}[
@@ -150,16 +199,23 @@ class _Matcher:
         if not fits and not is_variant:
             self._refuse(found, str(each.type))
 
-    def _leaf(self, found: NestedField | None) -> None:
+    def _leaf(self, found: NestedField | None, place: _Place) -> None:
         index = self._next
         self._next += 1
+        if index >= self.footer.num_columns:
+            self._lost(place.shown)
+        column = self.footer.schema.column(index)
+        if column.path != place.path and not column.path.startswith(place.path + "."):
+            self._lost(column.path)
         if found is None or not isinstance(found.type, PrimitiveType):
             return
-        column = self.footer.schema.column(index)
         stored = file_type(column)
         if not can_read(stored, found.type):
             self._refuse(found, stored.shown)
         self.columns.append(Column(index, found.id, found.type, stored, repeated=column.max_repetition_level > 0))
+
+    def _lost(self, path: str) -> None:
+        raise UnsupportedFormat(f"{self.location}: cannot tell which column {path} is by the schema in the footer")
 
     def _refuse(self, found: NestedField, stored: str) -> None:
         name = self.schema.name_of(found.id)
@@ -290,13 +346,16 @@ def _storage(arrow: pa.DataType) -> pa.DataType:
 
 
 def _children(arrow: pa.DataType) -> list[tuple[str, pa.Field]]:
-    """The fields inside of a pyarrow type, under the names that Iceberg has for them."""
+    """The fields inside of a pyarrow type, under the names that Iceberg has for them. Types that Iceberg does not have,
+    such as list_view, have fields too: Parquet gives each leaf of them a column."""
     if pa.types.is_struct(arrow):
         return [(child.name, child) for child in arrow]
     if is_list(arrow):
         return [("element", arrow.value_field)]
     if pa.types.is_map(arrow):
         return [("key", arrow.key_field), ("value", arrow.item_field)]
+    if pa.types.is_nested(arrow):
+        return [(child.name, child) for child in (arrow.field(at) for at in range(arrow.num_fields))]
     return []
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping
+from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.append import Append
 from iceberg_hms.coordinator.ports import TableName
@@ -78,6 +78,7 @@ class Table:
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         wait_seconds: float | None = None,
+        on_extra_columns: Literal["refuse", "ignore"] = "refuse",
     ) -> CommitReport:
         """Add data files that are there already.
 
@@ -85,12 +86,20 @@ class Table:
         branch: which branch they are added to; it is created from main if it is not there.
         summary: further properties of the snapshot.
         idempotency_key: a job's own key; a rerun with the same key finds its first commit and adds nothing.
+        on_extra_columns: what to do with a file that has a column that the table lacks. "refuse": InvalidInput names
+        the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
+        column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not
+        looked at.
         Lands on whatever the table is then, as often as it moves. Raises InvalidInput (a file that does not fit the
         table), MissingFile, AssumptionBroken (replaced table, dropped schema or spec), CommitStateUnknown.
         """
         if not files:
             raise InvalidInput("there is nothing to append", next_step="give at least one file")
+        if on_extra_columns not in ("refuse", "ignore"):
+            raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
         described = self._describe([file for file in files if isinstance(file, str)])
+        if on_extra_columns == "refuse":
+            refuse_extra_columns(described.values())
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
         clock = self._services.world.runtime
         change = Append(

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import (
+    UnsupportedPyArrowTypeException,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -377,6 +378,96 @@ def test_what_storage_says_is_passed_on() -> None:
         data_file_from_parquet("file:/nowhere", metadata, missing)
     with pytest.raises(StorageError, match="disk on fire"):
         data_file_from_parquet("file:/nowhere", metadata, broken)
+
+
+def as_pyiceberg_sees(folder: Path, metadata: TableMetadata, location: str) -> StaticTable:
+    """A table with one file, loaded by PyIceberg."""
+    files = PyArrowFiles(fsync=False)
+    manifests = ManifestStore(files, Settings.load({}, environ={}), ThreadRuntime()).open()
+    metadata = TableMetadata.parse(metadata.replace(location=f"file:{folder}/table").raw)
+    described = describe_parquet(location, metadata, files.open)
+    change = Append(
+        [described.data_file],
+        snapshot_id=100,
+        schema_id=metadata.current_schema_id,
+        spec_id=metadata.default_spec_id,
+        table_uuid=metadata.uuid,
+        now_ms=lambda: 5_000,
+        name_mapping=needed_name_mapping(metadata, [described]),
+    )
+    metadata = apply(metadata, change.stage(metadata, manifests).updates, now_ms=5_000)
+    manifests.flush()
+    at = f"file:{folder}/table/metadata/v1.metadata.json"
+    files.write(at, metadata.to_bytes())
+    return StaticTable.from_metadata(at)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_(pa.int64()),
+        pa.large_list(pa.int64()),
+        pa.list_(pa.int64(), 2),
+        pa.list_view(pa.int64()),
+        pa.list_view(pa.struct([("x", pa.int64()), ("y", pa.int64())])),
+        pa.large_list_view(pa.map_(pa.string(), pa.int64())),
+        pa.struct([("x", pa.int64()), ("y", pa.list_view(pa.map_(pa.string(), pa.int64())))]),
+    ],
+    ids=str,
+)
+def test_pyiceberg_plans_a_file_by_the_columns_behind_a_nested_one(tmp_path: Path, kind: pa.DataType) -> None:
+    table = pa.table({"a": [1, 2], "extra": pa.array([None, None], kind), "b": [1_000, 2_000], "c": ["p", "q"]})
+    metadata = table_for(pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())]))
+    peer = as_pyiceberg_sees(tmp_path, metadata, "file:" + write(tmp_path / "1.parquet", table))
+    planned = {
+        text: len(list(peer.scan(row_filter=text).plan_files()))
+        for text in ("b >= 1000", "b > 2000", "b < 1000", "a <= 2", "a > 2", "c >= 'p'", "c > 'q'")
+    }
+    assert planned == {
+        "b >= 1000": 1,
+        "b > 2000": 0,
+        "b < 1000": 0,
+        "a <= 2": 1,
+        "a > 2": 0,
+        "c >= 'p'": 1,
+        "c > 'q'": 0,
+    }
+
+
+def numbered(name: str, kind: pa.DataType, field_id: int | None) -> pa.Field:
+    return pa.field(name, kind, metadata=None if field_id is None else {"PARQUET:field_id": str(field_id)})
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [numbered("a", pa.int64(), 1), numbered("e", pa.string(), 9)],
+        [numbered("a", pa.int64(), 1), numbered("e", pa.string(), None)],
+        [numbered("a", pa.int64(), 1), numbered("e", pa.duration("us"), 2)],
+        [numbered("a", pa.int64(), 1), numbered("e", pa.list_view(numbered("element", pa.int64(), 3)), 2)],
+        [numbered("a", pa.int64(), 1), numbered("e", pa.list_(numbered("element", pa.int64(), 3)), 2)],
+        [numbered("a", pa.int64(), 1), numbered("e", pa.dictionary(pa.int32(), pa.string()), 2)],
+        [numbered("a", pa.int64(), 1), numbered("e", pa.json_(), 2)],
+        [numbered("a", pa.int64(), 1), numbered("e", pa.uuid(), 2)],
+        [numbered("a", pa.int64(), None)],
+        [numbered("a", pa.int64(), None), numbered("e", pa.int64(), None)],
+    ],
+    ids=str,
+)
+def test_pyiceberg_reads_a_table_if_no_file_has_extra_columns(tmp_path: Path, columns: list[pa.Field]) -> None:
+    """The table has a (1), and had columns with the ids 2 and 3. A column of an id that it never gave does not stop
+    PyIceberg, but would be lost without a word."""
+    made = table_for(pa.schema([("a", pa.int64())]))
+    metadata = TableMetadata.parse({**made.raw, "last-column-id": 3})
+    location = "file:" + write(tmp_path / "1.parquet", pa.Table.from_pylist([{"a": 1}], schema=pa.schema(columns)))
+    extra = describe_parquet(location, metadata, PyArrowFiles(fsync=False).open).extra_columns
+    try:
+        as_pyiceberg_sees(tmp_path, metadata, location).scan().to_arrow()
+        readable = True
+    except (ValueError, UnsupportedPyArrowTypeException):
+        readable = False
+    lost = any(int((each.metadata or {}).get(b"PARQUET:field_id", 0)) > 3 for each in columns)
+    assert (extra == ()) == (readable and not lost)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_hms.catalog.parquet_columns import Matched, can_read, file_type, match_columns, missing_required
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.types import PrimitiveType
 from tests.catalog.parquet import table_for, with_ids
@@ -158,6 +159,170 @@ def test_columns_that_the_table_lacks_do_not_shift_the_others() -> None:
     rows = pa.table({"extra": [{"a": 1, "b": [2]}], "last": ["x"], "more": [1], "id": [5]})
     matched = match(rows, table_for(NESTED))
     assert {column.index for column in matched.columns} == {2, 4}
+
+
+LONGS = pa.int64()
+TWO = pa.struct([("x", LONGS), ("y", LONGS)])
+
+
+class Pair(pa.ExtensionType):
+    """An extension type whose storage is nested twice, as Arrow restores it for who registered it."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.struct([("p", pa.int64()), ("q", pa.list_view(TWO))]), "iceberg_hms.tests.pair")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Pair:
+        return cls()
+
+
+@pytest.fixture(params=[False, True], ids=["unregistered", "registered"])
+def pair(request: pytest.FixtureRequest) -> Iterator[pa.DataType]:
+    kind = Pair()
+    if request.param:
+        pa.register_extension_type(kind)
+    yield kind
+    if request.param:
+        pa.unregister_extension_type(kind.extension_name)
+
+
+def check_places_behind(extra: pa.Array) -> None:
+    """b, its neighbours on both sides of the extra column, and what is nested behind it are found at their paths."""
+    rows = pa.table({"a": [1], "extra": extra, "b": [5], "s": [{"x": 3}], "extra2": extra, "c": ["z"]})
+    metadata = table_for(
+        pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.struct([("x", pa.int64())])), ("c", pa.string())])
+    )
+    footer = footer_of(rows)
+    matched = match_columns("file:/data/a.parquet", footer, metadata)
+    paths = {metadata.schema.name_of(each.field_id): footer.schema.column(each.index).path for each in matched.columns}
+    assert paths == {"a": "a", "b": "b", "s.x": "s.x", "c": "c"}
+
+
+NESTINGS = {
+    "list": pa.array([[1, 2]], pa.list_(LONGS)),
+    "large_list": pa.array([[1, 2]], pa.large_list(LONGS)),
+    "fixed_size_list": pa.array([[1, 2]], pa.list_(LONGS, 2)),
+    "list_view": pa.array([[1, 2]], pa.list_view(LONGS)),
+    "large_list_view": pa.array([[1, 2]], pa.large_list_view(LONGS)),
+    "list_view of structs": pa.array([[{"x": 1, "y": 2}]], pa.list_view(TWO)),
+    "large_list_view of structs": pa.array([[{"x": 1, "y": 2}]], pa.large_list_view(TWO)),
+    "list_view of list_view": pa.array([[[{"x": 1}]]], pa.list_view(pa.list_view(TWO))),
+    "struct with list_view": pa.array([{"p": 1, "q": [{"x": 1}]}], pa.struct([("p", LONGS), ("q", pa.list_view(TWO))])),
+    "map to list_view": pa.array([[("k", [{"x": 1}])]], pa.map_(pa.string(), pa.list_view(TWO))),
+    "list_view of maps": pa.array([[[("k", 1)]]], pa.list_view(pa.map_(pa.string(), LONGS))),
+    "map": pa.array([[("k", 1)]], pa.map_(pa.string(), LONGS)),
+    "dictionary": pa.array(["x"]).dictionary_encode(),
+    "uuid": pa.array([b"0" * 16], pa.uuid()),
+    "json": pa.array(["{}"], pa.json_()),
+    "tensor": pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2]], pa.list_(pa.int32(), 2))
+    ),
+    "null": pa.array([None], pa.null()),
+    "duration": pa.array([1], pa.duration("us")),
+}
+
+
+@pytest.mark.parametrize("kind", NESTINGS)
+def test_no_kind_of_column_shifts_those_behind_it(kind: str) -> None:
+    check_places_behind(NESTINGS[kind])
+
+
+def test_no_extension_type_shifts_the_columns_behind_it(pair: pa.DataType) -> None:
+    rows = pa.array([{"p": 1, "q": [{"x": 1}]}], pair.storage_type)
+    check_places_behind(pa.ExtensionArray.from_storage(pair, rows))
+
+
+def test_dots_in_names_are_no_paths() -> None:
+    rows = pa.table({"a.b": [1], "a": [{"b": 2, "b.c": 3}], "a.b.c": [4]})
+    metadata = table_for(pa.schema([("a.b.c", pa.int64())]))
+    assert [column.index for column in match(rows, metadata).columns] == [3]
+
+
+class Misleading:
+    """A footer whose Arrow schema is not that of its leaf columns, as a type of a later pyarrow could be read by us."""
+
+    def __init__(self, footer: pq.FileMetaData, arrow: pa.Schema) -> None:
+        self.num_columns = footer.num_columns
+        self.schema = self
+        self.column = footer.schema.column
+        self.to_arrow_schema = lambda: arrow
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        pa.schema([("a", pa.int64()), ("e", pa.struct([("x", pa.int64())])), ("b", pa.int64())]),
+        pa.schema([("a", pa.int64()), ("e", pa.int64()), ("b", pa.int64())]),
+        pa.schema([("a", pa.int64()), ("b", pa.int64())]),
+        pa.schema([("a", pa.int64())]),
+        pa.schema([("a", pa.int64()), ("e", pa.list_(pa.int64())), ("b", pa.int64()), ("c", pa.int64())]),
+    ],
+    ids=["another struct", "no struct", "a column less", "an end", "a column more"],
+)
+def test_a_schema_that_does_not_fit_the_leaf_columns_is_refused(claimed: pa.Schema) -> None:
+    rows = pa.table({"a": [1], "e": [{"y": 1, "z": 2}], "b": [2]})
+    footer: Any = Misleading(footer_of(rows), claimed)
+    with pytest.raises(UnsupportedFormat, match="cannot tell which column"):
+        match_columns("file:/data/a.parquet", footer, table_for(pa.schema([("a", pa.int64()), ("b", pa.int64())])))
+
+
+def id_field(name: str, arrow: pa.DataType, field_id: int) -> pa.Field:
+    return pa.field(name, arrow, metadata={"PARQUET:field_id": str(field_id)})
+
+
+def dropped_and_current(**properties: str) -> TableMetadata:
+    """A table that had columns of id 2 and 5, and has id (1) and s (3) with s.x (4)."""
+    inner = {"type": "struct", "fields": [{"id": 4, "name": "x", "required": False, "type": "long"}]}
+    fields = [
+        {"id": 1, "name": "id", "required": False, "type": "long"},
+        {"id": 3, "name": "s", "required": False, "type": inner},
+    ]
+    made = table_for({"type": "struct", "fields": fields}, properties=properties)
+    schemas = [{"schema-id": 0, "type": "struct", "fields": fields}]
+    return TableMetadata.parse({**made.raw, "schemas": schemas, "last-column-id": 5})
+
+
+X = id_field("x", pa.int64(), 4)
+
+
+@pytest.mark.parametrize(
+    ("columns", "extra"),
+    [
+        ([id_field("id", pa.int64(), 1)], ()),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.string(), 2)], ()),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.list_(id_field("element", pa.int64(), 5)), 2)], ()),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.duration("us"), 2)], ("gone",)),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.list_view(pa.int64()), 2)], ("gone",)),
+        ([id_field("id", pa.int64(), 1), id_field("other", pa.string(), 9)], ("other",)),
+        ([id_field("id", pa.int64(), 1), pa.field("bare", pa.struct([("u", pa.int64())]))], ("bare",)),
+        ([id_field("s", pa.struct([X, pa.field("y", pa.int64()), pa.field("z", pa.int64())]), 3)], ("s.y", "s.z")),
+    ],
+)
+def test_columns_that_stop_readers_are_named(columns: list[pa.Field], extra: tuple[str, ...]) -> None:
+    assert match(pa.schema(columns).empty_table(), dropped_and_current()).extra == extra
+
+
+MAPPED = {NAME_MAPPING: '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["gone"]}, {"names": ["bare"]}]'}
+
+
+@pytest.mark.parametrize(
+    ("columns", "properties", "extra"),
+    [
+        ([("id", pa.int64()), ("s", pa.struct([("x", pa.int64())]))], {}, ()),
+        ([("id", pa.int64()), ("e", pa.int64())], {}, ("e",)),
+        ([("id", pa.int64()), ("s", pa.struct([("x", pa.int64()), ("y", pa.int64())]))], {}, ("s.y",)),
+        ([("id", pa.int64()), ("gone", pa.int64())], MAPPED, ()),
+        ([("id", pa.int64()), ("bare", pa.int64())], MAPPED, ("bare",)),
+        ([("id", pa.int64()), ("gone", pa.list_(pa.int64()))], MAPPED, ("gone.element",)),
+    ],
+)
+def test_columns_without_ids_stop_readers_unless_the_mapping_names_them(
+    columns: list[tuple[str, pa.DataType]], properties: dict[str, str], extra: tuple[str, ...]
+) -> None:
+    assert match(pa.schema(columns).empty_table(), dropped_and_current(**properties)).extra == extra
 
 
 def test_names_are_compared_as_written() -> None:

@@ -24,6 +24,13 @@ def parquet(day, *levels):
     return sink.getvalue()
 
 
+def with_extra_columns():
+    sink = io.BytesIO()
+    rows = {"level": ["ERROR"], "event_time": [datetime.datetime(2021, 4, 1)], "host": ["h"], "port": [80]}  # noqa: DTZ001
+    pq.write_table(pa.table(rows), sink)
+    return sink.getvalue()
+
+
 @pytest.fixture
 def files():
     return MemoryFiles()
@@ -71,6 +78,28 @@ def test_paths_are_appended_with_what_their_footers_say(table, files):
     assert table.current_snapshot.summary["total-records"] == "3"
     assert [entry["snapshot-id"] for entry in table.history()] == list(report.snapshot_ids)
     assert [snapshot.snapshot_id for snapshot in table.snapshots()] == list(report.snapshot_ids)
+
+
+def test_a_file_with_columns_that_the_table_lacks_is_refused_by_their_names(table, files):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    with pytest.raises(InvalidInput, match=r"1\.parquet has columns that the table lacks: host, port;") as caught:
+        table.append(["file:/in/1.parquet"])
+    assert 'on_extra_columns="ignore"' in caught.value.next_step
+    assert table.refresh().current_snapshot is None
+
+
+def test_who_insists_appends_a_file_with_columns_that_the_table_lacks(table, files):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    table.append(["file:/in/1.parquet"], on_extra_columns="ignore")
+    assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet"]
+
+
+@pytest.mark.parametrize("wish", ["Ignore", "", None])
+def test_what_to_do_with_extra_columns_is_one_of_two_words(table, files, wish):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    with pytest.raises(InvalidInput, match="on_extra_columns must be"):
+        table.append(["file:/in/1.parquet"], on_extra_columns=wish)
+    assert table.refresh().current_snapshot is None
 
 
 def test_files_without_field_ids_bring_the_name_mapping_that_readers_need(table, files):
