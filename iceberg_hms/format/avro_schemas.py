@@ -7,6 +7,7 @@ years, ids did not.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ def manifest_file(format_version: int) -> dict[str, Any]:
 
 def manifest_entry(format_version: int, partition: StructType) -> dict[str, Any]:
     """The schema of a manifest whose spec has this partition type. Raises UnsupportedFormat for other versions, and
-    for partition fields of a type that Avro has no form for."""
+    for partition fields of a type that Avro has no form for, or whose names are one name in Avro."""
     _check(format_version)
     fields = [_field(0, "status", "int"), _field(1, "snapshot_id", "long", optional=True)]
     if format_version >= 2:
@@ -137,9 +138,15 @@ def _field(field_id: int, name: str, kind: Any, doc: str | None = None, *, optio
 def _partition(partition: StructType) -> dict[str, Any]:
     defined: set[str] = set()
     fields = []
+    taken: dict[str, str] = {}
     for each in partition.fields:
         kind = _avro_type(each.type, defined)
         name = _sanitize(each.name)
+        if name in taken:
+            raise UnsupportedFormat(
+                f"Cannot write manifests of a spec whose fields {taken[name]} and {each.name} are both {name} in Avro"
+            )
+        taken[name] = each.name
         field: dict[str, Any] = {"name": name, "type": kind if kind == "null" else ["null", kind], "default": None}
         if name != each.name:
             field["iceberg-field-name"] = each.name
@@ -181,18 +188,22 @@ def decimal_size(precision: int) -> int:
 
 
 def _sanitize(name: str) -> str:
-    """An Avro name for any partition field name, as Java's AvroSchemaUtil makes it: `a-b` is `a_x2Db`."""
-    first = name[:1] if name[:1].isalpha() or name[:1] == "_" else _sanitize_character(name[:1])
-    rest = (each if each.isalnum() or each == "_" else _sanitize_character(each) for each in name[1:])
-    return first + "".join(rest)
-
-
-def _sanitize_character(character: str) -> str:
-    if character.isdigit():
-        return f"_{character}"
+    """An Avro name for any partition field name, as Java's AvroSchemaUtil.makeCompatibleName makes it: `a-b` is
+    `a_x2Db`."""
     # Java works on UTF-16 units, of which a character beyond the basic plane has two.
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"_x{int.from_bytes(units[at : at + 2], 'big'):X}" for at in range(0, len(units), 2))
+    units = name.encode("utf-16-be", "surrogatepass")
+    characters = (chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
+    return "".join(_sanitize_character(each, first=not at) for at, each in enumerate(characters))
+
+
+def _sanitize_character(character: str, *, first: bool) -> str:
+    category = unicodedata.category(character)
+    is_letter, is_digit = category[0] == "L", category == "Nd"
+    # Java cannot parse a name with a letter that came to Unicode after its own release, and readers go by field id, so
+    # letters of newer versions are written as numbers.
+    if (is_letter or is_digit) and unicodedata.ucd_3_2_0.category(character) != "Cn":
+        return f"_{character}" if first and is_digit else character
+    return character if character == "_" else f"_x{ord(character):X}"
 
 
 def _map(key_id: int, value_id: int, value: str) -> dict[str, Any]:

@@ -82,7 +82,26 @@ def test_decimals_take_the_fewest_bytes(precision: int, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "avro"),
-    [("a", "a"), ("a-b", "a_x2Db"), ("1a", "_1a"), ("a b", "a_x20b"), ("_", "_"), ("\U0001f600", "_xD83D_xDE00")],
+    [
+        ("a", "a"),
+        ("a-b", "a_x2Db"),
+        ("1a", "_1a"),
+        ("a b", "a_x20b"),
+        ("a.b", "a_x2Eb"),
+        ("a{b}", "a_x7Bb_x7D"),
+        ("_", "_"),
+        ("\U0001f600", "_xD83D_xDE00"),
+        ("größe", "größe"),
+        ("m2", "m2"),
+        ("m²", "m_xB2"),
+        ("²m", "_xB2m"),
+        ("½", "_xBD"),
+        ("Ⅳ", "_x2163"),
+        ("a٣", "a٣"),
+        ("٣a", "_٣a"),
+        ("\U0001d400", "_xD835_xDC00"),
+        ("a\U0001d7d8", "a_xD835_xDFD8"),
+    ],
 )
 def test_names_are_made_fit_for_avro_as_java_does(name: str, avro: str) -> None:
     struct = StructType((NestedField(1000, name, parse_type("int")),))
@@ -90,6 +109,14 @@ def test_names_are_made_fit_for_avro_as_java_does(name: str, avro: str) -> None:
     (field,) = next(each for each in data_file["type"]["fields"] if each["field-id"] == 102)["type"]["fields"]
     assert field["name"] == avro
     assert field.get("iceberg-field-name") == (None if name == avro else name)
+
+
+@pytest.mark.parametrize(("one", "other"), [("a.b", "a_x2Eb"), ("1", "_1"), ("a²", "a_xB2")])
+def test_two_names_that_are_one_in_avro_are_refused(one: str, other: str) -> None:
+    """Java cannot write such a manifest either, and no reader could parse it."""
+    fields = (NestedField(1000, one, parse_type("int")), NestedField(1001, other, parse_type("int")))
+    with pytest.raises(UnsupportedFormat, match=f"{one} and {other} are both {other} in Avro"):
+        avro_schemas.manifest_entry(2, StructType(fields))
 
 
 def test_relabelled_fields_are_named_by_id() -> None:
