@@ -118,7 +118,7 @@ class Schema:
         Schemas that are in a table already are taken as they are.
         """
         _check_unique_ids(self._struct)
-        _check_unique_names(self._struct, "")
+        _check_unique_names(self._struct)
         for field_id in sorted(self.identifier_field_ids):
             self._check_identifier(field_id)
         if format_version is not None:
@@ -240,13 +240,16 @@ def _check_unique_ids(struct: StructType) -> None:
         seen[field.id] = field.name
 
 
-def _check_unique_names(type_: Type, prefix: str) -> None:
+def _check_unique_names(struct: StructType) -> None:
+    """Full names are unique: beside a struct `a` with a field `b` there is no column called `a.b`. Java and PyIceberg
+    load no table with both (IndexByName, pyiceberg.schema.index_by_name)."""
+    names: dict[int, str] = {}
+    _index_names(struct, "", names)
     seen: set[str] = set()
-    for field in nested_fields(type_):
-        if field.name in seen:
-            raise InvalidInput(f"Invalid schema: multiple fields for name {prefix}{field.name}")
-        seen.add(field.name)
-        _check_unique_names(field.type, f"{prefix}{field.name}.")
+    for name in names.values():
+        if name in seen:
+            raise InvalidInput(f"Invalid schema: multiple fields for name {name}")
+        seen.add(name)
 
 
 def _check_format_version(schema: Schema, format_version: int) -> None:

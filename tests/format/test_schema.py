@@ -149,6 +149,13 @@ def test_what_is_no_schema_is_refused(raw: Any) -> None:
         (struct(column(1, "a", list_of(1, "int"))), "same id 1"),
         (struct(column(1, "a"), column(2, "a")), "multiple fields for name a"),
         (struct(column(1, "s", struct(column(2, "a"), column(3, "a")))), r"multiple fields for name s\.a"),
+        (struct(column(1, "a.b"), column(2, "a", struct(column(3, "b")))), r"multiple fields for name a\.b"),
+        (struct(column(1, "a", struct(column(2, "b"))), column(3, "a.b")), r"multiple fields for name a\.b"),
+        (struct(column(1, "a", list_of(2, "int")), column(3, "a.element")), r"multiple fields for name a\.element"),
+        (
+            struct(column(1, "s", struct(column(2, "x.y"), column(3, "x", struct(column(4, "y")))))),
+            r"multiple fields for name s\.x\.y",
+        ),
         ({**struct(column(1, "a")), "identifier-field-ids": [2]}, "does not exist"),
         ({**struct(column(1, "a")), "identifier-field-ids": [1]}, "must be a required field"),
         ({**struct(column(1, "a", "double", required=True)), "identifier-field-ids": [1]}, "float or double"),
