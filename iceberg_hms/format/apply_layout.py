@@ -10,8 +10,8 @@ from iceberg_hms.format import raw as read
 from iceberg_hms.format.apply_draft import Draft
 from iceberg_hms.format.partition import PartitionField, PartitionSpec
 from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.sort_order import UNSORTED_ORDER_ID, SortOrder
-from iceberg_hms.format.transforms import Transform, Unknown
+from iceberg_hms.format.sort_order import UNSORTED_ORDER_ID, SortField, SortOrder
+from iceberg_hms.format.transforms import Unknown
 
 
 def add_spec(draft: Draft, update: Mapping[str, Any]) -> None:
@@ -23,7 +23,7 @@ def add_spec(draft: Draft, update: Mapping[str, Any]) -> None:
         draft.last_added["partition-specs"] = same.spec_id
         return
     schema = draft.current_schema
-    _check_transforms(field.transform for field in spec.fields)
+    _check_transforms(spec.fields)
     _check_names(spec, schema)
     spec.check_compatible(schema)
     spec_id = max((known.spec_id + 1 for known in draft.specs), default=0)
@@ -63,7 +63,7 @@ def add_sort_order(draft: Draft, update: Mapping[str, Any]) -> None:
     if same is not None:
         draft.last_added["sort-orders"] = same.order_id
         return
-    _check_transforms(field.transform for field in order.fields)
+    _check_transforms(order.fields)
     order.check_compatible(draft.current_schema)
     order_id = UNSORTED_ORDER_ID
     if not order.is_unsorted:
@@ -95,11 +95,12 @@ def check_layout(draft: Draft) -> None:
     order.check_compatible(schema)
 
 
-def _check_transforms(transforms: Iterable[Transform]) -> None:
+def _check_transforms(fields: Iterable[PartitionField | SortField]) -> None:
     # Transforms that are in a table survive; nobody could write data with a new one (spec: Partitioning).
-    for transform in transforms:
-        if isinstance(transform, Unknown):
-            raise InvalidInput(f"Unknown transform: {transform}")
+    for field in fields:
+        if isinstance(field.transform, Unknown):
+            several = " of several columns" if field.more_source_ids else ""
+            raise InvalidInput(f"Unknown transform: {field.transform}{several}")
 
 
 def _check_names(spec: PartitionSpec, schema: Schema) -> None:
@@ -142,7 +143,7 @@ def _check_field_ids(draft: Draft, spec: PartitionSpec) -> None:
     if len({field.field_id for field in spec.fields}) < len(spec.fields):
         raise InvalidInput(f"Partition field ids must be unique: {spec}")
     # Tables that were upgraded from v1 may have several fields under one id; equal to any of them is good.
-    known: dict[int, set[tuple[int, str]]] = {}
+    known: dict[int, set[tuple[Any, ...]]] = {}
     for other in draft.specs:
         for field in other.fields:
             known.setdefault(field.field_id, set()).add(_identity(field))
@@ -151,5 +152,5 @@ def _check_field_ids(draft: Draft, spec: PartitionSpec) -> None:
             raise InvalidInput(f"Partition field id {field.field_id} belongs to another field already: {field}")
 
 
-def _identity(field: PartitionField) -> tuple[int, str]:
-    return field.source_id, str(field.transform)
+def _identity(field: PartitionField) -> tuple[Any, ...]:
+    return field.source_id, field.more_source_ids, str(field.transform)

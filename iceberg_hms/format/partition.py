@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import raw as read
 from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.transforms import Transform, parse_transform
+from iceberg_hms.format.transforms import Transform, Unknown, parse_transform
 from iceberg_hms.format.types import UNKNOWN, NestedField, PrimitiveType, StructType
 
 #: Partition field ids start here; `last-partition-id` of a table without partition fields is one less.
@@ -22,25 +22,28 @@ class PartitionField:
 
     source_id: the id of the column; of a transform with several arguments (v3 `source-ids`) the first one.
     field_id: the id of the field in partition tuples, 1000 and up.
-    transform: how the column's value becomes the partition's.
+    transform: how the column's value becomes the partition's. No transform with several arguments is known.
     name: unique in the spec.
+    more_source_ids: the other columns of a transform with several arguments.
     """
 
     source_id: int
     field_id: int
     transform: Transform
     name: str
+    more_source_ids: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "source-id": self.source_id,
+            **sources_to_json((self.source_id, *self.more_source_ids)),
             "field-id": self.field_id,
             "transform": str(self.transform),
             "name": self.name,
         }
 
     def __str__(self) -> str:
-        return f"{self.field_id}: {self.name}: {self.transform}({self.source_id})"
+        sources = ", ".join(str(each) for each in (self.source_id, *self.more_source_ids))
+        return f"{self.field_id}: {self.name}: {self.transform}({sources})"
 
 
 class PartitionSpec:
@@ -130,26 +133,42 @@ def _parse_field(raw: Any, position: int) -> PartitionField:
     name = read.require_str(raw, "name", "partition field")
     what = f"partition field {name!r}"
     field_id = read.optional_int(raw, "field-id", what)
+    source_id, *more = source_ids_of(raw, what)
     return PartitionField(
-        source_id=source_id_of(raw, what),
+        source_id=source_id,
         field_id=FIRST_PARTITION_FIELD_ID + position if field_id is None else field_id,
-        transform=parse_transform(read.require_str(raw, "transform", what)),
+        transform=transform_of(raw, what, arguments=1 + len(more)),
         name=name,
+        more_source_ids=tuple(more),
     )
 
 
-def source_id_of(raw: Mapping[str, Any], what: str) -> int:
-    """The column id of a partition or sort field; the first one of v3 `source-ids`. Raises InvalidInput."""
-    if "source-id" not in raw and raw.get("source-ids") is not None:
-        ids = read.require_int_list(raw, "source-ids", what)
-        if not ids:
-            raise InvalidInput(f"{what}: source-ids must not be empty")
-        return ids[0]
-    return read.require_int(raw, "source-id", what)
+def source_ids_of(raw: Mapping[str, Any], what: str) -> Sequence[int]:
+    """The column ids of a partition or sort field: `source-id`, or v3's `source-ids`. Raises InvalidInput."""
+    if raw.get("source-ids") is None:
+        return [read.require_int(raw, "source-id", what)]
+    ids = read.require_int_list(raw, "source-ids", what)
+    if not ids:
+        raise InvalidInput(f"{what}: source-ids must not be empty")
+    if len(ids) == 1 and "source-id" in raw:
+        return [read.require_int(raw, "source-id", what)]
+    return ids
 
 
-def _identity(field: PartitionField) -> tuple[int, str, str]:
-    return field.source_id, str(field.transform), field.name
+def transform_of(raw: Mapping[str, Any], what: str, *, arguments: int) -> Transform:
+    """The transform of a partition or sort field with so many arguments; `Unknown` with more than one, whatever its
+    text: `bucket[16]` of two columns is no bucket of the first (spec: Partition Transforms)."""
+    text = read.require_str(raw, "transform", what)
+    return parse_transform(text) if arguments == 1 else Unknown(text)
+
+
+def sources_to_json(source_ids: Sequence[int]) -> dict[str, Any]:
+    """`source-id` of one column, `source-ids` of several (spec: Appendix C, Partition Specs)."""
+    return {"source-id": source_ids[0]} if len(source_ids) == 1 else {"source-ids": list(source_ids)}
+
+
+def _identity(field: PartitionField) -> tuple[int, tuple[int, ...], str, str]:
+    return field.source_id, field.more_source_ids, str(field.transform), field.name
 
 
 def _tuple_field(field: PartitionField, schema: Schema) -> NestedField:

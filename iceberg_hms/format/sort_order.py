@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import raw as read
-from iceberg_hms.format.partition import source_id_of
+from iceberg_hms.format.partition import source_ids_of, sources_to_json, transform_of
 from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.transforms import Transform, parse_transform
+from iceberg_hms.format.transforms import Transform
 from iceberg_hms.format.types import PrimitiveType
 
 #: The id that is reserved for the order without fields.
@@ -21,24 +21,27 @@ UNSORTED_ORDER_ID: Final = 0
 class SortField:
     """One field of an order.
 
-    source_id: the id of the column. direction: "asc" or "desc". null_order: "nulls-first" or "nulls-last".
+    source_id: the id of the column; more_source_ids: the others of a transform with several arguments (v3).
+    direction: "asc" or "desc". null_order: "nulls-first" or "nulls-last".
     """
 
     source_id: int
     transform: Transform
     direction: str
     null_order: str
+    more_source_ids: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
             "transform": str(self.transform),
-            "source-id": self.source_id,
+            **sources_to_json((self.source_id, *self.more_source_ids)),
             "direction": self.direction,
             "null-order": self.null_order,
         }
 
     def __str__(self) -> str:
-        return f"{self.transform}({self.source_id}) {self.direction} {self.null_order}"
+        sources = ", ".join(str(each) for each in (self.source_id, *self.more_source_ids))
+        return f"{self.transform}({sources}) {self.direction} {self.null_order}"
 
 
 class SortOrder:
@@ -113,11 +116,13 @@ UNSORTED: Final = SortOrder.of(())
 def _parse_field(raw: Any) -> SortField:
     what = "sort field"
     raw = read.require_object(raw, what)
+    source_id, *more = source_ids_of(raw, what)
     return SortField(
-        source_id=source_id_of(raw, what),
-        transform=parse_transform(read.require_str(raw, "transform", what)),
+        source_id=source_id,
+        transform=transform_of(raw, what, arguments=1 + len(more)),
         direction=_one_of(raw, "direction", ("asc", "desc")),
         null_order=_one_of(raw, "null-order", ("nulls-first", "nulls-last")),
+        more_source_ids=tuple(more),
     )
 
 

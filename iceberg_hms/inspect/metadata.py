@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.partition import PartitionSpec
+from iceberg_hms.format.partition import PartitionField, PartitionSpec
 from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.sort_order import SortOrder
+from iceberg_hms.format.sort_order import SortField, SortOrder
 from iceberg_hms.format.types import nested_fields
 
 
@@ -114,7 +114,7 @@ def _spec_rows(metadata: TableMetadata, spec: PartitionSpec) -> list[SpecRow]:
             field.field_id,
             field.name,
             str(field.transform),
-            column_name(metadata, field.source_id),
+            column_names(metadata, field),
         )
         for field in spec.fields
     ] or [SpecRow(spec.spec_id, default, None, None, None, None)]
@@ -129,7 +129,7 @@ def _sort_rows(metadata: TableMetadata, order: SortOrder) -> list[SpecRow]:
     default = order.order_id == metadata.default_sort_order_id
     rows = []
     for field in order.fields:
-        name = column_name(metadata, field.source_id)
+        name = column_names(metadata, field)
         how = f"{field.direction} {field.null_order}"
         rows.append(SpecRow(order.order_id, default, None, name, str(field.transform), name, how))
     return rows or [SpecRow(order.order_id, default, None, None, None, None)]
@@ -142,6 +142,11 @@ def metadata_log_rows(metadata: TableMetadata, metadata_location: str) -> tuple[
         for entry in metadata.metadata_log
     ]
     return (*rows, MetadataLogRow(metadata.last_updated_ms, metadata_location, is_current=True))
+
+
+def column_names(metadata: TableMetadata, field: PartitionField | SortField) -> str:
+    """The columns that a partition or sort field is made of."""
+    return ", ".join(column_name(metadata, each) for each in (field.source_id, *field.more_source_ids))
 
 
 def column_name(metadata: TableMetadata, field_id: int) -> str:

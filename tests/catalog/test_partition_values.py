@@ -168,3 +168,12 @@ def test_columns_that_readers_take_from_the_partition() -> None:
     metadata = table_for(pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a", "bucket(4, b)"])
     assert path_columns("file:/t/a=1/b=2/x.parquet", metadata) == {1}
     assert path_columns("file:/t/x.parquet", metadata) == frozenset()
+
+
+def test_a_bucket_of_several_columns_is_not_told_from_the_first() -> None:
+    made = table_for(pa.schema([("c", pa.int64()), ("d", pa.int64())]))
+    bucket = {"source-ids": [1, 2], "field-id": 1000, "transform": "bucket[16]", "name": "b"}
+    metadata = TableMetadata.parse({**made.raw, "partition-specs": [{"spec-id": 0, "fields": [bucket]}]})
+    found = {1: between(34, 34), 2: between(5, 5)}
+    with pytest.raises(InvalidInput, match="Cannot write partition field b: transform bucket"):
+        partition_of(NO_FOLDER, metadata, found, frozenset({1, 2}))

@@ -68,6 +68,7 @@ def test_an_equivalent_spec_is_used_again() -> None:
         ([field(9, "identity", "a")], "Cannot find source column"),
         ([field(1, "day", "a")], "Invalid source type long for transform: day"),
         ([field(1, "bukcet[4]", "a")], r"Unknown transform: bukcet\[4\]"),
+        ([{**field(1, "bucket[4]", "a"), "source-ids": [1, 2]}], r"Unknown transform: bucket\[4\] of several columns"),
         ([field(1, "bucket[0]", "a")], "bucket"),
         ([field(2, "bucket[2]", "a"), field(3, "bucket[2]", "a")], "more than once: a"),
         ([field(2, "bucket[2]", "")], "empty partition name"),
@@ -141,7 +142,8 @@ def test_a_new_order_gets_the_next_id() -> None:
     [
         (order(by(9)), "Cannot find source column"),
         (order(by(1, "hour")), "Invalid source type"),
-        (order(by(1, "zorder")), "Unknown transform: zorder"),
+        (order(by(1, "zorder")), "Unknown transform: zorder$"),
+        (order({**by(1), "source-ids": [1, 2]}), "Unknown transform: identity of several columns"),
         (order(by(1), order_id=0), "reserved for unsorted"),
         (order(order_id=5), "Unsorted order ID must be 0"),
     ],

@@ -9,7 +9,8 @@ import pytest
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.partition import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.transforms import parse_transform
+from iceberg_hms.format.transforms import Bucket, Unknown, parse_transform
+from iceberg_hms.format.types import parse_type
 
 SCHEMA = Schema.parse(
     {
@@ -87,6 +88,40 @@ def test_unknown_transforms_several_sources_and_unknown_fields_survive() -> None
     assert parsed.fields[0].source_id == 1
     assert str(parsed.fields[0].transform) == "zorder"
     assert parsed.with_id(2).raw == {**raw, "spec-id": 2}
+
+
+def of_sources(*ids: int, transform: str = "bucket[16]", **more: Any) -> PartitionSpec:
+    field = {"source-ids": list(ids), "field-id": 1000, "transform": transform, "name": "b", **more}
+    return PartitionSpec.parse({"spec-id": 0, "fields": [field]})
+
+
+@pytest.mark.parametrize("transform", ["bucket[16]", "truncate[4]", "identity", "day", "zorder"])
+@pytest.mark.parametrize("more", [{}, {"source-id": 1}], ids=["source-ids alone", "both"])
+def test_a_transform_of_several_columns_is_none_that_we_know(transform: str, more: dict[str, int]) -> None:
+    """Its values are no buckets of the first column: nobody may write or prune with it as if they were."""
+    (field,) = of_sources(1, 2, transform=transform, **more).fields
+    assert field.transform == Unknown(transform)
+    assert (field.source_id, field.more_source_ids) == (1, (2,))
+    assert str(field) == f"1000: b: {transform}(1, 2)"
+    with pytest.raises(InvalidInput, match="Cannot apply unknown transform"):
+        field.transform.apply(5, parse_type("long"))
+
+
+def test_one_column_may_be_written_as_a_list() -> None:
+    (field,) = of_sources(1).fields
+    assert (field.transform, field.source_id, field.more_source_ids) == (Bucket(16), 1, ())
+
+
+def test_specs_of_other_columns_are_not_compatible() -> None:
+    assert of_sources(1, 2).compatible_with(of_sources(1, 2))
+    assert not of_sources(1, 2).compatible_with(of_sources(1, 3))
+    assert not of_sources(1, 2).compatible_with(of_sources(1))
+
+
+def test_a_spec_of_fields_names_all_its_columns() -> None:
+    made = PartitionSpec.of(of_sources(1, 2).fields)
+    assert made.raw == of_sources(1, 2).raw
+    assert made.fields == of_sources(1, 2).fields
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.sort_order import UNSORTED, SortField, SortOrder
-from iceberg_hms.format.transforms import parse_transform
+from iceberg_hms.format.transforms import Unknown, parse_transform
 
 SCHEMA = Schema.parse(
     {
@@ -81,6 +81,24 @@ def test_an_order_that_does_not_fit_the_schema_is_refused(bad: dict[str, Any], w
 def test_what_is_no_order_is_refused(raw: Any) -> None:
     with pytest.raises(InvalidInput):
         SortOrder.parse(raw)
+
+
+def test_a_transform_of_several_columns_is_none_that_we_know() -> None:
+    raw = {**field(transform="truncate[4]"), "source-ids": [1, 2]}
+    del raw["source-id"]
+    (found,) = SortOrder.parse({"order-id": 1, "fields": [raw]}).fields
+    assert found.transform == Unknown("truncate[4]")
+    assert (found.source_id, found.more_source_ids) == (1, (2,))
+    assert found.to_json() == raw
+    assert str(found) == "truncate[4](1, 2) asc nulls-first"
+
+
+def test_orders_of_other_columns_are_not_the_same() -> None:
+    one, other = (
+        SortOrder.parse({"order-id": 1, "fields": [{**field(transform="zorder"), "source-ids": ids}]})
+        for ids in ([1, 2], [1, 3])
+    )
+    assert not one.same_as(other)
 
 
 def test_an_order_is_made_of_fields() -> None:

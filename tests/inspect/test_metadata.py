@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.inspect.metadata import (
     ColumnRow,
     MetadataLogRow,
@@ -63,3 +64,18 @@ def test_the_metadata_log_ends_with_the_current_file() -> None:
 
 def test_a_column_that_no_schema_has_is_called_by_its_id() -> None:
     assert column_name(samples.metadata(), 99) == "#99"
+
+
+def test_all_columns_of_a_transform_are_shown() -> None:
+    of_two = {"source-ids": [1, 99], "field-id": 1000, "transform": "zorder", "name": "z"}
+    by_two = {"source-ids": [1, 99], "transform": "zorder", "direction": "asc", "null-order": "nulls-first"}
+    metadata = TableMetadata.parse(
+        {
+            **samples.metadata().raw,
+            "partition-specs": [{"spec-id": 1, "fields": [of_two]}],
+            "sort-orders": [{"order-id": 0, "fields": []}, {"order-id": 1, "fields": [by_two]}],
+        }
+    )
+    first = column_name(metadata, 1)
+    assert [row.source for row in spec_rows(metadata)] == [f"{first}, #99"]
+    assert [row.source for row in sort_order_rows(metadata)] == [None, f"{first}, #99"]
