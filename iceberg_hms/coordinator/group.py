@@ -119,6 +119,7 @@ class GroupCommit:
         #: What each member wrote; in order, so that a simulated run can be replayed.
         self._own_files: dict[Member, dict[str, None]] = {}
         self._rebased: set[Member] = set()
+        self._landed_as: dict[Member, tuple[int, ...]] = {}
         self._replaced: list[str] = []
         #: Clients' lists that the landed metadata names no more, for `leftovers`.
         self.leftovers: list[str] = []
@@ -294,6 +295,7 @@ class GroupCommit:
         before = staging.base
         staging.finish()
         self._rebased, self._replaced = staging.rebased, staging.replaced
+        self._landed_as = staging.landed_as
         for member, files in staging.files.items():
             self._own_files.setdefault(member, {}).update(dict.fromkeys(files))
         if not locked and (staging.already or (staging.carried and staging.metadata is before)):
@@ -423,6 +425,8 @@ class GroupCommit:
     def _report(
         self, member: Member, base: Base, *, attempt: Attempt | None = None, already: bool = False
     ) -> CommitReport:
+        own = member.change.identity.snapshot_ids
+        landed_as = self._landed_as.get(member, own)
         return CommitReport(
             table=self._name,
             metadata_location=attempt.location if attempt else base.pointer.metadata_location,
@@ -430,7 +434,7 @@ class GroupCommit:
             previous_metadata_location=base.pointer.metadata_location
             if attempt
             else base.pointer.previous_metadata_location,
-            snapshot_ids=member.change.identity.snapshot_ids,
+            snapshot_ids=landed_as,
             attempts=self._attempts,
             replays=self._moved,
             group_size=len(attempt.members) if attempt else 0,
@@ -439,8 +443,13 @@ class GroupCommit:
             lock_wait_ms=self._lock_wait_ms,
             swap_ms=self._swap_ms,
             total_ms=(self._world.runtime.now() - member.started) * 1000,
-            already_committed=already,
+            already_committed=already or landed_as != own,
         )
+
+    def _landed_as_another(self, member: Member, outcome: Outcome) -> bool:
+        """Whether a job's change is in the table as the snapshot of another run: then its own was never in it."""
+        own = member.change.identity.snapshot_ids
+        return isinstance(outcome, Committed) and outcome.report.snapshot_ids != own
 
     def _answer(self, usage: Usage) -> None:
         """Tell every caller its outcome, which nothing that follows can change."""
@@ -453,7 +462,7 @@ class GroupCommit:
         """Step 9: answer the callers first, then tidy up."""
         self._answer(usage)
         for member, outcome in self._outcomes:
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, Failed) or self._landed_as_another(member, outcome):
                 self._garbage.extend(self._own_files.get(member, ()))
         delete_files(self._world.files, self._garbage)
         for _, outcome in self._outcomes:

@@ -40,7 +40,7 @@ from iceberg_hms.coordinator.ports import (
 )
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.resolution import Resolution, Swap
-from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.coordinator.staging import Noted, stage_one
 from iceberg_hms.coordinator.usage import measured
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import (
@@ -78,7 +78,7 @@ class Moves:
         taken = self._taken(name)
         if taken is not None:
             return self._already_created(taken, change, manifests)
-        metadata, staged = stage_one(None, change, manifests, self._world.runtime.now_ms)
+        metadata, staged = stage_one(None, change, Noted(manifests), self._world.runtime.now_ms)
         location = metadata_file.new_location(metadata, None, self._world.runtime.uuid())
         data = metadata_file.encode(metadata)
         lists, _ = self._world.runtime.gather([manifests.flush, lambda: self._world.files.write(location, data)])

@@ -15,7 +15,8 @@ class CommitReport:
 
     metadata, metadata_location: the table as this commit's swap left it; other members of the group are in it.
     previous_metadata_location: what the swap replaced; None for a new table.
-    snapshot_ids: the snapshots that this change added.
+    snapshot_ids: the snapshots that this change added; of one whose idempotency key the table has already, the snapshot
+    of the run that landed.
     attempts: how often the group was built; replays: how often because the table had moved.
     group_size: how many changes the swap carried.
     rebased: the snapshot was put on a parent that its client had not seen.

@@ -6,7 +6,7 @@ next one is staged on what stood before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from iceberg_hms.changes.change import Change, Identity, Manifests, Staged
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
@@ -14,7 +14,12 @@ from iceberg_hms.coordinator.invariants import check_transition
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.format.apply import apply
+from iceberg_hms.format.manifest import ManifestEntry
+from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.partition import PartitionSpec
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.snapshot import Snapshot
 
 
 class Staging:
@@ -24,7 +29,8 @@ class Staging:
     carried: the members whose changes are in it.
     already: members that the base holds already.
     broken: members whose check or staging failed, with the error; no swap carries them.
-    files: what each carried member wrote, by member.
+    files: what each member wrote, by member; also one that broke: what it wrote is named again when it is staged again.
+    landed_as: the snapshots of members that had landed before they were staged, as the table has them.
     rebased: those of the carried whose snapshot is on a parent that its client had not seen.
     replaced: lists of the carried ones' clients that no snapshot names.
     """
@@ -39,6 +45,7 @@ class Staging:
         self.already: list[Member] = []
         self.broken: list[tuple[Member, Exception]] = []
         self.files: dict[Member, Sequence[str]] = {}
+        self.landed_as: dict[Member, tuple[int, ...]] = {}
         self.rebased: set[Member] = set()
         self.replaced: list[str] = []
         self._now_ms = now_ms
@@ -60,41 +67,89 @@ class Staging:
 
     def _add(self, member: Member) -> None:
         """Stage a member; if it breaks, it is set aside with its own error."""
+        noted = Noted(self.manifests)
         try:
-            if self.base is not None and has_landed(member.change.identity, self.base):
+            if self.base is not None and self._has_landed(member, self.base):
                 self.already.append(member)
                 return
-            if self.metadata is not None and has_landed(member.change.identity, self.metadata):
+            if self.metadata is not None and self._has_landed(member, self.metadata):
                 # Its twin is in this group: it shares the group's outcome, whatever that will be.
                 self.carried.append(member)
                 return
-            self.metadata, staged = stage_one(self.metadata, member.change, self.manifests, self._now_ms)
+            self.metadata, staged = stage_one(self.metadata, member.change, noted, self._now_ms)
             self.files[member] = staged.files
             self.carried.append(member)
             self.replaced.extend(staged.replaced)
             if staged.rebased:
                 self.rebased.add(member)
         except Exception as error:  # noqa: BLE001 - whatever a change raises is its own member's answer, never the group's
+            self.files[member] = tuple(noted.written)
             self.broken.append((member, error))
+
+    def _has_landed(self, member: Member, metadata: TableMetadata) -> bool:
+        found = landed_as(member.change.identity, metadata)
+        if found is None:
+            return False
+        self.landed_as[member] = found
+        return True
+
+
+class Noted:
+    """The group's Manifests for one change: notes what it writes and stages, so that this is known even if it breaks
+    before it can tell.
+
+    written: locations of manifests, which are on disk. lists: locations of lists, which are not.
+    """
+
+    def __init__(self, manifests: Manifests) -> None:
+        self._manifests = manifests
+        self.written: list[str] = []
+        self.lists: list[str] = []
+        self.list = manifests.list
+        self.added = manifests.added
+        self.entries = manifests.entries
+        self.flush = manifests.flush
+        self.discard = manifests.discard
+
+    def write(
+        self,
+        metadata: TableMetadata,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
+        entries: Iterable[ManifestEntry],
+    ) -> Sequence[ManifestFile]:
+        """As the port says."""
+        written = self._manifests.write(metadata, schema, spec, snapshot_id, entries)
+        self.written.extend(each.manifest_path for each in written)
+        return written
+
+    def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
+        """As the port says."""
+        location = self._manifests.stage_list(metadata, snapshot, files)
+        self.lists.append(location)
+        return location
 
 
 def stage_one(
-    savepoint: TableMetadata | None, change: Change, manifests: Manifests, now_ms: Callable[[], int]
+    savepoint: TableMetadata | None, change: Change, noted: Noted, now_ms: Callable[[], int]
 ) -> tuple[TableMetadata, Staged]:
-    """The metadata after one change, and what the change came to. Raises what the change or an invariant raises."""
+    """The metadata after one change, and what the change came to. Raises what the change or an invariant raises; no
+    list that the change staged is written then."""
     change.check(savepoint)
-    staged = change.stage(savepoint, manifests)
     try:
+        staged = change.stage(savepoint, noted)
         metadata = apply(savepoint, staged.updates, now_ms=now_ms())
         check_transition(savepoint, metadata)
     except Exception:
-        manifests.discard(staged.files)
+        noted.discard(noted.lists)
         raise
     return metadata, staged
 
 
-def has_landed(identity: Identity, metadata: TableMetadata) -> bool:
-    """Whether the table already holds a change: it was sent before and its answer was lost, or its job was run before.
+def landed_as(identity: Identity, metadata: TableMetadata) -> tuple[int, ...] | None:
+    """The snapshots as which the table already holds a change: its own if it was sent before and its answer was lost,
+    another's if its job was run before under the same idempotency key. None: the table does not hold it.
 
     Raises CommitStateUnknown if the change's snapshot is in the table but not on its ref (it was rolled back, say):
     answering "failed" would make the caller delete files that a kept snapshot names.
@@ -106,15 +161,16 @@ def has_landed(identity: Identity, metadata: TableMetadata) -> bool:
         last = identity.snapshot_ids[-1]
         is_there = present[-1] == last
         if is_there and (identity.ref is None or (head is not None and _is_ancestor(metadata, head.snapshot_id, last))):
-            return True
+            return identity.snapshot_ids
         raise CommitStateUnknown(
             f"snapshot {present[-1]} is in the table but {last} is not in the history of {identity.ref}",
             next_step="it was rolled back, or only staged: look at the snapshots, and delete none of its files",
         )
     if identity.idempotency_key is None or head is None:
-        return False
+        return None
     carrying = metadata.snapshot_rows.holding(("summary", IDEMPOTENCY_KEY), identity.idempotency_key)
-    return any(_is_ancestor(metadata, head.snapshot_id, row["snapshot-id"]) for row in carrying)
+    ids = (row["snapshot-id"] for row in carrying)
+    return next(((id_,) for id_ in ids if _is_ancestor(metadata, head.snapshot_id, id_)), None)
 
 
 def _is_ancestor(metadata: TableMetadata, head: int, wanted: int) -> bool:

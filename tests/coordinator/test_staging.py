@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from iceberg_hms.changes.change import Identity, Staged
 from iceberg_hms.coordinator.doubts import Doubts
-from iceberg_hms.coordinator.member import Member
-from iceberg_hms.coordinator.staging import Staging, has_landed
-from iceberg_hms.errors import AssumptionBroken, CommitFailed, CommitStateUnknown
+from iceberg_hms.coordinator.group import GroupCommit, Habit
+from iceberg_hms.coordinator.member import Committed, Member
+from iceberg_hms.coordinator.staging import Staging, landed_as
+from iceberg_hms.errors import AssumptionBroken, CommitFailed, CommitStateUnknown, StorageError
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.storage.manifests import ManifestStore, TableManifests
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
@@ -76,10 +80,10 @@ def test_a_change_has_landed_when_its_snapshot_is_in_its_refs_history(harness):
     harness.commit(append("file:/a", snapshot_id=5))
     harness.commit(append("file:/b", snapshot_id=6))
     metadata = harness.metadata()
-    assert has_landed(Identity((5,), "main"), metadata)
-    assert has_landed(Identity((6,), "main"), metadata)
-    assert not has_landed(Identity((7,), "main"), metadata)
-    assert has_landed(Identity((5,)), metadata), "added without a ref: being there is enough"
+    assert landed_as(Identity((5,), "main"), metadata) == (5,)
+    assert landed_as(Identity((6,), "main"), metadata) == (6,)
+    assert landed_as(Identity((7,), "main"), metadata) is None
+    assert landed_as(Identity((5,)), metadata) == (5,), "added without a ref: being there is enough"
 
 
 def test_a_snapshot_that_was_rolled_back_is_neither_committed_nor_failed(harness):
@@ -87,21 +91,21 @@ def test_a_snapshot_that_was_rolled_back_is_neither_committed_nor_failed(harness
     harness.commit(append("file:/b", snapshot_id=6))
     rolled_back = harness.metadata().replace(current_snapshot_id=5, refs={"main": {"type": "branch", "snapshot-id": 5}})
     with pytest.raises(CommitStateUnknown, match="delete none of its files"):
-        has_landed(Identity((6,), "main"), rolled_back)
+        landed_as(Identity((6,), "main"), rolled_back)
 
 
 def test_a_key_counts_only_in_the_history_of_the_ref(harness):
     harness.commit(append("file:/a", snapshot_id=5, key="k"))
-    assert has_landed(Identity((9,), "main", "k"), harness.metadata())
-    assert not has_landed(Identity((9,), "other", "k"), harness.metadata())
-    assert not has_landed(Identity((9,), "main", "other"), harness.metadata())
+    assert landed_as(Identity((9,), "main", "k"), harness.metadata()) == (5,), "as the table has it"
+    assert landed_as(Identity((9,), "other", "k"), harness.metadata()) is None
+    assert landed_as(Identity((9,), "main", "other"), harness.metadata()) is None
 
 
 def test_a_key_counts_no_more_once_its_snapshot_was_rolled_back(harness):
     harness.commit(append("file:/a", snapshot_id=5))
     harness.commit(append("file:/b", snapshot_id=6, key="k"))
     rolled_back = harness.metadata().replace(current_snapshot_id=5, refs={"main": {"type": "branch", "snapshot-id": 5}})
-    assert not has_landed(Identity((9,), "main", "k"), rolled_back)
+    assert landed_as(Identity((9,), "main", "k"), rolled_back) is None
 
 
 def test_a_key_that_is_new_costs_no_walk_through_the_history(harness, monkeypatch):
@@ -111,7 +115,7 @@ def test_a_key_that_is_new_costs_no_walk_through_the_history(harness, monkeypatc
         raise AssertionError(snapshot_id)
 
     monkeypatch.setattr(TableMetadata, "ancestors", walked)
-    assert not has_landed(Identity((9,), "main", "other"), harness.metadata())
+    assert landed_as(Identity((9,), "main", "other"), harness.metadata()) is None
 
 
 @pytest.mark.parametrize(
@@ -132,6 +136,129 @@ def test_a_change_landed_as_a_whole_though_its_older_snapshots_may_have_expired(
     identity = Identity(snapshot_ids=ids, ref="main")
     if landed is None:
         with pytest.raises(CommitStateUnknown):
-            has_landed(identity, metadata)
+            landed_as(identity, metadata)
     else:
-        assert has_landed(identity, metadata) is landed
+        assert landed_as(identity, metadata) == (ids if landed else None)
+
+
+def in_files(harness):
+    """Keep manifests in the harness's files too, where one can see what is left of them."""
+    store = ManifestStore(harness.files, harness.settings, harness.runtime)
+    harness.manifests = store
+    harness.coordinator._world = replace(harness.coordinator._world, manifests=store.open)
+    return store
+
+
+def avro_files(harness):
+    """The manifests and lists that are there, and those that the table names."""
+    metadata, reader = harness.metadata(), harness.manifests.open()
+    named = {snapshot.manifest_list for snapshot in metadata.snapshots}
+    for snapshot in metadata.snapshots:
+        named.update(each.manifest_path for each in reader.list(snapshot))
+    return {location for location in harness.files.locations() if location.endswith(".avro")}, named
+
+
+class BrokenAfterStaging:
+    """An append whose snapshot comes before the table's last one; as often as `times` says."""
+
+    def __init__(self, change, times):
+        self.change, self.times = change, times
+        self.identity, self.check = change.identity, change.check
+
+    def stage(self, base, manifests):
+        staged = self.change.stage(base, manifests)
+        self.times -= 1
+        if self.times < 0:
+            return staged
+        stale = [dict(update) for update in staged.updates]
+        added = next(update for update in stale if update["action"] == "add-snapshot")
+        added["snapshot"] = {**added["snapshot"], "sequence-number": 0}
+        return replace(staged, updates=stale)
+
+
+def test_the_manifests_of_a_change_that_breaks_after_it_was_staged_are_deleted(harness):
+    in_files(harness)
+    harness.commit(append("file:/0"))
+    with pytest.raises(CommitFailed, match="sequence number 0"):
+        harness.commit(BrokenAfterStaging(append("file:/a"), times=9))
+    there, named = avro_files(harness)
+    assert there == named
+
+
+def test_the_manifests_of_a_change_that_breaks_while_it_is_staged_are_deleted(harness, monkeypatch):
+    """The list cannot be made, when the manifests are on disk already."""
+    in_files(harness)
+    harness.commit(append("file:/0"))
+    stage_list = TableManifests.stage_list
+
+    def staged_and_broken(self, *arguments):
+        stage_list(self, *arguments)
+        raise StorageError("broken")
+
+    monkeypatch.setattr(TableManifests, "stage_list", staged_and_broken)
+    with pytest.raises(StorageError):
+        harness.commit(append("file:/a"))
+    there, named = avro_files(harness)
+    assert there == named
+
+
+def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_its_manifests(harness):
+    """What was not read just now refuses nobody: the change is staged again, on what it wrote before."""
+    in_files(harness)
+    change = BrokenAfterStaging(append("file:/a"), times=1)
+    base = harness.coordinator.load(NAME)
+    members = harness.members(change)
+    habit = Habit(last_location=base.pointer.metadata_location, ended=harness.runtime.now())
+    coordinator = harness.coordinator
+    GroupCommit(coordinator._world, coordinator._cache, harness.settings, NAME, members).run(habit)
+    assert isinstance(members[0].outcome, Committed)
+    there, named = avro_files(harness)
+    assert there == named
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_job_that_runs_again_is_told_the_snapshot_that_is_in_the_table(harness):
+    first = harness.commit(append("file:/a", key="job"))
+    again = harness.commit(append("file:/a", key="job"))
+    assert again.already_committed
+    assert again.snapshot_ids == first.snapshot_ids
+    assert [event["event"] for event in harness.events] == ["committed", "committed"], "the table's and the first run's"
+
+
+def test_two_runs_of_a_job_in_one_group_are_told_the_one_snapshot(harness):
+    in_files(harness)
+    members = harness.members(append("file:/a", key="job"), append("file:/a", key="job"))
+    harness.group(*members)
+    first, second = (member.outcome.report for member in members)
+    assert [snapshot.snapshot_id for snapshot in harness.metadata().snapshots] == list(first.snapshot_ids)
+    assert (first.already_committed, second.already_committed) == (False, True)
+    assert second.snapshot_ids == first.snapshot_ids
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_job_whose_other_run_lands_first_leaves_no_manifests(harness):
+    """load, build | the other run of the job commits | lock, reload: its key is in the table"""
+    in_files(harness)
+    reports = []
+
+    def other_run():
+        members = harness.members(append("file:/a", key="job"))
+        harness.group(*members, coordinator=other)
+        reports.append(members[0].outcome.report)
+
+    other = harness.another()
+    other._world = replace(other._world, manifests=harness.manifests.open)
+    acquire = harness.lock.acquire
+
+    def acquire_later(*arguments, **options):
+        harness.lock.acquire = acquire
+        other_run()
+        return acquire(*arguments, **options)
+
+    harness.lock.acquire = acquire_later
+    report = harness.commit(append("file:/a", key="job"))
+    assert report.already_committed
+    assert report.snapshot_ids == reports[0].snapshot_ids
+    there, named = avro_files(harness)
+    assert there == named
+    assert harness.data_files() == ["file:/a"]

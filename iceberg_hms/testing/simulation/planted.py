@@ -232,8 +232,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "forget-the-idempotency-key",
         "a job that runs again under its key adds nothing",
         _STAGING,
-        "    if identity.idempotency_key is None or head is None:\n        return False\n",
-        "    return False\n",
+        "    if identity.idempotency_key is None or head is None:\n        return None\n",
+        "    return None\n",
     ),
     Mutant(
         "forget-the-snapshot-id",

@@ -39,7 +39,7 @@ GROUPS: tuple[Mutant, ...] = (
         "keep-a-broken-member-s-list",
         "a change that breaks leaves no list behind",
         _STAGING,
-        "        manifests.discard(staged.files)\n",
+        "        noted.discard(noted.lists)\n",
         "        pass\n",
         scenario="branches",
     ),

@@ -70,8 +70,8 @@ REBASE: tuple[Mutant, ...] = (
         "stage-on-the-base-of-the-group",
         "each change of a group is staged on those before it",
         _STAGING,
-        "stage_one(self.metadata, member.change, self.manifests, self._now_ms)",
-        "stage_one(self.base, member.change, self.manifests, self._now_ms)",
+        "stage_one(self.metadata, member.change, noted, self._now_ms)",
+        "stage_one(self.base, member.change, noted, self._now_ms)",
         scenario="rebase-calm",
     ),
 )

@@ -11,7 +11,7 @@ from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import assert_create, assert_ref_snapshot_id, assert_table_uuid
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName
-from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.coordinator.staging import Noted, stage_one
 from iceberg_hms.errors import (
     AssumptionBroken,
     CommitStateUnknown,
@@ -195,7 +195,7 @@ class ForeignWriter:
     def _build(self, pointer: Pointer, base: TableMetadata, attempt: Attempt) -> str:
         """Write the next metadata file; returns its location."""
         manifests, runtime = self.node.manifests(), self.node.runtime
-        metadata, _ = stage_one(base, self.node.append(attempt), manifests, runtime.now_ms)
+        metadata, _ = stage_one(base, self.node.append(attempt), Noted(manifests), runtime.now_ms)
         metadata = metadata.with_metadata_log_entry(pointer.metadata_location, base.last_updated_ms)
         location = metadata_file.new_location(metadata, pointer.metadata_location, runtime.uuid())
         manifests.flush()

@@ -11,7 +11,7 @@ from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.coordinator.staging import Noted, stage_one
 from iceberg_hms.format import metadata_file
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.manifest import DataFile
@@ -73,7 +73,7 @@ class World:
             now_ms=lambda: EPOCH_MS,
         )
         manifests = MemoryManifests(self.storage.store)
-        metadata, _ = stage_one(self.metadata(base), change, manifests, lambda: EPOCH_MS)
+        metadata, _ = stage_one(self.metadata(base), change, Noted(manifests), lambda: EPOCH_MS)
         manifests.flush()
         self.before_the_move()
         return self.point(metadata, base, process)
