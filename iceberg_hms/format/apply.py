@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.errors import AssumptionBroken, InvalidInput, UnsupportedFormat
 from iceberg_hms.format import apply_layout as layout
 from iceberg_hms.format import apply_schema as schemas
 from iceberg_hms.format import apply_snapshots as snapshots
@@ -58,6 +58,9 @@ _LAYOUT_FIELDS: Final = (
     "sort-orders",
 )
 
+#: What the entries of a list are, for messages.
+_ADDED: Final = {"schemas": "schema", "partition-specs": "partition spec", "sort-orders": "sort order"}
+
 
 def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, now_ms: int) -> TableMetadata:
     """The metadata after all updates, in their order; `base` itself if they change nothing.
@@ -67,7 +70,9 @@ def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, n
 
     Raises InvalidInput for an update that is unknown, lacks a field or can never be applied, UnsupportedFormat for
     format version 4 and encryption, and CommitFailed for a snapshot that was made for an older state of the table: the
-    caller makes it again on the new one. Spec: Table Metadata, Snapshots; REST protocol: TableUpdate.
+    caller makes it again on the new one. One kind of it is AssumptionBroken: a schema, spec or sort order gets another
+    id than it was sent with, beside a snapshot whose files say that id. Spec: Table Metadata, Snapshots; REST protocol:
+    TableUpdate.
     """
     draft = Draft(base, _first_format_version(base, updates), now_ms)
     for update in updates:
@@ -80,6 +85,7 @@ def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, n
     if base is not None and not draft.changed:
         return base
     _check_identity(draft)
+    _check_ids(draft)
     _settle_layout(draft)
     snapshots.settle_snapshot_log(draft)
     draft.raw["last-updated-ms"] = draft.updated_ms
@@ -107,6 +113,23 @@ def _check_identity(draft: Draft) -> None:
         raise InvalidInput(f"UUID is required in format v{draft.format_version}: assign-uuid is missing")
     if "location" not in draft.raw:
         raise InvalidInput("a table needs a location: set-location is missing")
+
+
+def _check_ids(draft: Draft) -> None:
+    # A client numbers what it adds by the table that it read, and its manifests say the number of the spec. CREATE OR
+    # REPLACE asserts neither the spec nor the schema, so only this tells that another writer has taken the number. Of a
+    # table that is made here nobody has.
+    if draft.base is None or not draft.added_snapshots or not draft.other_ids:
+        return
+    key, sent, found = draft.other_ids[0]
+    what = _ADDED[key]
+    raise AssumptionBroken(
+        f"added-{what.replace(' ', '-')}-id",
+        f"the {what} that was sent as {sent} would become {found}, and a snapshot of the same commit was written with "
+        f"{sent}: another writer has added one since",
+        expected=sent,
+        found=found,
+    )
 
 
 def _settle_layout(draft: Draft) -> None:

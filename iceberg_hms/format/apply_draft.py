@@ -24,7 +24,8 @@ class Draft:
     changed: whether any update had an effect.
     updated_ms: what last-updated-ms becomes. It never falls: neither a slow clock of ours nor the timestamp of a writer
     whose clock is fast or slow moves a table back.
-    last_added: the id that -1 stands for, by the name of the list that it is in.
+    last_added: the id that -1 stands for, by the name of the list that it is in; `added` sets it.
+    other_ids: what got another id than it was sent with: the name of its list, the id that was sent, the one it got.
     added_snapshots: ids of the snapshots that this run added. main_path: all that it made current, in order.
     removed_snapshots: whether it removed any.
     """
@@ -35,6 +36,7 @@ class Draft:
         self.changed = False
         self.updated_ms = now_ms if base is None else max(now_ms, base.last_updated_ms)
         self.last_added: dict[str, int] = {}
+        self.other_ids: list[tuple[str, int, int]] = []
         self.added_snapshots: set[int] = set()
         self.main_path: list[int] = []
         self.removed_snapshots = False
@@ -149,6 +151,14 @@ class Draft:
         if "refs" not in self._owned and self.base is not None:
             return self.base.raw_refs
         return self.raw.get("refs") or {}
+
+    def added(self, key: str, id_: int, sent: object) -> None:
+        """A schema, spec or sort order was added, or found to be there, under `id_`.
+
+        key: the name of its list. sent: the id in the request; none, or a negative one, claims nothing."""
+        self.last_added[key] = id_
+        if isinstance(sent, int) and sent >= 0 and sent != id_:
+            self.other_ids.append((key, sent, id_))
 
     def last_added_or(self, key: str, wanted: int, what: str) -> int:
         """`wanted`, or what -1 stands for. Raises InvalidInput if nothing was added."""

@@ -20,7 +20,7 @@ def add_spec(draft: Draft, update: Mapping[str, Any]) -> None:
     spec = PartitionSpec.parse(update.get("spec"))
     same = next((known for known in draft.specs if known.compatible_with(spec)), None)
     if same is not None:
-        draft.last_added["partition-specs"] = same.spec_id
+        draft.added("partition-specs", same.spec_id, spec.raw.get("spec-id"))
         return
     schema = draft.current_schema
     _check_transforms(spec.fields)
@@ -32,7 +32,7 @@ def add_spec(draft: Draft, update: Mapping[str, Any]) -> None:
     draft.own_list("partition-specs").append(new.raw)
     draft.changed = True
     draft.put("last-partition-id", max(draft.raw["last-partition-id"], new.last_field_id))
-    draft.last_added["partition-specs"] = spec_id
+    draft.added("partition-specs", spec_id, spec.raw.get("spec-id"))
 
 
 def set_default_spec(draft: Draft, update: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ def add_sort_order(draft: Draft, update: Mapping[str, Any]) -> None:
         raise InvalidInput(f"Unsorted order ID must be 0, but is {order.order_id}")
     same = next((known for known in draft.sort_orders if known.same_as(order)), None)
     if same is not None:
-        draft.last_added["sort-orders"] = same.order_id
+        draft.added("sort-orders", same.order_id, order.raw.get("order-id"))
         return
     _check_transforms(order.fields)
     order.check_compatible(draft.current_schema)
@@ -70,7 +70,7 @@ def add_sort_order(draft: Draft, update: Mapping[str, Any]) -> None:
         order_id = max((known.order_id for known in draft.sort_orders), default=UNSORTED_ORDER_ID) + 1
     draft.own_list("sort-orders").append(order.with_id(order_id).raw)
     draft.changed = True
-    draft.last_added["sort-orders"] = order_id
+    draft.added("sort-orders", order_id, order.raw.get("order-id"))
 
 
 def set_default_sort_order(draft: Draft, update: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ def add_schema(draft: Draft, update: Mapping[str, Any]) -> None:
     else:
         schema_id = same.schema_id
     draft.put("last-column-id", max(draft.raw["last-column-id"], schema.highest_field_id))
-    draft.last_added["schemas"] = schema_id
+    draft.added("schemas", schema_id, schema.raw.get("schema-id"))
 
 
 def set_current_schema(draft: Draft, update: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.errors import AssumptionBroken, InvalidInput, UnsupportedFormat
 from iceberg_hms.format.apply import ACTIONS, apply
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.rows import BLOCK_ROWS
@@ -263,3 +263,63 @@ def test_the_index_of_snapshots_is_handed_on() -> None:
     assert "raw_snapshots_by_id" in first.__dict__
     second = apply(first, [add_snapshot(78, sequence_number=36)], now_ms=5)
     assert set(second.raw_snapshots_by_id) - set(first.raw_snapshots_by_id) == {78}
+
+
+def numbered_field(source_id: int, field_id: int) -> dict[str, Any]:
+    return {"name": f"f{field_id}", "transform": "identity", "source-id": source_id, "field-id": field_id}
+
+
+#: What three writers may add, each to a list of its own, and where its id is.
+ADDED = {
+    "schema": ("add-schema", "schema", "schema-id", {"type": "struct", "fields": documents.COLUMNS[:2]}),
+    "partition spec": ("add-spec", "spec", "spec-id", {"fields": [numbered_field(1, 1000), numbered_field(2, 1001)]}),
+    "sort order": (
+        "add-sort-order",
+        "sort-order",
+        "order-id",
+        {"fields": [{"transform": "bucket[4]", "source-id": 2, "direction": "asc", "null-order": "nulls-first"}]},
+    ),
+}
+
+
+def adding(what: str, id_: int | None) -> dict[str, Any]:
+    action, name, id_name, value = ADDED[what]
+    return {"action": action, name: value if id_ is None else {**value, id_name: id_}}
+
+
+def next_id(what: str) -> int:
+    """What the document gives to the next one."""
+    return {"schema": 2, "partition spec": 1, "sort order": 4}[what]
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_beside_a_snapshot_what_is_added_keeps_the_id_that_it_was_sent_with(what: str) -> None:
+    base = TableMetadata.parse(copy.deepcopy(V2))
+    sent = next_id(what)
+    added = add_snapshot(77)
+    assert apply(base, [adding(what, sent), added], now_ms=NOW_MS) is not base
+    with pytest.raises(AssumptionBroken, match=f"the {what} that was sent as {sent + 1} would become {sent}") as caught:
+        apply(base, [adding(what, sent + 1), added], now_ms=NOW_MS)
+    assert (caught.value.name, caught.value.expected, caught.value.found) == (
+        f"added-{what.replace(' ', '-')}-id",
+        sent + 1,
+        sent,
+    )
+    for claims_nothing in (None, -1):
+        apply(base, [adding(what, claims_nothing), added], now_ms=NOW_MS)
+    apply(base, [adding(what, sent + 1)], now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_an_equal_one_that_is_there_keeps_its_id_and_has_to_be_sent_with_it(what: str) -> None:
+    """Java adds a schema again, under its own id, when the table's last column id has grown."""
+    known = next_id(what)
+    base = apply(TableMetadata.parse(copy.deepcopy(V2)), [adding(what, known)], now_ms=NOW_MS)
+    apply(base, [adding(what, known), add_snapshot(77)], now_ms=NOW_MS)
+    with pytest.raises(AssumptionBroken, match=f"sent as {known + 1} would become {known}"):
+        apply(base, [adding(what, known + 1), add_snapshot(77)], now_ms=NOW_MS)
+
+
+def test_a_new_table_gives_its_own_ids() -> None:
+    sent = [{**update, "spec": {**update["spec"], "spec-id": 7}} if "spec" in update else update for update in CREATE]
+    assert apply(None, [*sent, add_snapshot(77, sequence_number=1)], now_ms=NOW_MS).default_spec_id == 0
