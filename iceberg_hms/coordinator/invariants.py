@@ -17,19 +17,20 @@ With base B and new N:
     current         current schema, default spec and default sort order of N exist in N
     log             entries that N adds to the snapshot log are not older than the ones before them, by more than a
     minute
+    clock           no snapshot that N adds is from the future (`check_clock`)
 
 What may go backwards: current-snapshot-id, every ref, the default spec, schema and order, the number of snapshots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from iceberg_hms.errors import InvariantViolated
+from iceberg_hms.errors import InvalidInput, InvariantViolated
 from iceberg_hms.format.metadata import TableMetadata
 
 #: Java tolerates a minute of clock skew between writers before it calls a log unordered.
@@ -69,7 +70,7 @@ def sequence_never_falls(base: TableMetadata | None, new: TableMetadata) -> str 
 def added_snapshots_come_after(base: TableMetadata | None, new: TableMetadata) -> str | None:
     if base is None or base.format_version == 1:
         return None
-    for raw in _added_snapshots(base, new):
+    for raw in added_snapshots(base, new):
         id_, number = raw["snapshot-id"], raw.get("sequence-number", 0)
         # Equal to the last number is refused too: a delete file could not tell the two snapshots apart. A snapshot
         # without a parent starts a history of its own (a replaced table), so no number of the table is before it.
@@ -135,7 +136,10 @@ def _only_adds_snapshots(base: TableMetadata, new: TableMetadata) -> bool:
     return new.snapshot_rows.extends(base.snapshot_rows)
 
 
-def _added_snapshots(base: TableMetadata, new: TableMetadata) -> Iterable[Mapping[str, Any]]:
+def added_snapshots(base: TableMetadata | None, new: TableMetadata) -> Sequence[Mapping[str, Any]]:
+    """The JSON of the snapshots that are in `new` and not in `base`, in their order."""
+    if base is None:
+        return new.snapshot_rows
     if _only_adds_snapshots(base, new):
         return new.snapshot_rows[len(base.snapshot_rows) :]
     return [raw for raw in new.snapshot_rows if raw["snapshot-id"] not in base.raw_snapshots_by_id]
@@ -188,3 +192,27 @@ def check_transition(base: TableMetadata | None, new: TableMetadata) -> None:
         found = invariant.predicate(base, new)
         if found is not None:
             raise InvariantViolated(f"{invariant.name}: {found}; the rule is: {invariant.sentence}")
+
+
+def check_clock(base: TableMetadata | None, new: TableMetadata, now_ms: int) -> None:
+    """Raise InvalidInput if `new` adds a snapshot whose timestamp is more than a minute ahead of the clock.
+
+    now_ms: this process's wall clock. A table that is already further ahead than that (it was registered so, say) may
+    be written to by those whose clocks made it so: for it the minute counts from its last-updated-ms. The error is no
+    conflict, since a client that tries again at once reads the same wrong clock.
+    """
+    # Java refuses to build metadata whose log goes back by more than a minute (TableMetadata: "Expected sorted snapshot
+    # log entries"). So a snapshot from the future keeps every honest Java client from committing until its own clock
+    # has caught up. A table within the minute does not count as ahead, else each of many fast clocks would take it a
+    # minute further.
+    latest = now_ms + CLOCK_SKEW_MS
+    if base is not None and base.last_updated_ms > latest:
+        latest = base.last_updated_ms + CLOCK_SKEW_MS
+    for raw in added_snapshots(base, new):
+        timestamp_ms = raw["timestamp-ms"]
+        if timestamp_ms > latest:
+            raise InvalidInput(
+                f"snapshot {raw['snapshot-id']} has a timestamp {(timestamp_ms - now_ms) // 1000} s ahead of this "
+                f"clock: timestamp-ms is {timestamp_ms}, and now is {now_ms}",
+                next_step="correct the writer's clock, or this one's if it is behind; then write again",
+            )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from iceberg_hms.changes.change import Change, Identity, Manifests, Staged
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.coordinator.invariants import check_transition
+from iceberg_hms.coordinator.invariants import check_clock, check_transition
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.format.apply import apply
@@ -139,8 +139,10 @@ def stage_one(
     change.check(savepoint)
     try:
         staged = change.stage(savepoint, noted)
-        metadata = apply(savepoint, staged.updates, now_ms=now_ms())
+        now = now_ms()
+        metadata = apply(savepoint, staged.updates, now_ms=now)
         check_transition(savepoint, metadata)
+        check_clock(savepoint, metadata, now)
     except Exception:
         noted.discard(noted.lists)
         raise

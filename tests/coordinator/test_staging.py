@@ -2,14 +2,22 @@ from dataclasses import replace
 
 import pytest
 
+from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Identity, Staged
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.changes.requirements import assert_create
 from iceberg_hms.coordinator.doubts import Doubts
 from iceberg_hms.coordinator.group import GroupCommit, Habit
+from iceberg_hms.coordinator.invariants import CLOCK_SKEW_MS
 from iceberg_hms.coordinator.member import Committed, Member
-from iceberg_hms.coordinator.staging import Staging, landed_as
-from iceberg_hms.errors import AssumptionBroken, CommitFailed, CommitStateUnknown, StorageError
+from iceberg_hms.coordinator.staging import Noted, Staging, landed_as, stage_one
+from iceberg_hms.errors import AssumptionBroken, CommitFailed, CommitStateUnknown, InvalidInput, StorageError
+from iceberg_hms.format.create import create_updates
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.storage.manifests import ManifestStore, TableManifests
+from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes import tables
+from tests.changes.clients import Writer
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
@@ -262,3 +270,70 @@ def test_a_job_whose_other_run_lands_first_leaves_no_manifests(harness):
     there, named = avro_files(harness)
     assert there == named
     assert harness.data_files() == ["file:/a"]
+
+
+NOW = 1_800_000_000_000
+HOURS = 2 * 3_600_000
+
+
+def sent_at(timestamp_ms, base, *, door="main", writer=None, id_=10):
+    """The base and the change of a client that appends, by a clock that says `timestamp_ms`."""
+    writer = writer or Writer(MemoryManifestStore())
+    [add, move] = writer.fast_append(base, id_, "mine", branch="audit" if door == "audit" else "main")
+    add = {**add, "snapshot": {**add["snapshot"], "timestamp-ms": timestamp_ms}}
+    match door:
+        case "staged":
+            return base, from_request([], [add]), writer
+        case "creation":
+            return None, from_request([assert_create()], [*create_updates(base), add, move]), writer
+        case "renumbered":
+            return base.replace(last_sequence_number=5), from_request([], [add, move]), writer
+        case _:
+            return base, from_request([], [add, move]), writer
+
+
+def stage_at(now_ms, base, change, writer):
+    return stage_one(base, change, Noted(writer.store.open()), lambda: now_ms)[0]
+
+
+@pytest.mark.parametrize("door", ["main", "audit", "staged", "creation", "renumbered"])
+def test_a_snapshot_from_the_future_is_refused_at_every_door(door):
+    """Once it was the table's, honest Java clients could not commit until their clocks had caught up."""
+    base, writer = tables.table(), Writer(MemoryManifestStore())
+    if door == "renumbered":
+        base = stage_at(NOW, *sent_at(NOW, base, writer=writer, id_=7))
+    landed = stage_at(NOW, *sent_at(NOW + CLOCK_SKEW_MS, base, door=door, writer=writer))
+    assert landed.snapshot_by_id(10) is not None
+    with pytest.raises(InvalidInput, match="snapshot 10 has a timestamp 7200 s ahead of this clock") as caught:
+        stage_at(NOW, *sent_at(NOW + HOURS, base, door=door, writer=writer))
+    assert caught.value.proved_failed
+    assert "clock" in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("last_updated_ms", "latest"),
+    [
+        (1_000, NOW + CLOCK_SKEW_MS),
+        (NOW - HOURS, NOW + CLOCK_SKEW_MS),
+        # Not ahead, but within what clocks may differ by. Counted from there each writer could go a minute further.
+        (NOW + CLOCK_SKEW_MS, NOW + CLOCK_SKEW_MS),
+        (NOW + HOURS, NOW + HOURS + CLOCK_SKEW_MS),
+    ],
+)
+def test_a_table_that_is_ahead_of_the_clock_still_takes_snapshots(last_updated_ms, latest):
+    base = tables.table(last_updated_ms=last_updated_ms)
+    assert stage_at(NOW, *sent_at(latest, base)).last_updated_ms == max(latest, last_updated_ms)
+    with pytest.raises(InvalidInput):
+        stage_at(NOW, *sent_at(latest + 1, base))
+
+
+def test_what_adds_no_snapshot_is_not_asked_for_its_time():
+    base = tables.with_main(last_updated_ms=NOW + HOURS)
+    change = from_request([], [updates.set_properties({"a": "b"})])
+    assert stage_at(NOW, base, change, Writer(MemoryManifestStore())).last_updated_ms == NOW + HOURS
+    old = from_request([], [updates.set_snapshot_ref("audit", 7)])
+    assert stage_at(NOW, base, old, Writer(MemoryManifestStore())).refs["audit"].snapshot_id == 7
+
+
+def test_old_history_is_taken_over():
+    assert stage_at(NOW, *sent_at(5, tables.table())).last_updated_ms == NOW

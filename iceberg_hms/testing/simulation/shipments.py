@@ -238,7 +238,7 @@ class Shipper:
             data = [each for each in own if each.content == ManifestContent.DATA]
             raw["first-row-id"] = base.next_row_id
             raw["added-rows"] = sum((each.added_rows_count or 0) + (each.existing_rows_count or 0) for each in data)
-        raw["timestamp-ms"] = max(self._node.runtime.now_ms(), base.last_updated_ms)
+        raw["timestamp-ms"] = self._node.runtime.now_ms()
         raw["summary"] = {**summary, **totals(None if parent is None else parent.summary, summary)}
         raw["schema-id"] = base.current_schema_id
         manifests = self._node.manifests()
