@@ -8,10 +8,11 @@ on another parent (`rebase.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iceberg_hms.changes import rebase as rebasing
 from iceberg_hms.changes import requirements as requirements_
+from iceberg_hms.changes import specs
 from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.change import Identity, Manifests, Requirement, Staged, Update
 from iceberg_hms.changes.numbers import made_on_another, renumbered
@@ -23,11 +24,15 @@ from iceberg_hms.format.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class PlainRequest:
-    """A commit that is applied as it was sent, but for its numbers, on any base that meets its requirements."""
+    """A commit that is applied as it was sent, but for its numbers, on any base that meets its requirements.
+
+    known_specs: what was read of the table's lists to see whether the commit removes a partition spec that is in use.
+    """
 
     identity: Identity
     requirements: tuple[Requirement, ...]
     updates: tuple[Update, ...]
+    known_specs: specs.Known = field(default_factory=dict, repr=False, compare=False)
 
     def check(self, base: TableMetadata | None) -> None:
         """Raises AssumptionBroken for the first requirement that does not hold, see `requirements.check`; and for a ref
@@ -39,8 +44,13 @@ class PlainRequest:
             raise AssumptionBroken(requirements_.ASSERT_TABLE_UUID, "table does not exist")
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
-        """The updates as sent, but for stale numbers. The files are the client's, but for lists that were made anew."""
-        return Staged(self.updates) if base is None else renumbered(base, self.updates, manifests)
+        """The updates as sent, but for stale numbers. The files are the client's, but for lists that were made anew.
+        Raises AssumptionBroken for a partition spec that is to be removed and that a snapshot uses, and as
+        `renumbered`."""
+        if base is None:
+            return Staged(self.updates)
+        specs.check_removed(base, self.updates, manifests, self.known_specs)
+        return renumbered(base, self.updates, manifests)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from iceberg_hms.changes.change import Change, Identity, Manifests, Staged
+from iceberg_hms.changes.specs import check_added
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.coordinator.invariants import check_clock, check_transition
+from iceberg_hms.coordinator.invariants import added_snapshots, check_clock, check_transition
 from iceberg_hms.coordinator.member import Member
 from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.format.apply import apply
@@ -143,6 +144,7 @@ def stage_one(
         metadata = apply(savepoint, staged.updates, now_ms=now)
         check_transition(savepoint, metadata)
         check_clock(savepoint, metadata, now)
+        check_added(metadata, added_snapshots(savepoint, metadata), manifests)
     except Exception:
         noted.discard(noted.lists)
         raise

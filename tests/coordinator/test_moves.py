@@ -13,6 +13,7 @@ from iceberg_hms.errors import (
     AlreadyExists,
     CommitStateUnknown,
     CorruptFile,
+    InvalidInput,
     LockLost,
     LockNotAcquired,
     MetastoreRefused,
@@ -30,9 +31,15 @@ from tests.coordinator.harness import NAME, SCHEMA, Harness, append, set_propert
 OTHER = TableName("db", "other")
 
 
+LIST = "file:/wh/db/t/metadata/snap-{}.avro"
+
+
 @pytest.fixture
 def empty():
-    return Harness()
+    """No table yet, and the lists of the snapshots that creations bring."""
+    made = Harness()
+    made.manifests.lists.update((LIST.format(id_), ()) for id_ in (5, 77, 78))
+    return made
 
 
 @pytest.fixture
@@ -134,7 +141,7 @@ def creation(*snapshot_ids, uuid=None):
             "snapshot-id": id_,
             "sequence-number": number,
             "timestamp-ms": staged.last_updated_ms,
-            "manifest-list": f"file:/wh/db/t/metadata/snap-{id_}.avro",
+            "manifest-list": LIST.format(id_),
             "summary": {"operation": "append"},
             "schema-id": 0,
         }
@@ -178,6 +185,14 @@ def test_a_creation_without_a_uuid_is_known_by_its_snapshots_alone(empty):
     for other in (creation(uuid=""), creation(78, uuid="")):
         with pytest.raises(AlreadyExists):
             empty.coordinator.moves.create(NAME, other)
+
+
+def test_a_creation_whose_list_is_not_there_makes_no_table(empty):
+    with pytest.raises(InvalidInput, match="snapshot 6 cannot be read: Failed to open") as caught:
+        empty.coordinator.moves.create(NAME, creation(6))
+    assert caught.value.proved_failed
+    assert NAME not in empty.pointer.rows
+    assert not empty.files.locations()
 
 
 @pytest.mark.parametrize("ids", [(), (77,)])

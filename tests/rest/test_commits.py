@@ -22,10 +22,12 @@ from iceberg_hms.errors import (
     QueueFull,
 )
 from iceberg_hms.format.create import create_updates
+from iceberg_hms.format.manifest_list import encode_list
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import LIGHT_BYTES
 from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
@@ -97,7 +99,9 @@ def creation(metadata: TableMetadata, snapshot_id: int) -> dict[str, Any]:
 
 def test_a_creation_that_is_sent_again_keeps_its_files_and_another_one_is_a_conflict() -> None:
     path = "/v1/namespaces/db/tables/t"
-    with memory_catalog() as catalog:
+    files = MemoryFiles()
+    files.write("file:/l/77.avro", encode_list(2, 77, None, 1, None, [])[0])
+    with memory_catalog(files=files) as catalog:
         catalog.create_namespace("db")
         web = Web(create_app(catalog, token=None, settings=catalog.settings))
         ours, other = (catalog.stage_table("db.t", SCHEMA).metadata for _ in range(2))
