@@ -27,6 +27,19 @@ Update = Mapping[str, Any]
 Requirement = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the caller of a change had read of the table when it made the first of its snapshots.
+
+    uuid: the table's, if the change names it. parent_id: the snapshot that the first one was made on; None without one.
+    number: the sequence number of the first one, which no commit of it falls below; None in format version 1.
+    """
+
+    uuid: str | None = None
+    parent_id: int | None = None
+    number: int | None = None
+
+
 @dataclass(frozen=True)
 class Identity:
     """Who and what a change is, whatever base it lands on: what the outcome rule looks for in the table.
@@ -36,6 +49,7 @@ class Identity:
     idempotency_key: the caller's own key for a whole job, or None.
     caller: who asked, for logs and locks.
     lists: the manifest lists that the caller made for those snapshots. Whoever sends the change again makes others.
+    seen: of a change whose caller chose the snapshot ids, so that it may have sent them before. None: the ids are new.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -43,6 +57,7 @@ class Identity:
     idempotency_key: str | None = None
     caller: str = ""
     lists: tuple[str, ...] = ()
+    seen: Seen | None = None
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,12 @@ def why_not(base: TableMetadata, snapshot: Snapshot) -> str | None:
     return None
 
 
-def rebase(base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manifests: Manifests) -> Rebased | Unfit:
+def rebase(
+    base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manifests: Manifests, *, is_new: bool
+) -> Rebased | Unfit:
     """Put a snapshot on `head`, the ref's snapshot in `base`; None = the ref has none yet.
+
+    is_new: it is proved that the snapshot was not committed before (`lineage`).
 
     Raises StorageError, CorruptFile or MissingFile where a list cannot be read; CommitStateUnknown if the snapshot was
     on the branch before and has expired."""
@@ -55,6 +59,9 @@ def rebase(base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manif
     shipped = _only_added(snapshot, after, manifests) or _compared(base, snapshot, head, after, manifests)
     if isinstance(shipped, Unfit):
         return shipped
+    if not is_new:
+        # Its manifests are not in head, but they may have been merged with others since.
+        return Unfit("it may be one of the snapshots that have expired since it was made")
     specs = {spec.spec_id for spec in base.specs}
     if any(each.partition_spec_id not in specs for each in shipped.own):
         return Unfit("the partition spec that it was written with was removed")

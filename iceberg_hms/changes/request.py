@@ -7,12 +7,13 @@ What it does on a table that moved is in `sent.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
-from iceberg_hms.changes.change import Change, Identity, Requirement, Update
+from iceberg_hms.changes.change import Change, Identity, Requirement, Seen, Update
 from iceberg_hms.changes.sent import AddedSnapshot, PlainRequest
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import InvalidInput
@@ -63,6 +64,7 @@ def from_request(
         idempotency_key=key,
         caller="" if client is None else client.caller,
         lists=tuple(list_ for list_ in (each.get("manifest-list") for each in snapshots) if isinstance(list_, str)),
+        seen=_seen(parsed_requirements, snapshots),
     )
     request = PlainRequest(identity, parsed_requirements, parsed_updates)
     moved = _rebasable(request)
@@ -70,6 +72,20 @@ def from_request(
         return request
     [snapshot] = [Snapshot.parse(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
     return AddedSnapshot(request, snapshot, moved)
+
+
+def _seen(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]]) -> Seen | None:
+    """What the client had read of the table, if the request adds snapshots."""
+    if not snapshots:
+        return None
+    first = snapshots[0]
+    uuids = [each["uuid"] for each in requirements if each["type"] == requirements_.ASSERT_TABLE_UUID]
+    # A snapshot for format version 1 has no number, or 0.
+    return Seen(
+        uuid=next(iter(uuids), None),
+        parent_id=first.get("parent-snapshot-id"),
+        number=first.get("sequence-number") or None,
+    )
 
 
 def _rebasable(request: PlainRequest) -> Requirement | None:

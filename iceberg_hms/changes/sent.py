@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from iceberg_hms.changes import rebase as rebasing
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import specs
 from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.change import Identity, Manifests, Requirement, Staged, Update
+from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.changes.numbers import made_on_another, renumbered
 from iceberg_hms.changes.shipped import Unfit
 from iceberg_hms.errors import AssumptionBroken
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
+
+#: The assumption of every snapshot that it was not committed before.
+NEW_SNAPSHOT: Final = "new-snapshot"
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,13 @@ class PlainRequest:
     known_specs: specs.Known = field(default_factory=dict, repr=False, compare=False)
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises AssumptionBroken for the first requirement that does not hold, see `requirements.check`; and for a ref
-        that names a snapshot which the updates remove."""
+        """Raises AssumptionBroken for the first requirement that does not hold, see `requirements.check`; for a ref
+        that names a snapshot which the updates remove; and for a snapshot that may have been committed before, where no
+        requirement tells."""
         requirements_.check(self.requirements, base)
         if base is not None:
             _keep_refs(base, self.updates)
+            self._refuse_known(base)
         elif not requirements_.is_create(self.requirements):
             raise AssumptionBroken(requirements_.ASSERT_TABLE_UUID, "table does not exist")
 
@@ -51,6 +58,22 @@ class PlainRequest:
             return Staged(self.updates)
         specs.check_removed(base, self.updates, manifests, self.known_specs)
         return renumbered(base, self.updates, manifests)
+
+    def _refuse_known(self, base: TableMetadata) -> None:
+        # Whoever asserts the place of its branch does not find the branch there once it has landed. CREATE OR REPLACE
+        # asserts none, and would take away what came after it.
+        if self.identity.seen is None or self._asserts_place():
+            return
+        if Lineage(self.identity, base).presence is not Presence.ABSENT:
+            raise AssumptionBroken(
+                NEW_SNAPSHOT,
+                f"snapshot {self.identity.snapshot_ids[-1]} may be one of those that have expired since it was made",
+                expected="a snapshot that was not committed before",
+            )
+
+    def _asserts_place(self) -> bool:
+        wanted = (requirements_.ASSERT_REF_SNAPSHOT_ID, self.identity.ref)
+        return any((each["type"], each.get("ref")) == wanted for each in self.requirements)
 
 
 @dataclass(frozen=True)
@@ -91,7 +114,9 @@ class AddedSnapshot:
             return self.request.stage(base, manifests)
         name = self.moved["ref"]
         ref = base.refs[name]
-        rebased = rebasing.rebase(base, self.snapshot, base.snapshot_by_id(ref.snapshot_id), manifests)
+        head = base.snapshot_by_id(ref.snapshot_id)
+        is_new = Lineage(self.identity, base).presence is Presence.ABSENT
+        rebased = rebasing.rebase(base, self.snapshot, head, manifests, is_new=is_new)
         if isinstance(rebased, Unfit):
             raise _not_rebased(broken, rebased.reason)
         made = {

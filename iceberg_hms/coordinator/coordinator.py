@@ -116,7 +116,7 @@ class Coordinator:
         """Queue a change and return at once: `commit` for callers that must not block. They call `Member.withdraw` when
         `wait_seconds` are over, and `Member.result`, which raises as `commit`, when it is settled; it blocks for one
         that was withdrawn. Raises QueueFull."""
-        doubts = Doubts(name, lambda: self.load(name).metadata)
+        doubts = Doubts(name, lambda: self.load(name).metadata, self._cache.get)
         member = Member(self._world.runtime, change, wait_seconds, doubts)
         if self._enqueue(name, member, size):
             try:

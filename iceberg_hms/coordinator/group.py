@@ -26,10 +26,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.coverage import keep_covered
-from iceberg_hms.coordinator.doubts import Doubts
+from iceberg_hms.coordinator.doubts import Doubts, look_back
 from iceberg_hms.coordinator.garbage import delete_files
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
 from iceberg_hms.coordinator.outcome import Trace
@@ -113,6 +114,8 @@ class GroupCommit:
         self._name = name
         self._waiting = list(members)
         self._outcomes: list[tuple[Member, Outcome]] = []
+        #: Refused, and perhaps committed before; each with the error, and the table on which it was refused.
+        self._doubtful: list[tuple[Member, Exception, TableMetadata]] = []
         #: `Runtime.now()` at which the callers began to be answered.
         self.answered = math.inf
         self._garbage: list[str] = []
@@ -205,7 +208,8 @@ class GroupCommit:
                 f"{self._name} moved under every one of {self._moved} attempts"
                 + ("" if lock.only_fenced else ", although it was locked"),
                 next_step="another writer swaps without the lock: see `iceberg-hms doctor`; then try again",
-            )
+            ),
+            base.metadata,
         )
 
     def _step_back(self, round_: int) -> bool:
@@ -303,7 +307,7 @@ class GroupCommit:
         if staging.broken and not fresh:
             return None
         for member, error in staging.broken:
-            self._outcomes.append((member, Unknown(error) if isinstance(error, CommitStateUnknown) else Failed(error)))
+            self._refuse(member, error, base.metadata)
         self._waiting = list(staging.carried)
         for member in staging.already:
             self._outcomes.append((member, Committed(self._report(member, base, already=True))))
@@ -399,7 +403,7 @@ class GroupCommit:
             self._refusal = answer.error
         else:
             # A refusal that is no conflict and comes again is the metastore's last word, never a loop.
-            self._fail_waiting(answer.error)
+            self._fail_waiting(answer.error, base.metadata)
             return True
         return False
 
@@ -409,14 +413,34 @@ class GroupCommit:
             self._garbage.extend(attempt.written)
             self._unsent = None
 
-    def _fail_waiting(self, error: Exception) -> None:
+    def _fail_waiting(self, error: Exception, metadata: TableMetadata) -> None:
         for member in self._waiting:
-            self._outcomes.append((member, Failed(error)))
+            self._refuse(member, error, metadata)
         self._waiting = []
+
+    def _refuse(self, member: Member, error: Exception, metadata: TableMetadata) -> None:
+        """Note that no swap of this group carried a member. But a change may be here for the second time, and its
+        snapshots may have expired since the first: where `metadata`, the table as it is, does not prove that they have
+        not, the answer waits for `_settle_doubts`."""
+        if isinstance(error, CommitStateUnknown):
+            self._outcomes.append((member, Unknown(error)))
+        elif Lineage(member.change.identity, metadata).presence is Presence.ABSENT:
+            self._outcomes.append((member, Failed(error)))
+        else:
+            self._doubtful.append((member, error, metadata))
+
+    def _settle_doubts(self) -> None:
+        """Answer those of whom the table as it is does not prove that they have failed. Older metadata files are read
+        for that, so it is done when the lock is given back and the others are answered."""
+        for member, error, metadata in self._doubtful:
+            doubt = look_back(self._name, member.change.identity, error, metadata, self._cache.get)
+            outcome: Outcome = Failed(error) if doubt is None else Unknown(doubt)
+            self._outcomes.append((member, outcome))
+            member.settle(outcome)
 
     def _fail_unsent(self, error: Exception) -> None:
         """No swap of this group was sent. But a change may be here for the second time."""
-        doubts = Doubts(self._name, lambda: self._load().metadata)
+        doubts = Doubts(self._name, lambda: self._load().metadata, self._cache.get)
         for member in self._waiting:
             doubt = doubts.about(member.change.identity, error)
             self._outcomes.append((member, Failed(error) if doubt is None else Unknown(doubt)))
@@ -461,6 +485,7 @@ class GroupCommit:
     def _finish(self, usage: Usage) -> None:
         """Step 9: answer the callers first, then tidy up."""
         self._answer(usage)
+        self._settle_doubts()
         for member, outcome in self._outcomes:
             if isinstance(outcome, Failed) or self._landed_as_another(member, outcome):
                 self._garbage.extend(self._own_files.get(member, ()))

@@ -33,13 +33,14 @@ _SHRINKS: Final = 6
 class Block:
     """A full part of a list. Equal to no other block, and never changed; what it has computed is kept."""
 
-    __slots__ = ("_by_value", "_deflated", "_json", "_memory", "rows")
+    __slots__ = ("_by_value", "_deflated", "_json", "_last_number", "_memory", "rows")
 
     def __init__(self, rows: tuple[Row, ...]) -> None:
         self.rows = rows
         self._json: bytes | None = None
         self._deflated: bytes | None = None
         self._memory = 0
+        self._last_number: int | None = None
         self._by_value: dict[tuple[str, ...], dict[str, list[Row]]] = {}
 
     @property
@@ -63,6 +64,13 @@ class Block:
             text = len(self.json) + len(self.json) // _SHRINKS
             self._memory = estimated_bytes(self.rows) + text + _INDEX_BYTES * len(self.rows)
         return self._memory
+
+    @property
+    def last_number(self) -> int:
+        """The highest sequence number of its snapshots; 0 where none has one."""
+        if self._last_number is None:
+            self._last_number = max(map(_sequence_number, self.rows))
+        return self._last_number
 
     def holding(self, path: tuple[str, ...], value: str) -> Sequence[Row]:
         """As `Rows.holding`."""
@@ -112,6 +120,12 @@ class Rows(Sequence[Row]):
         """The rows that have a string at a place, such as ("summary", "operation"), in their order."""
         found = [row for block in self.blocks for row in block.holding(path, value)]
         return found + [row for row in self.rest if _value_at(row, path) == value]
+
+    def numbered_from(self, number: int) -> list[Row]:
+        """The snapshots whose sequence number is `number` or higher, in their order. A snapshot of format version 1
+        counts as 0."""
+        rows = chain.from_iterable(block.rows for block in self.blocks if block.last_number >= number)
+        return [row for row in chain(rows, self.rest) if _sequence_number(row) >= number]
 
     def json_parts(self) -> list[bytes | Block]:
         """The JSON array in parts, full blocks as such. Raises TypeError for what JSON cannot express."""
@@ -198,6 +212,10 @@ class ById(Mapping[int, Row]):
 
 def _inner_json(rows: tuple[Row, ...]) -> bytes:
     return orjson.dumps(rows)[1:-1]
+
+
+def _sequence_number(row: Row) -> int:
+    return row.get("sequence-number") or 0
 
 
 def _value_at(row: Any, path: tuple[str, ...]) -> Any:

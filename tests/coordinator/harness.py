@@ -107,10 +107,15 @@ class Harness:
         GroupCommit(by._world, by._cache, self.settings, NAME, members).run(Habit())
 
     def members(self, *changes: Change) -> list[Member]:
-        return [Member(self.runtime, change, 30.0, Doubts(NAME, self.metadata)) for change in changes]
+        return [
+            Member(self.runtime, change, 30.0, Doubts(NAME, self.metadata, self.read_metadata)) for change in changes
+        ]
 
     def metadata(self) -> TableMetadata:
-        return TableMetadata.parse(self.files.read(self.location()))
+        return self.read_metadata(self.location())
+
+    def read_metadata(self, location: str) -> TableMetadata:
+        return TableMetadata.parse(self.files.read(location))
 
     def location(self) -> str:
         return self.pointer.rows[NAME].parameters["metadata_location"]

@@ -2,9 +2,13 @@
 
 import pytest
 
+from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes.change import Identity
+from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.doubts import Doubts
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
+    AssumptionBroken,
     CommitStateUnknown,
     LockNotAcquired,
     LockUnavailable,
@@ -13,9 +17,14 @@ from iceberg_hms.errors import (
     NoSuchTable,
 )
 from iceberg_hms.format.metadata import TableMetadata
+from tests.changes.clients import Writer, request
 from tests.coordinator import documents
-from tests.coordinator.harness import NAME
+from tests.coordinator.harness import NAME, Harness
+from tests.coordinator.resends import KINDS, MINE, add, expire, merge, sent, with_files
 
+OTHER = TableName("db", "other")
+_FIELD = {"id": 9, "name": "n", "required": False, "type": "int"}
+NEW_SCHEMA = [updates.add_schema({"type": "struct", "fields": [_FIELD]}), updates.set_current_schema()]
 LATE = LockNotAcquired("late")
 
 
@@ -23,9 +32,13 @@ def table():
     return TableMetadata.parse(TableMetadata(documents.raw(snapshots=[documents.snapshot(10, 1, 1_000)])).to_bytes())
 
 
+def unread(location):
+    raise MissingFile(location)
+
+
 @pytest.mark.parametrize(("ids", "doubted"), [((10,), True), ((9, 10), True), ((9,), False), ((), False)])
 def test_a_change_whose_snapshot_is_in_the_table_did_not_fail(ids, doubted):
-    doubt = Doubts(NAME, table).about(Identity(snapshot_ids=ids), LATE)
+    doubt = Doubts(NAME, table, unread).about(Identity(snapshot_ids=ids), LATE)
     assert isinstance(doubt, CommitStateUnknown) is doubted
     assert doubt is None or "its snapshot is in db.t" in doubt.message
 
@@ -35,8 +48,8 @@ def test_a_table_that_cannot_be_looked_at_leaves_a_doubt(failure):
     def load():
         raise MissingFile("file:/m.json")
 
-    assert isinstance(Doubts(NAME, load).about(Identity(snapshot_ids=(10,)), failure), CommitStateUnknown)
-    assert Doubts(NAME, load).about(Identity(), failure) is None
+    assert isinstance(Doubts(NAME, load, unread).about(Identity(snapshot_ids=(10,)), failure), CommitStateUnknown)
+    assert Doubts(NAME, load, unread).about(Identity(), failure) is None
 
 
 @pytest.mark.parametrize(
@@ -46,7 +59,7 @@ def test_a_client_that_is_told_to_come_again_and_one_without_a_table_are_left_no
     def load():
         raise error
 
-    assert Doubts(NAME, load).about(Identity(snapshot_ids=(10,)), failure) is None
+    assert Doubts(NAME, load, unread).about(Identity(snapshot_ids=(10,)), failure) is None
 
 
 def test_the_table_is_looked_at_once_for_all_and_not_before_it_is_asked_about():
@@ -56,9 +69,150 @@ def test_the_table_is_looked_at_once_for_all_and_not_before_it_is_asked_about():
         looks.append(1)
         return table()
 
-    doubts = Doubts(NAME, load)
+    doubts = Doubts(NAME, load, unread)
     doubts.about(Identity(), LATE)
     assert looks == []
     for _ in range(3):
         doubts.about(Identity(snapshot_ids=(10,)), LATE)
     assert looks == [1]
+
+
+@pytest.fixture(params=["1", "2", "3"])
+def harness(request):
+    made = Harness()
+    made.create(**{"format-version": request.param})
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_change_that_landed_expired_and_comes_again_is_not_refused(harness, kind, after):
+    """mine lands, its answer is lost | others land | all but the last expire | mine is sent again"""
+    mine = sent(harness, with_files(harness, "a", "b"), kind)
+    harness.commit(mine)
+    for number in range(after):
+        add(harness, 20 + number, f"other{number}")
+    if kind == "schema":
+        harness.commit(from_request([], NEW_SCHEMA))
+    expire(harness, 1, 2, MINE, *range(20, 19 + after))
+    before = harness.location()
+    with pytest.raises(CommitStateUnknown) as caught:
+        harness.commit(mine)
+    assert str(caught.value) == (
+        "snapshot 10 is not in db.t any more, but it was "
+        "(it was committed before and has expired since: delete none of its files)"
+    )
+    assert harness.location() == before, "nor is it committed again"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_cannot_be_told_apart_from_one_that_expired_is_not_refused(harness, kind):
+    """The same, and the older metadata files are gone."""
+    mine = sent(harness, with_files(harness, "a", "b"), kind)
+    harness.commit(mine)
+    for number in (20, 21, 22):
+        add(harness, number, f"other{number}")
+    if kind == "schema":
+        harness.commit(from_request([], NEW_SCHEMA))
+    expire(harness, 1, 2, MINE, 20, 21)
+    for location in harness.metadata_files() - {harness.location()}:
+        harness.files.delete(location)
+    with pytest.raises(CommitStateUnknown, match=r"nobody can tell whether snapshot 10 was committed to db\.t before"):
+        harness.commit(mine, coordinator=harness.another())
+
+
+def test_an_append_whose_manifest_was_merged_before_it_expired_is_not_added_twice(harness):
+    """mine is rebased and lands, its answer is lost, its client's list stays | manifests are rewritten | older
+    snapshots expire | mine is sent again"""
+    mine = sent(harness, with_files(harness, "a", "b"), "plain")
+    add(harness, 20, "other")
+    harness.commit(mine)
+    merge(harness, 21)
+    expire(harness, 1, 2, 20, MINE)
+    with pytest.raises(CommitStateUnknown, match="but it was"):
+        harness.commit(mine)
+    assert len(harness.data_files()) == 4
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "plain"])
+def test_a_change_that_lost_its_place_is_refused_although_others_expired(harness, kind):
+    """Its client may try again: an older metadata file shows that mine was never there."""
+    mine = sent(harness, with_files(harness, "a", "b"), kind)
+    for number in (20, 21, 22, 23):
+        add(harness, number, f"other{number}")
+    expire(harness, 1, 2, 20, 21, 22)
+    if kind == "schema":
+        harness.commit(from_request([], NEW_SCHEMA))
+    with pytest.raises(AssumptionBroken):
+        harness.commit(mine)
+
+
+def test_an_append_that_cannot_be_rebased_for_sure_is_refused_so_that_its_client_makes_it_anew(harness):
+    mine = sent(harness, with_files(harness, "a", "b"), "plain")
+    for number in (20, 21, 22):
+        add(harness, number, f"other{number}")
+    expire(harness, 1, 2, 20, 21)
+    with pytest.raises(AssumptionBroken, match="it may be one of the snapshots that have expired since it was made"):
+        harness.commit(mine)
+    harness.commit(sent(harness, harness.metadata(), "plain"))
+    assert len(harness.data_files()) == 6
+
+
+@pytest.mark.parametrize("kind", ["flink", "schema", "delete", "overwrite"])
+@pytest.mark.parametrize("files", [["a"], ["a", "b"]])
+def test_a_plain_refusal_reads_nothing_more(harness, kind, files):
+    """mine and another are made on one table | the other lands | mine is refused: by what is known already"""
+    mine = sent(harness, with_files(harness, *files), kind)
+    add(harness, 20, "other")
+    if kind == "schema":
+        harness.commit(from_request([], NEW_SCHEMA))
+    read = []
+    harness.pointer.calls.clear()
+    harness.files.read = lambda location: read.append(location)
+    harness.manifests.lists.clear()
+    with pytest.raises(AssumptionBroken):
+        harness.commit(mine)
+    assert read == []
+    assert harness.pointer.calls == [("load", NAME)]
+
+
+def test_a_staged_snapshot_that_was_cherry_picked_and_expired_is_not_refused(harness):
+    """mine is staged | its files are cherry-picked | it expires, with its list | mine is sent again"""
+    seen = with_files(harness, "a")
+    mine = sent(harness, seen, "staged")
+    harness.commit(mine)
+    base, writer = harness.metadata(), Writer(harness.manifests)
+    picked = writer.fast_append(base, 20, "mine", **{"source-snapshot-id": str(MINE)})
+    harness.commit(request(base, picked))
+    expire(harness, MINE)
+    harness.commit(from_request([], [{"action": "set-properties", "updates": {"a": "b"}}]))
+    conflict = from_request([requirements.assert_default_spec_id(7)], list(mine.updates))
+    with pytest.raises(CommitStateUnknown, match=r"is not in db\.t any more, but it was"):
+        harness.commit(conflict)
+
+
+def test_a_change_that_has_no_turn_and_expired_is_not_told_that_it_failed(harness):
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    harness.commit(mine)
+    add(harness, 20, "other")
+    expire(harness, 1, 2, MINE)
+    doubts = Doubts(NAME, harness.metadata, harness.read_metadata)
+    assert "but it was" in doubts.about(mine.identity, LATE).message
+    [member] = harness.members(mine)
+    assert member.withdraw()
+    with pytest.raises(CommitStateUnknown, match="but it was"):
+        member.result()
+
+
+def test_a_change_of_a_table_that_is_gone_or_another_now_may_be_in_that_one(harness):
+    """mine lands, its answer is lost | the table is renamed | mine is sent again: a 404 would delete its files"""
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    harness.commit(mine)
+    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1.0)
+    with pytest.raises(CommitStateUnknown, match=r"there is no table db\.t"):
+        harness.commit(mine)
+    harness.create()
+    with pytest.raises(CommitStateUnknown, match=r"db\.t is another table now"):
+        harness.commit(mine)
+    with pytest.raises(NoSuchTable):
+        harness.coordinator.commit(TableName("db", "none"), from_request([], NEW_SCHEMA), wait_seconds=1.0)

@@ -17,11 +17,15 @@ REPORT = object()
 
 
 def member(wait_seconds: float = 30.0) -> Member:
-    return Member(ThreadRuntime(), CHANGE, wait_seconds, Doubts(NAME, nobody_looks))
+    return Member(ThreadRuntime(), CHANGE, wait_seconds, Doubts(NAME, nobody_looks, nobody_reads))
 
 
 def nobody_looks() -> TableMetadata:
     raise AssertionError("there is nothing to look for")
+
+
+def nobody_reads(location: str) -> TableMetadata:
+    raise AssertionError(f"there is nothing to read in {location}")
 
 
 def test_a_caller_gets_the_outcome():

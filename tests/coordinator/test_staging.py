@@ -30,7 +30,7 @@ def harness():
 
 
 def stage(harness, *changes):
-    doubts = Doubts(NAME, harness.metadata)
+    doubts = Doubts(NAME, harness.metadata, harness.read_metadata)
     members = [Member(harness.runtime, change, 1.0, doubts) for change in changes]
     manifests = harness.manifests.open()
     return members, Staging(harness.metadata(), members, manifests, harness.runtime.now_ms).finish(), manifests

@@ -43,6 +43,17 @@ def test_they_are_the_list_that_they_were_made_of(length: int) -> None:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
+def test_snapshots_are_found_by_their_numbers_whatever_their_order(length: int) -> None:
+    rows = Rows(snapshot(id_, **{"sequence-number": id_}) for id_ in reversed(range(length)))
+    for number in (0, 1, 5, BLOCK_ROWS, length):
+        assert [row["snapshot-id"] for row in rows.numbered_from(number)] == list(reversed(range(number, length)))
+    assert Rows(plain(length)).numbered_from(1) == []
+    assert len(Rows(plain(length)).numbered_from(0)) == length
+    later = rows.plus(snapshot(-1, **{"sequence-number": length}))
+    assert later.numbered_from(length) == [snapshot(-1, **{"sequence-number": length})]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
 def test_their_json_is_the_plain_one(length: int) -> None:
     rows, wanted = Rows(plain(length)), plain(length)
     assert text_of(rows) == orjson.dumps(wanted)
