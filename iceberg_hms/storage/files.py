@@ -18,9 +18,9 @@ from iceberg_hms import forks
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
+from iceberg_hms.format.locations import Location, parse
 from iceberg_hms.storage import local_files
 from iceberg_hms.storage.local_files import Gather, one_after_another
-from iceberg_hms.storage.locations import Location, parse
 
 #: Kinds of store that `default_filesystem` opens; credentials and endpoints come from the store's usual environment.
 SCHEMES: Final = ("file", "s3", "hdfs", "viewfs", "gs")

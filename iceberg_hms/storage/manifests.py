@@ -19,6 +19,7 @@ from iceberg_hms import forks
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.locations import join
 from iceberg_hms.format.manifest import Content, ManifestEntry, decode_manifest, read_header
 from iceberg_hms.format.manifest_list import (
     EncodedList,
@@ -35,7 +36,6 @@ from iceberg_hms.format.metadata_file import folder
 from iceberg_hms.format.partition import PartitionSpec
 from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.snapshot import Snapshot
-from iceberg_hms.storage.locations import join
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow
 
 from iceberg_hms.errors import AlreadyExists, MissingFile
-from iceberg_hms.storage.locations import Location, parse
+from iceberg_hms.format.locations import Location, parse
 
 
 class MemoryFiles:

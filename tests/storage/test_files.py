@@ -15,9 +15,9 @@ from pyarrow import fs
 
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile, StorageError
+from iceberg_hms.format.locations import Location
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.local_files import one_after_another
-from iceberg_hms.storage.locations import Location
 from iceberg_hms.testing.contracts.files import (
     CHECKS,
     one_of_many_writers_wins,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.storage.locations import Location, join, parse, same_file
+from iceberg_hms.format.locations import Location, file_key, join, parse, same_file
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,39 @@ def test_names_are_taken_as_they_are(name: str) -> None:
 def test_what_is_no_absolute_location_is_refused(location: str) -> None:
     with pytest.raises(InvalidInput):
         parse(location)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("file:/a/b", "file:///a/b"),
+        ("file:/a/b", "/a//b"),
+        ("s3a://bucket/a", "s3://bucket/a"),
+        ("s3n://bucket/a", "s3a://bucket/a"),
+    ],
+)
+def test_spellings_of_one_file_have_one_key(first: str, second: str) -> None:
+    assert file_key(first) == file_key(second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("file:/a/b", "file:/a/c"),
+        ("s3://bucket/a", "s3://other/a"),
+        ("s3://bucket/a//b", "s3://bucket/a/b"),
+        ("hdfs://nn/a", "file:/a"),
+        ("a/b", "/a/b"),
+        ("file://host/a", "file:/a"),
+    ],
+)
+def test_two_files_have_two_keys(first: str, second: str) -> None:
+    assert file_key(first) != file_key(second)
+
+
+def test_a_location_that_cannot_be_read_is_its_own_key() -> None:
+    assert file_key("a/b") == "a/b"
+    assert file_key("") == ""
 
 
 def test_join_keeps_the_base_as_it_is_spelled() -> None:

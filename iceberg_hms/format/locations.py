@@ -73,6 +73,16 @@ def same_file(first: str, second: str) -> bool:
     return parse(first) == parse(second)
 
 
+def file_key(location: str) -> str:
+    """One text for all locations that name one file, for sets and look-ups. A location that `parse` refuses is its own
+    key."""
+    try:
+        found = parse.__wrapped__(location)
+    except InvalidInput:
+        return location
+    return f"{found.scheme}://{found.authority}{found.path}"
+
+
 def join(base: str, *parts: str) -> str:
     """A location below another, whose text is kept: join("file:/w/", "metadata") is file:/w/metadata."""
     return "/".join((base.rstrip("/"), *parts))
