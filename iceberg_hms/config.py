@@ -187,6 +187,13 @@ class Settings:
         2**40,
         "Bytes of manifest lists that are kept in memory; 0 keeps none.",
     )
+    file_filter_cache_max_bytes: int = number(
+        "cache.file-filter.max-bytes",
+        64 * _MIB,
+        0,
+        2**40,
+        "Memory for telling whether a table has a data file already, in bytes, 8 for each file; 0 keeps none.",
+    )
     io_threads: int = number("io.threads", 16, 1, 1_024, "Files that are read or written at the same time.")
     storage_fsync: bool = flag(
         "storage.fsync",

@@ -10,7 +10,7 @@ files whose content does not depend on the base (an append's own manifests).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -98,6 +98,11 @@ class Manifests(Protocol):
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
     ) -> Iterator[ManifestEntry]:
         """The entries of manifests, with inherited snapshot ids and sequence numbers filled in (spec: inheritance)."""
+        ...
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        """The live data files of manifests that are named by keys of `format.locations.file_key`, in the manifests'
+        order. A driver remembers which files a manifest has, so that it is read once and not for every question."""
         ...
 
     def write(

@@ -78,24 +78,28 @@ class Container:
     def record_count(self) -> int:
         return sum(count for count, _ in self.blocks)
 
-    def records(self, schema: Any = None) -> Iterator[dict[str, Any]]:
-        """Decode, one after the other, with the writer's schema, or with one of the same layout and other names; it may
-        be parsed already. Raises CorruptFile."""
+    def records(self, schema: Any = None, wanted: Any = None) -> Iterator[dict[str, Any]]:
+        """Decode, one after the other, with the writer's schema, or with one of the same layout and other names.
+        wanted: a schema with some of its fields, if the others need not be decoded. Both may be parsed already.
+        Raises CorruptFile."""
         try:
             parsed = fastavro.parse_schema(self.schema if schema is None else schema)
+            part = None if wanted is None else fastavro.parse_schema(wanted)
         except _DECODE_ERRORS as error:
             raise CorruptFile(self.location, f"its Avro schema cannot be used: {error!r}") from error
         for number, (count, block) in enumerate(self.blocks, 1):
-            yield from self._decode_block(parsed, number, count, block)
+            yield from self._decode_block(parsed, part, number, count, block)
 
-    def _decode_block(self, schema: Any, number: int, count: int, block: bytes) -> Iterator[dict[str, Any]]:
+    def _decode_block(
+        self, schema: Any, wanted: Any, number: int, count: int, block: bytes
+    ) -> Iterator[dict[str, Any]]:
         try:
             raw = _decompress(self.codec, block)
             if count > len(raw):
                 raise ValueError(f"{count} records in {len(raw)} bytes")
             source = io.BytesIO(raw)
             for _ in range(count):
-                yield fastavro.schemaless_reader(source, schema, None)
+                yield fastavro.schemaless_reader(source, schema, wanted)
             if source.tell() != len(raw):
                 raise ValueError(f"{len(raw) - source.tell()} bytes are left after {count} records")
         except _DECODE_ERRORS as error:

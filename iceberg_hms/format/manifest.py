@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -117,18 +118,57 @@ def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> 
     Raises CorruptFile: at once if the file's frame is damaged, while iterating if a record is, and at the end if there
     are fewer entries than the list counted.
     """
-    container = avro_file.decode(data, location)
-    expected = manifest_file.files_count
-    if expected is not None and container.record_count < expected:
-        raise CorruptFile(location, f"it has {container.record_count} entries, its manifest list counted {expected}")
+    container = _counted(data, location, manifest_file)
     try:
-        if not {0, 2} <= avro_schemas.top_level_ids(container.schema):
-            raise CorruptFile(location, "it is not a manifest: no fields with ids 0 and 2")
         schema = avro_schemas.relabel(container.schema, _NAMES)
         partition = _partition_readers(container.schema, _header(container).partition_names)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
     return inherit(_entries(container, schema, partition, manifest_file.partition_spec_id), manifest_file)
+
+
+def live_data_files(data: bytes, location: str, manifest_file: ManifestFile) -> Iterator[str]:
+    """The paths of a manifest's live data files; nothing else of its entries is decoded, which is several times
+    quicker. Raises CorruptFile as `decode_manifest` does."""
+    container = _counted(data, location, manifest_file)
+    try:
+        schema, wanted = _path_schemas(container.schema_text)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
+    for record in container.records(schema, wanted):
+        data_file = record["data_file"]
+        if record["status"] != Status.DELETED and (data_file.get("content") or 0) == Content.DATA:
+            yield data_file["file_path"]
+
+
+def _counted(data: bytes, location: str, manifest_file: ManifestFile) -> avro_file.Container:
+    """A manifest's container, with as many entries as the list counted."""
+    container = avro_file.decode(data, location)
+    expected = manifest_file.files_count
+    if expected is not None and container.record_count < expected:
+        raise CorruptFile(location, f"it has {container.record_count} entries, its manifest list counted {expected}")
+    if not {0, 2} <= _top_level_ids(container):
+        raise CorruptFile(location, "it is not a manifest: no fields with ids 0 and 2")
+    return container
+
+
+def _top_level_ids(container: avro_file.Container) -> set[int]:
+    try:
+        return avro_schemas.top_level_ids(container.schema)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptFile(container.location, f"its schema is not a manifest's: {error!r}") from error
+
+
+@lru_cache(maxsize=64)
+def _path_schemas(schema_text: bytes) -> tuple[Any, Any]:
+    """The schema of a manifest with the names of today, and the part of it that says which data files are live."""
+    schema = avro_schemas.relabel(orjson.loads(schema_text), _NAMES)
+    data_file = {**_field_type(schema, 2, "data_file")}
+    named = {each["name"]: each for each in data_file["fields"]}
+    data_file["fields"] = [named["file_path"], *(named[name] for name in ("content",) if name in named)]
+    status = next(each for each in schema["fields"] if each["name"] == "status")
+    wanted = {**schema, "fields": [status, {"name": "data_file", "type": data_file}]}
+    return avro_file.parsed_if_possible(schema), avro_file.parsed_if_possible(wanted)
 
 
 def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterator[ManifestEntry]:

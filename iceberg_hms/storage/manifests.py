@@ -1,7 +1,7 @@
 """The Manifests port: manifest lists and manifests as records, in files.
 
-One `ManifestStore` serves a process: it holds the cache of decoded lists. `open` gives each group of changes an
-instance of its own, which knows the lists that the group staged.
+One `ManifestStore` serves a process: it holds the cache of decoded lists, and of which data files manifests have.
+`open` gives each group of changes an instance of its own, which knows the lists that the group staged.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -19,8 +18,8 @@ from iceberg_hms import forks
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
-from iceberg_hms.format.locations import join
-from iceberg_hms.format.manifest import Content, ManifestEntry, decode_manifest, read_header
+from iceberg_hms.format.locations import file_key, join
+from iceberg_hms.format.manifest import Content, ManifestEntry, decode_manifest, live_data_files, read_header
 from iceberg_hms.format.manifest_list import (
     EncodedList,
     ManifestContent,
@@ -36,6 +35,8 @@ from iceberg_hms.format.metadata_file import folder
 from iceberg_hms.format.partition import PartitionSpec
 from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.storage import file_filters
+from iceberg_hms.storage.bounded_cache import BoundedCache
 
 _log = logging.getLogger(__name__)
 
@@ -50,9 +51,9 @@ _BYTES_PER_MANIFEST: Final = 1_200
 
 
 class ManifestStore:
-    """What all groups share: files, the cache of lists, how many files are read at once.
+    """What all groups share: files, the caches of lists and of filters, how many files are read at once.
 
-    Settings: manifest_cache_max_bytes, io_threads.
+    Settings: manifest_cache_max_bytes, file_filter_cache_max_bytes, io_threads.
     """
 
     def __init__(self, files: Files, settings: Settings, runtime: Runtime) -> None:
@@ -60,12 +61,14 @@ class ManifestStore:
         self.runtime = runtime
         self.io_threads = settings.io_threads
         self._cache_max_bytes = settings.manifest_cache_max_bytes
+        self._filters_max_bytes = settings.file_filter_cache_max_bytes
         self.begin_in_forked_child()
         forks.tell(self)
 
     def begin_in_forked_child(self) -> None:
-        """Begin with an empty cache: a thread of the parent may have been about to count what it had put there."""
-        self._cache = _ListCache(self._cache_max_bytes)
+        """Begin with empty caches: a thread of the parent may have been about to count what it had put there."""
+        self._cache: BoundedCache[KnownList] = BoundedCache(self._cache_max_bytes, _weight)
+        self._filters: BoundedCache[bytes] = BoundedCache(self._filters_max_bytes, file_filters.weight)
         self._mutex = self.runtime.mutex()
 
     def open(self) -> TableManifests:
@@ -81,6 +84,23 @@ class ManifestStore:
         """Keep a list that is on disk."""
         with self._mutex:
             self._cache.put(location, known)
+
+    def known_filters(self, files: Sequence[ManifestFile]) -> list[bytes | None]:
+        """The filters of manifests that were read or written before, each in its place."""
+        with self._mutex:
+            return [self._filters.get(each.manifest_path) for each in files]
+
+    def read_filter(self, file: ManifestFile) -> bytes:
+        """The filter of a manifest, from its entries."""
+        data = self.files.read(file.manifest_path)
+        known = file_filters.file_filter(live_data_files(data, file.manifest_path, file))
+        self.remember_filter(file.manifest_path, known)
+        return known
+
+    def remember_filter(self, location: str, known: bytes) -> None:
+        """Keep the filter of a manifest that is on disk."""
+        with self._mutex:
+            self._filters.put(location, known)
 
     def gather(self, functions: Iterable[Callable[[], Any]]) -> Iterator[Any]:
         """Run functions side by side, `io_threads` at a time, and give their results in order."""
@@ -140,6 +160,25 @@ class TableManifests:
             for entry in decode_manifest(data, file.manifest_path, file):
                 if keep is None or keep(entry):
                     yield entry
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        files = tuple(files)
+        filters = self._filters(files)
+        suspects = [files[at] for at in file_filters.candidates(filters, keys)]
+        return tuple(
+            self.entries(suspects, lambda entry: entry.is_live and file_key(entry.data_file.file_path) in keys)
+        )
+
+    def _filters(self, files: Sequence[ManifestFile]) -> Sequence[bytes]:
+        known = self._store.known_filters(files)
+        # Neither delete files nor a manifest of removed files alone is worth a read.
+        unread = {
+            at
+            for at, each in enumerate(known)
+            if each is None and files[at].content == ManifestContent.DATA and files[at].has_live_files
+        }
+        read = self._store.gather(partial(self._store.read_filter, files[at]) for at in sorted(unread))
+        return [next(read) if at in unread else each or b"" for at, each in enumerate(known)]
 
     def write(
         self,
@@ -219,7 +258,7 @@ class _Roller:
     def __init__(
         self, store: ManifestStore, metadata: TableMetadata, schema: Schema, spec: PartitionSpec, snapshot_id: int
     ) -> None:
-        self._files = store.files
+        self._store = store
         self._version = metadata.format_version
         self._schema = schema
         self._spec = spec
@@ -227,6 +266,7 @@ class _Roller:
         self._target = _target_size(metadata)
         self._prefix = join(folder(metadata), f"{store.runtime.uuid()}-m")
         self._open: dict[ManifestContent, ManifestWriter] = {}
+        self._live: dict[ManifestContent, list[str]] = {}
         self._locations: list[str] = []
         self._written: list[ManifestFile] = []
 
@@ -236,29 +276,32 @@ class _Roller:
         writer = self._open.get(content)
         if writer is None:
             writer = ManifestWriter(self._version, self._schema, self._spec, self._snapshot_id, content)
-            self._open[content] = writer
+            self._open[content], self._live[content] = writer, []
         writer.add(entry)
+        if is_data and entry.is_live:
+            self._live[content].append(entry.data_file.file_path)
         if writer.size >= self._target:
-            self._write(self._open.pop(content))
+            self._write(content)
 
     def finish(self) -> tuple[ManifestFile, ...]:
         while self._open:
-            self._write(self._open.pop(min(self._open)))
+            self._write(min(self._open))
         return tuple(self._written)
 
     def remove_all(self) -> None:
         """Delete what was written, when the rest could not be: no list names it."""
         for location in self._locations:
             try:
-                self._files.delete(location)
+                self._store.files.delete(location)
             except IcebergHmsError as error:
                 _log.warning("could not delete manifest %s, which no table names: %s", location, error)
 
-    def _write(self, writer: ManifestWriter) -> None:
+    def _write(self, content: ManifestContent) -> None:
         location = f"{self._prefix}{len(self._locations)}.avro"
-        data, file = writer.finish(location)
+        data, file = self._open.pop(content).finish(location)
         self._locations.append(location)
-        self._files.write(location, data)
+        self._store.files.write(location, data)
+        self._store.remember_filter(location, file_filters.file_filter(self._live.pop(content)))
         self._written.append(file)
 
 
@@ -272,37 +315,7 @@ def _target_size(metadata: TableMetadata) -> int:
     raise InvalidInput(f"Table property {TARGET_SIZE} must be a positive number, but is {text!r}")
 
 
-class _ListCache:
-    """Lists by location; the least recently used go first. Bounded by an estimate of their size in memory."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._lists: OrderedDict[str, tuple[KnownList, int]] = OrderedDict()
-
-    def get(self, location: str) -> KnownList | None:
-        found = self._lists.get(location)
-        if found is None:
-            return None
-        self._lists.move_to_end(location)
-        return found[0]
-
-    def put(self, location: str, known: KnownList) -> None:
-        self._forget(location)
-        size = _weight(known)
-        if size > self._max_bytes:
-            return
-        self._lists[location] = (known, size)
-        self._bytes += size
-        while self._bytes > self._max_bytes:
-            self._forget(next(iter(self._lists)))
-
-    def _forget(self, location: str) -> None:
-        _, size = self._lists.pop(location, (None, 0))
-        self._bytes -= size
-
-
-def _weight(known: KnownList) -> int:
+def _weight(_location: str, known: KnownList) -> int:
     if isinstance(known, EncodedList):
         return (len(known.files) + 1) * _BYTES_PER_MANIFEST + sum(len(data) for _, data in known.blocks)
     return (len(known) + 1) * _BYTES_PER_MANIFEST

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile
+from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifest import Content, ManifestEntry, inherit
 from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, added_in_front, assign
 from iceberg_hms.format.manifest_writer import Summary, as_written
@@ -65,6 +66,10 @@ class MemoryManifests:
             for entry in inherit(_of_spec(self._stored(file.manifest_path), file), file):
                 if keep is None or keep(entry):
                     yield entry
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        data = [each for each in files if each.content == ManifestContent.DATA]
+        return tuple(self.entries(data, lambda entry: entry.is_live and file_key(entry.data_file.file_path) in keys))
 
     def write(
         self,

@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_deleted_is_passed_over(files, caplog):
 def test_a_list_that_is_gone_does_not_stop_the_rest(files, caplog):
     def lose_a_list(table):
         files.delete(table.snapshots()[0].manifest_list)
-        table._services.world.manifests()._store._cache._lists.clear()
+        table._services.world.manifests()._store._cache._entries.clear()
 
     left = dropped(files, break_file=lose_a_list)
     assert [path for path in left if path.endswith(".metadata.json")] == []

@@ -11,7 +11,8 @@ import pytest
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
-from iceberg_hms.format.manifest import ManifestEntry, Status
+from iceberg_hms.format.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.contracts.manifests import (
@@ -81,6 +82,80 @@ def test_a_list_is_read_once() -> None:
     for _ in range(3):
         other.open().list(snapshot)
     assert files.reads == [location]
+
+
+def many(opened: ManifestStore, *, manifests: int = 5) -> list[ManifestFile]:
+    """Manifests of two files each, as a list has them."""
+    group = opened.open()
+    metadata = sample_metadata("file:/w")
+    files = [
+        file
+        for at in range(manifests)
+        for file in group.write(metadata, metadata.schema, metadata.spec, 7, added(2 * at + 2)[2 * at :])
+    ]
+    location = group.stage_list(metadata, sample_snapshot(7, 1), files)
+    group.flush()
+    return list(group.list(sample_snapshot(7, 1, location)))
+
+
+def asked(opened: ManifestStore, files: list[ManifestFile], number: int) -> list[str]:
+    """The files of a number that are live."""
+    return [each.data_file.file_path for each in opened.open().live(files, {f"file:///d/{number:06d}.parquet"})]
+
+
+def test_a_manifest_is_read_once_to_know_its_files_and_again_only_for_one_that_it_has() -> None:
+    files = CountingFiles()
+    lines = many(store(files))
+    reader = store(files)
+    assert asked(reader, lines, 99) == []
+    assert sorted(files.reads) == sorted(line.manifest_path for line in lines)
+    files.reads.clear()
+    assert asked(reader, lines, 98) == []
+    assert files.reads == []
+    assert asked(reader, lines, 5) == ["file:/d/000005.parquet"]
+    assert files.reads == [lines[2].manifest_path]
+
+
+def test_the_files_of_our_own_manifests_are_known_without_a_read() -> None:
+    files = CountingFiles()
+    opened = store(files)
+    assert asked(opened, many(opened), 99) == []
+    assert files.reads == []
+
+
+def test_filters_are_kept_in_bounded_memory() -> None:
+    files = CountingFiles()
+    lines = many(store(files))
+    # About 470 bytes each: none, two and all five stay.
+    for bound, reads in ((0, 10), (1_400, 8), (1_000_000, 5)):
+        files.reads.clear()
+        reader = store(files, file_filter_cache_max_bytes=bound, io_threads=1)
+        assert asked(reader, lines, 99) == asked(reader, lines, 98) == []
+        assert len(files.reads) == reads, bound
+        assert reader._filters._bytes <= bound
+
+
+def test_manifests_without_live_data_files_are_not_read() -> None:
+    files = CountingFiles()
+    opened = store(files)
+    numbers = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+    removed = written(opened, [ManifestEntry(Status.DELETED, sample_file("file:/d/000000.parquet"), **numbers)])
+    deletes = sample_file("file:/d/000000.parquet", content=Content.EQUALITY_DELETES, equality_ids=(1,))
+    lines = [*removed, *written(opened, [ManifestEntry(Status.ADDED, deletes)])]
+    assert asked(store(files), lines, 0) == []
+    assert files.reads == []
+
+
+def test_a_damaged_manifest_is_told_and_not_taken_for_one_without_the_file() -> None:
+    files = CountingFiles()
+    lines = many(store(files))
+    whole = files.read(lines[1].manifest_path)
+    files.delete(lines[1].manifest_path)
+    with pytest.raises(MissingFile):
+        asked(store(files), lines, 99)
+    files.write(lines[1].manifest_path, whole[:-20])
+    with pytest.raises(CorruptFile):
+        asked(store(files), lines, 99)
 
 
 def test_the_cache_is_bounded_and_forgets_what_was_not_used_longest() -> None:

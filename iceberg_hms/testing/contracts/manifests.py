@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput, MissingFile
+from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
 from iceberg_hms.format.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
@@ -335,6 +336,52 @@ def a_list_on_another_says_the_same_whoever_reads_it(open_: Open, root: str) -> 
             expect_equal([file.first_row_id for file in found], list(range(70, -1, -10)), "row ids")
 
 
+def live_files_are_found_by_any_spelling(open_: Open, root: str) -> None:
+    old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+    for version in _VERSIONS:
+        metadata = sample_metadata(f"{root}/v{version}", version)
+        port = open_()
+        entries = [
+            *_added("file:/d/a", "s3a://b/x"),
+            ManifestEntry(Status.EXISTING, sample_file("file:///d//b"), **old),
+            ManifestEntry(Status.DELETED, sample_file("file:/d/gone"), **old),
+        ]
+        lines = port.list(_stage(port, metadata, 7, 5, _write(port, metadata, 7, entries)))
+        port.flush()
+        for reader in (port, open_()):
+            for spelling, wanted in (("file:///d/a", "file:/d/a"), ("s3://b/x", "s3a://b/x"), ("/d/b", "file:///d//b")):
+                for more in ((), tuple(f"file:/d/{at}" for at in range(100))):
+                    keys = {file_key(each) for each in (spelling, *more)}
+                    found = [entry.data_file.file_path for entry in reader.live(lines, keys)]
+                    expect_equal(found, [wanted], f"v{version}, {spelling} and {len(more)} others")
+            for spelling in ("file:/d/gone", "file:/d", "s3a://b/a", "a"):
+                expect_equal(list(reader.live(lines, {file_key(spelling)})), [], f"v{version}, {spelling}")
+
+
+def live_files_come_with_what_they_inherit(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t", 3)
+    port = open_()
+    first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a", "file:/d/b")), first_row_id=40)
+    own = _write(port, metadata, 8, _added("file:/d/b", "file:/d/c"))
+    second = _stage(port, metadata, 8, 6, [*own, *port.list(first)], first_row_id=60)
+    keys = {file_key("file:/d/b")}
+    found = [
+        (entry.snapshot_id, entry.sequence_number, entry.data_file.first_row_id)
+        for entry in port.live(port.list(second), keys)
+    ]
+    expect_equal(found, [(8, 6, 60), (7, 5, 50)], "snapshot, number and row id of a file that is there twice")
+    expect_equal(list(port.live([], keys)), [], "in no manifest")
+    expect_equal(list(port.live(port.list(second), set())), [], "no file")
+
+
+def delete_files_are_no_live_data_files(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    deletes = _added("file:/d/x", content=Content.EQUALITY_DELETES, equality_ids=(1,))
+    lines = port.list(_stage(port, metadata, 7, 5, _write(port, metadata, 7, deletes)))
+    expect_equal(list(port.live(lines, {file_key("file:/d/x")})), [], "live data files")
+
+
 CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     entries_come_back_with_what_they_inherit,
     lines_count_files_rows_and_partitions,
@@ -354,4 +401,7 @@ CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     metadata_goes_where_the_table_says,
     what_a_snapshot_added_is_told_without_the_rest,
     a_list_on_another_says_the_same_whoever_reads_it,
+    live_files_are_found_by_any_spelling,
+    live_files_come_with_what_they_inherit,
+    delete_files_are_no_live_data_files,
 )

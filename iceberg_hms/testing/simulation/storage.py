@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
@@ -126,6 +126,10 @@ class SimulatedManifests:
     ) -> Iterator[ManifestEntry]:
         """As the port says."""
         return self._inner.entries(files, keep)
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        """As the port says."""
+        return self._inner.live(files, keys)
 
     def write(
         self,

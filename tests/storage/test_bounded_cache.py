@@ -1,0 +1,49 @@
+"""A cache by weight: what was not used longest goes first, and the bound holds always."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.storage.bounded_cache import BoundedCache
+
+
+def cache(max_bytes: int) -> BoundedCache[bytes]:
+    return BoundedCache(max_bytes, lambda location, value: len(location) + len(value))
+
+
+def test_what_was_not_used_longest_goes_first() -> None:
+    kept = cache(30)
+    for name in "abc":
+        kept.put(name, bytes(9))
+    assert kept.get("a") is not None
+    kept.put("d", bytes(9))
+    assert kept.get("b") is None
+    assert [name for name in "acd" if kept.get(name) is not None] == ["a", "c", "d"]
+
+
+def test_what_is_larger_than_the_bound_is_not_kept_and_pushes_nothing_out() -> None:
+    kept = cache(10)
+    kept.put("a", b"1")
+    kept.put("b", bytes(100))
+    assert kept.get("b") is None
+    assert kept.get("a") == b"1"
+
+
+def test_an_empty_value_is_a_value() -> None:
+    kept = cache(10)
+    kept.put("a", b"")
+    assert kept.get("a") == b""
+    assert kept.get("b") is None
+
+
+@given(st.integers(0, 40), st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 50))))
+def test_all_together_stay_within_the_bound(bound: int, puts: list[tuple[str, int]]) -> None:
+    kept = cache(bound)
+    last: dict[str, int] = {}
+    for name, size in puts:
+        kept.put(name, bytes(size))
+        last[name] = size
+    found = {name: value for name in last if (value := kept.get(name)) is not None}
+    assert sum(1 + len(value) for value in found.values()) == kept._bytes <= bound
+    assert all(len(value) == last[name] for name, value in found.items())
