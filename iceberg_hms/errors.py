@@ -159,16 +159,27 @@ class AssumptionBroken(CommitFailed):
 
     name: the assumption, as Iceberg's REST protocol names it (`assert-ref-snapshot-id`) or as the operation does.
     what: what is not as it was assumed.
+    rests_on: the snapshots that break it, where they are known.
     """
 
-    def __init__(self, name: str, message: str, *, expected: object = None, found: object = None) -> None:
+    default_next_step = "reload the table, look at what changed, and decide again"
+
+    def __init__(
+        self,
+        name: str,
+        message: str,
+        *,
+        expected: object = None,
+        found: object = None,
+        next_step: str | None = None,
+        rests_on: frozenset[int] = frozenset(),
+    ) -> None:
         self.name = name
         self.what = message
         self.expected = expected
         self.found = found
-        super().__init__(
-            f"Requirement failed: {message}", next_step="reload the table, look at what changed, and decide again"
-        )
+        self.rests_on = rests_on
+        super().__init__(f"Requirement failed: {message}", next_step=next_step)
 
 
 class LockNotAcquired(CommitFailed):

@@ -45,6 +45,7 @@ def append_bodies(catalog: Any, table: str, files: Iterable[DataFile]) -> list[B
             spec_id=metadata.default_spec_id,
             table_uuid=metadata.uuid,
             now_ms=SYSTEM_CLOCK.now_ms,
+            check_duplicates=False,
         )
         updates = [dict(update) for update in change.stage(metadata, manifests).updates]
         manifests.flush()

@@ -77,6 +77,7 @@ class Table:
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        check_duplicates: bool = True,
         wait_seconds: float | None = None,
         on_extra_columns: Literal["refuse", "ignore"] = "refuse",
     ) -> CommitReport:
@@ -90,8 +91,12 @@ class Table:
         the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
         column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not
         looked at.
+        check_duplicates: whether a file that is live in the branch is refused, given as a path or as a record: its rows
+        would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
+        those that are new.
         Lands on whatever the table is then, as often as it moves. Raises InvalidInput (a file that does not fit the
-        table), MissingFile, AssumptionBroken (replaced table, dropped schema or spec), CommitStateUnknown.
+        table, or is named twice), MissingFile, AssumptionBroken (replaced table, dropped schema or spec, a file that
+        the branch has already: delete none of those), CommitStateUnknown.
         """
         if not files:
             raise InvalidInput("there is nothing to append", next_step="give at least one file")
@@ -114,7 +119,10 @@ class Table:
             now_ms=clock.now_ms,
             caller=self._catalog.settings.user,
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
+            check_duplicates=check_duplicates,
         )
+        # Here, where no other writer waits for it; the commit looks only through what is new since.
+        change.look_ahead(self.metadata, self._services.world.manifests())
         size = _FILE_BYTES * len(data_files)
         report = self._catalog.commit_change(self.name, change, wait_seconds=wait_seconds, size=size)
         self._take(report.metadata, report.metadata_location)

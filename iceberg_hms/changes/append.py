@@ -3,18 +3,23 @@
 A fast append (Java's FastAppend): the new snapshot's list is the append's own manifests, then all of its parent's. The
 own manifests depend on no base, so they are written once and every replay names them again; what is computed anew is
 the list, the numbers and the totals.
+
+What it does conflict with is itself: a file that the branch has already would double its rows, so it is refused. That
+is looked up on every base that the append is staged on. A manifest never changes, so each is looked through once.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Identity, Manifests, Staged, Update
 from iceberg_hms.changes.numbers import numbered_snapshot
-from iceberg_hms.errors import AssumptionBroken, InvalidInput
+from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, IcebergHmsError, InvalidInput
+from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
 from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
@@ -23,6 +28,10 @@ from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
 
 NAME_MAPPING = "schema.name-mapping.default"
+#: The assumption that the branch has none of the files, as `AssumptionBroken.name` says it.
+NEW_FILES: Final = "append-files"
+#: How many files an error names.
+_NAMED_MAX: Final = 5
 
 
 class Append:
@@ -38,6 +47,8 @@ class Append:
     caller: who asked, for logs and locks.
     name_mapping: JSON for the table property `schema.name-mapping.default`, set if the table has none: readers need it
     for files whose columns carry no field ids (spec: column projection).
+    check_duplicates: whether files that are live in the branch are refused, in whatever partition and under whatever
+    spelling they are there (`format.locations.file_key`). The specification leaves that to writers (spec: manifests).
 
     Raises InvalidInput for delete files, a file named twice, negative counts, partition values of another spec, and
     summary properties whose values are computed.
@@ -57,9 +68,13 @@ class Append:
         now_ms: Callable[[], int],
         caller: str = "",
         name_mapping: str | None = None,
+        check_duplicates: bool = True,
     ) -> None:
         self._files = tuple(data_files)
-        _check_files(self._files, spec_id)
+        keys = _check_files(self._files, spec_id)
+        self._keys = keys if check_duplicates else frozenset()
+        #: Manifests that have none of the files.
+        self._clear: set[str] = set()
         self._branch = branch
         self._summary = summaries.check_custom(summary or {}, idempotency_key)
         self._identity = Identity(
@@ -97,14 +112,22 @@ class Append:
                 found = sorted(data_file.partition)
                 raise InvalidInput(f"{data_file.file_path} has partition values {found}, its spec has {sorted(names)}")
 
+    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
+        """Look through the manifests of the branch as the caller knows it, before others have to wait for that: `stage`
+        looks only through those that are new since. Refuses nothing, since the change may be one that has landed."""
+        with contextlib.suppress(IcebergHmsError):
+            self._find_live(self._kept(base, manifests), manifests)
+
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
         """On first use writes the manifests; then fixes the list that names them before the branch's own.
-        Raises StorageError, CorruptFile or MissingFile where the parent's list cannot be read."""
+        Raises AssumptionBroken if the branch has one of the files already; StorageError, CorruptFile or MissingFile
+        where the parent's list, or a manifest that was not looked through yet, cannot be read; CommitStateUnknown if
+        the branch has files under the snapshot id of this very append, which has expired since."""
         if base is None:
             raise AssumptionBroken(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
-        ref = base.ref(self._branch)
-        parent = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
-        kept = () if parent is None else tuple(manifests.list(parent))
+        ref, parent = base.ref(self._branch), self._parent(base)
+        kept = self._kept(base, manifests)
+        self._refuse_live(kept, manifests)
         own = self._own_manifests(base, manifests)
         snapshot = numbered_snapshot(base, self._snapshot(base, parent, own, kept), (*own, *kept), manifests)
         staged = [
@@ -114,6 +137,47 @@ class Append:
         ]
         written = [manifest.manifest_path for each in self._written.values() for manifest in each]
         return Staged(staged, (*written, snapshot["manifest-list"]))
+
+    def _parent(self, base: TableMetadata) -> Snapshot | None:
+        ref = base.ref(self._branch)
+        return base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
+
+    def _kept(self, base: TableMetadata, manifests: Manifests) -> Sequence[ManifestFile]:
+        parent = self._parent(base)
+        return () if parent is None else tuple(manifests.list(parent))
+
+    def _find_live(self, kept: Sequence[ManifestFile], manifests: Manifests) -> Sequence[ManifestEntry]:
+        """The entries of the branch that name a file of this append."""
+        if not self._keys:
+            return ()
+        new = [each for each in kept if each.manifest_path not in self._clear]
+        found = manifests.live(new, self._keys)
+        if not found:
+            self._clear.update(each.manifest_path for each in new)
+        return found
+
+    def _refuse_live(self, kept: Sequence[ManifestFile], manifests: Manifests) -> None:
+        found = self._find_live(kept, manifests)
+        if not found:
+            return
+        if any(entry.snapshot_id == self._snapshot_id for entry in found):
+            raise CommitStateUnknown(
+                f"snapshot {self._snapshot_id} has landed in {self._branch} and expired: its files are there",
+                next_step="look at the table; delete none of the files",
+            )
+        there = {file_key(entry.data_file.file_path): entry for entry in found}
+        entries = [there[key] for key in map(file_key, (each.file_path for each in self._files)) if key in there]
+        named = [f"{each.data_file.file_path} (snapshot {each.snapshot_id})" for each in entries[:_NAMED_MAX]]
+        more = [f"and {len(entries) - _NAMED_MAX} more"] if len(entries) > _NAMED_MAX else []
+        raise AssumptionBroken(
+            NEW_FILES,
+            f"{self._branch} has {len(entries)} of the files already: {', '.join([*named, *more])}",
+            expected="none of the files",
+            found=tuple(each.data_file.file_path for each in entries),
+            next_step="delete none of these files, the table reads them; append the others alone, or pass "
+            "check_duplicates=False if their rows shall be there twice",
+            rests_on=frozenset(each.snapshot_id for each in entries if each.snapshot_id is not None),
+        )
 
     def _written_with(self, base: TableMetadata) -> tuple[Schema, PartitionSpec]:
         schema, spec = base.schema_by_id(self._schema_id), base.spec_by_id(self._spec_id)
@@ -163,7 +227,8 @@ class Append:
         return [updates.set_properties({NAME_MAPPING: self._name_mapping})]
 
 
-def _check_files(data_files: Sequence[DataFile], spec_id: int) -> None:
+def _check_files(data_files: Sequence[DataFile], spec_id: int) -> frozenset[str]:
+    """The keys of the files (`format.locations.file_key`)."""
     seen: set[str] = set()
     for data_file in data_files:
         path = data_file.file_path
@@ -173,6 +238,8 @@ def _check_files(data_files: Sequence[DataFile], spec_id: int) -> None:
             raise InvalidInput(f"{path} was made for partition spec {data_file.spec_id}, the append is for {spec_id}")
         if data_file.record_count < 0 or data_file.file_size_in_bytes < 0:
             raise InvalidInput(f"{path} has a negative record count or size")
-        if path in seen:
+        key = file_key(path)
+        if key in seen:
             raise InvalidInput(f"Cannot append a file twice: {path}")
-        seen.add(path)
+        seen.add(key)
+    return frozenset(seen)

@@ -32,6 +32,7 @@ from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.doubts import Doubts, look_back
 from iceberg_hms.coordinator.garbage import delete_files
+from iceberg_hms.coordinator.mates import standing
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
 from iceberg_hms.coordinator.outcome import Trace
 from iceberg_hms.coordinator.ports import HeldLock, Manifests, Pointer, Refused, SwapAnswer, TableName, Unanswered
@@ -112,6 +113,7 @@ class GroupCommit:
         self._cache = cache
         self._settings = settings
         self._name = name
+        self._members = tuple(members)
         self._waiting = list(members)
         self._outcomes: list[tuple[Member, Outcome]] = []
         #: Refused, and perhaps committed before; each with the error, and the table on which it was refused.
@@ -479,7 +481,7 @@ class GroupCommit:
         """Tell every caller its outcome, which nothing that follows can change."""
         if self.answered == math.inf:
             self.answered = self._world.runtime.now()
-            for member, outcome in self._outcomes:
+            for member, outcome in standing(self._outcomes, self._members):
                 member.settle(_with_usage(outcome, usage))
 
     def _finish(self, usage: Usage) -> None:

@@ -109,6 +109,7 @@ class Noted:
         self.list = manifests.list
         self.added = manifests.added
         self.entries = manifests.entries
+        self.live = manifests.live
         self.flush = manifests.flush
         self.discard = manifests.discard
 
@@ -144,7 +145,7 @@ def stage_one(
         metadata = apply(savepoint, staged.updates, now_ms=now)
         check_transition(savepoint, metadata)
         check_clock(savepoint, metadata, now)
-        check_added(metadata, added_snapshots(savepoint, metadata), manifests)
+        check_added(metadata, added_snapshots(savepoint, metadata), noted)
     except Exception:
         noted.discard(noted.lists)
         raise

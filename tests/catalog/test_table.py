@@ -141,6 +141,61 @@ def test_a_rerun_with_the_same_key_adds_nothing(table, files):
     assert len(entries(table)) == 1
 
 
+@pytest.mark.parametrize("spelling", ["file:/in/1.parquet", "file:///in/1.parquet", "/in//1.parquet"])
+def test_a_file_that_the_table_has_is_refused_as_a_path_and_as_a_record(table, files, spelling):
+    for number in (1, 2):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    first = table.append(["file:/in/1.parquet"]).snapshot_ids[0]
+    before = set(files.locations())
+    record = data_file_from_parquet(spelling, table.metadata, files.open)
+    for again in (spelling, record):
+        with pytest.raises(AssumptionBroken, match=rf"file:/in/1\.parquet \(snapshot {first}\)") as caught:
+            table.append(["file:/in/2.parquet", again])
+        assert caught.value.proved_failed
+        assert "delete none" in str(caught.value)
+    assert set(files.locations()) == before
+    assert len(entries(table.refresh())) == 1
+    table.append([record], check_duplicates=False)
+    assert len(entries(table)) == 2
+
+
+def test_a_file_that_another_process_appended_since_is_refused(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    other = table._catalog.load_table("logging.events")
+    table.append(["file:/in/1.parquet"])
+    with pytest.raises(AssumptionBroken, match=r"file:/in/1\.parquet"):
+        other.append(["file:/in/1.parquet"])
+
+
+def test_a_file_is_given_once_however_it_is_spelled(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    with pytest.raises(InvalidInput, match=r"twice: file:///in/1\.parquet"):
+        table.append(["file:/in/1.parquet", "file:///in/1.parquet"])
+
+
+def test_the_manifests_are_looked_through_before_the_commit_waits_for_anybody(table, files, monkeypatch):
+    """So that under the lock only those are read which are new since."""
+    for number in range(4):
+        files.write(f"file:/in/{number}.parquet", parquet(1, "ERROR"))
+    for number in range(3):
+        table.append([f"file:/in/{number}.parquet"])
+    store = table._services.world.manifests()._store
+    store.begin_in_forked_child()
+    commit, read = table._catalog.commit_change, files.read
+    reads = []
+
+    def committing(*arguments, **options):
+        manifests = {line.manifest_path for line in store.open().list(table.current_snapshot)}
+        assert manifests <= set(reads)
+        reads.clear()
+        return commit(*arguments, **options)
+
+    monkeypatch.setattr(files, "read", lambda location: reads.append(location) or read(location))
+    monkeypatch.setattr(table._catalog, "commit_change", committing)
+    table.append(["file:/in/3.parquet"])
+    assert not any("-m0.avro" in location for location in reads)
+
+
 def test_a_branch_is_made_when_it_is_not_there(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     table.append(["file:/in/1.parquet"], branch="audit")

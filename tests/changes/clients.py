@@ -45,6 +45,7 @@ class Writer:
             spec_id=0,
             table_uuid=UUID,
             now_ms=lambda: NOW,
+            check_duplicates=False,
         )
         staged = [dict(update) for update in change.stage(base, self.manifests).updates]
         self.manifests.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -13,9 +13,10 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Staged
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.errors import AssumptionBroken, InvalidInput
+from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, InvalidInput
 from iceberg_hms.format.apply import apply
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
@@ -276,6 +277,8 @@ def test_partition_values_must_be_the_specs() -> None:
     ("files", "message"),
     [
         ([data_file("a"), data_file("a")], "twice"),
+        ([data_file("a"), DataFile("file:///data//a.parquet", "PARQUET", 1, 10)], "twice: file:///data//a.parquet"),
+        ([DataFile("s3a://b/a", "PARQUET", 1, 10), DataFile("s3n://b/a", "PARQUET", 1, 10)], "twice: s3n://b/a"),
         ([data_file("a", content=1)], "delete file"),
         ([data_file("a", spec_id=3)], "made for partition spec 3"),
         ([data_file("a", records=-1)], "negative"),
@@ -284,6 +287,149 @@ def test_partition_values_must_be_the_specs() -> None:
 def test_files_that_cannot_be_appended_are_refused_at_once(files: list[DataFile], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         append(files)
+
+
+class Watched(MemoryManifests):
+    """Notes which manifests are looked through for files."""
+
+    def __init__(self, store: MemoryManifestStore) -> None:
+        super().__init__(store)
+        self.looked: list[list[int]] = []
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        files = tuple(files)
+        self.looked.append([each.added_snapshot_id for each in files])
+        return super().live(files, keys)
+
+
+def with_files(store: MemoryManifestStore, *names: str) -> TableMetadata:
+    """A table whose main has files, one of each snapshot from 1 on; its lists are flushed."""
+    manifests, base = store.open(), table()
+    for number, name in enumerate(names, 1):
+        base = committed(base, append([data_file(name)], number), manifests)
+    manifests.flush()
+    return base
+
+
+def test_a_file_that_the_branch_has_is_refused_and_nothing_is_written() -> None:
+    store = MemoryManifestStore()
+    base = with_files(store, "a", "b", "c")
+    before = set(store.manifests)
+    change = append([data_file("new"), data_file("b"), data_file("a")])
+    change.check(base)
+    with pytest.raises(AssumptionBroken) as caught:
+        change.stage(base, store.open())
+    error = caught.value
+    assert error.name == "append-files"
+    assert "main has 2 of the files already: file:/data/b.parquet (snapshot 2), file:/data/a.parquet (snapshot 1)" in (
+        error.message
+    )
+    assert error.rests_on == {1, 2}
+    assert "delete none" in error.next_step
+    assert "check_duplicates=False" in error.next_step
+    assert set(store.manifests) == before
+
+
+@pytest.mark.parametrize("spelling", ["file:///data/a.parquet", "/data//a.parquet", "file:/data/x/../a.parquet"])
+def test_a_file_that_the_branch_has_under_another_spelling_is_refused(spelling: str) -> None:
+    store = MemoryManifestStore()
+    base = with_files(store, "a")
+    with pytest.raises(AssumptionBroken, match=r"file:/data/a\.parquet \(snapshot 1\)"):
+        append([DataFile(spelling, "PARQUET", 10, 100)]).stage(base, store.open())
+
+
+def test_of_many_files_that_are_there_some_are_named_and_all_counted() -> None:
+    manifests = fresh()
+    files = [data_file(f"{number:03d}") for number in range(200)]
+    base = committed(table(), append(files, 1), manifests)
+    with pytest.raises(AssumptionBroken) as caught:
+        append([data_file("new"), *files]).stage(base, manifests)
+    assert "200 of the files already" in caught.value.message
+    assert len(caught.value.message) < 1_000
+
+
+def test_whoever_wants_a_file_twice_may_have_it() -> None:
+    store = MemoryManifestStore()
+    base = with_files(store, "a")
+    manifests = store.open()
+    new = committed(base, append([data_file("a")], check_duplicates=False), manifests)
+    assert files_of(new.current_snapshot, manifests) == ["file:/data/a.parquet"] * 2
+
+
+def test_a_file_of_another_branch_may_be_appended() -> None:
+    store = MemoryManifestStore()
+    base = apply(with_files(store, "a"), [updates.set_snapshot_ref("audit", 1)], now_ms=NOW)
+    manifests = store.open()
+    base = committed(base, append([data_file("b")], 2, branch="audit"), manifests)
+    new = committed(base, append([data_file("b")], 3), manifests)
+    assert files_of(new.current_snapshot, manifests) == ["file:/data/b.parquet", "file:/data/a.parquet"]
+    with pytest.raises(AssumptionBroken, match="audit has 1 of the files"):
+        append([data_file("b")], 4, branch="audit").stage(new, manifests)
+    with pytest.raises(AssumptionBroken, match="fresh has 1 of the files"):
+        append([data_file("a")], 4, branch="fresh").stage(new, manifests)
+
+
+def test_a_file_that_was_removed_may_be_appended_again() -> None:
+    manifests = fresh()
+    base = committed(table(), append([data_file("a"), data_file("b")], 1), manifests)
+    numbers = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
+    entries = [
+        ManifestEntry(Status.DELETED, data_file("a"), **numbers),
+        ManifestEntry(Status.EXISTING, data_file("b"), **numbers),
+    ]
+    rewritten = manifests.write(base, base.schema, base.spec, 2, entries)
+    raw = snapshot(2, sequence_number=2, parent_snapshot_id=1, summary={"operation": "delete"})
+    raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), rewritten)
+    base = apply(base, [updates.add_snapshot(raw), updates.set_snapshot_ref("main", 2)], now_ms=NOW)
+    new = committed(base, append([data_file("a")], 3), manifests)
+    assert files_of(new.current_snapshot, manifests) == ["file:/data/a.parquet", "file:/data/b.parquet"]
+    with pytest.raises(AssumptionBroken, match=r"file:/data/b\.parquet \(snapshot 1\)"):
+        append([data_file("b")], 4).stage(new, manifests)
+
+
+def test_a_file_that_came_since_the_last_look_is_refused_and_only_what_is_new_is_looked_through() -> None:
+    store = MemoryManifestStore()
+    base = with_files(store, "a", "b")
+    change, others, manifests = append([data_file("mine")]), store.open(), Watched(store)
+    change.look_ahead(base, manifests)
+    change.stage(base, manifests)
+    base = committed(base, append([data_file("theirs")], 8), others)
+    others.flush()
+    change.stage(base, manifests)
+    base = committed(base, append([data_file("mine")], 9), others)
+    others.flush()
+    with pytest.raises(AssumptionBroken, match=r"mine\.parquet \(snapshot 9\)"):
+        change.stage(base, manifests)
+    assert manifests.looked == [[2, 1], [], [8], [9]]
+
+
+def test_looking_ahead_refuses_nothing() -> None:
+    store = MemoryManifestStore()
+    base = with_files(store, "a")
+    change = append([data_file("a")])
+    change.look_ahead(base, store.open())
+    store.lists.clear()
+    change.look_ahead(base, store.open())
+    append([data_file("a")], check_duplicates=False).look_ahead(base, store.open())
+
+
+def test_whoever_does_not_check_reads_no_manifest() -> None:
+    store = MemoryManifestStore()
+    base, manifests = with_files(store, "a"), Watched(store)
+    change = append([data_file("b")], check_duplicates=False)
+    change.look_ahead(base, manifests)
+    change.stage(base, manifests)
+    append([]).stage(base, manifests)
+    assert manifests.looked == []
+
+
+def test_files_that_its_own_snapshot_added_say_that_it_has_landed() -> None:
+    """Its snapshot has expired since, so its id is gone; its files are not."""
+    store = MemoryManifestStore()
+    base = with_files(store, "a", "b")
+    base = apply(base, [updates.remove_snapshots([1])], now_ms=NOW)
+    with pytest.raises(CommitStateUnknown, match="snapshot 1 "):
+        append([data_file("a")], 1).stage(base, store.open())
 
 
 def test_computed_summary_properties_are_refused_at_once() -> None:

@@ -144,7 +144,9 @@ class Harness:
         return new
 
 
-def append(path: str, *, uuid: str | None = None, snapshot_id: int | None = None, key: str | None = None) -> Append:
+def append(
+    path: str, *, uuid: str | None = None, snapshot_id: int | None = None, key: str | None = None, **more: Any
+) -> Append:
     return Append(
         [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
         snapshot_id=snapshot_id or SYSTEM_CLOCK.snapshot_id(),
@@ -153,6 +155,7 @@ def append(path: str, *, uuid: str | None = None, snapshot_id: int | None = None
         table_uuid=uuid,
         idempotency_key=key,
         now_ms=SYSTEM_CLOCK.now_ms,
+        **more,
     )
 
 

@@ -161,7 +161,7 @@ def test_callers_that_are_back_before_the_lock_is_are_not_waited_for(harness, mo
 
     def come_back():
         if len(members) == 3 and members[1].outcome is not None:
-            come("bc")
+            come("de")
 
     when_given_back(harness, come_back)
     come("0bc")

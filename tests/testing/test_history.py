@@ -114,7 +114,8 @@ def test_what_the_writers_were_told_is_compared(subject: Subject) -> None:
 
 
 def test_a_file_that_was_committed_twice_is_found(subject: Subject) -> None:
-    subject.table.append([DataFile(subject.paths[0], "PARQUET", record_count=2, file_size_in_bytes=4)])
+    twice = DataFile(subject.paths[0], "PARQUET", record_count=2, file_size_in_bytes=4)
+    subject.table.append([twice], check_duplicates=False)
     report = subject.check(acknowledged=[subject.paths[0]])
     assert report.broken == {Rule.DUPLICATE, Rule.LOST}
     assert "live 2 times" in str(report.findings[-1])

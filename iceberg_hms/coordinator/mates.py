@@ -1,0 +1,39 @@
+"""Refusals that rest on another change of the same group.
+
+A change is refused for what is in the table, or for what a change before it in the group is about to put there. The
+caller acts on the reason: a file that the table is said to have is not appended again. So a reason that names a
+snapshot of the group is given only if that snapshot has landed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome
+from iceberg_hms.errors import AssumptionBroken, CommitConflict
+
+
+def standing(outcomes: Sequence[tuple[Member, Outcome]], group: Iterable[Member]) -> list[tuple[Member, Outcome]]:
+    """The outcomes of a group, in their order. Who was refused because of a member that is not committed gets a
+    CommitConflict instead, which proves as much: trying again is what helps.
+
+    group: all its members, those too that were withdrawn and have their answers."""
+    committed = [member for member, outcome in outcomes if isinstance(outcome, Committed)]
+    pending = _snapshots(group) - _snapshots(committed)
+    return [(member, _standing(outcome, pending)) for member, outcome in outcomes]
+
+
+def _standing(outcome: Outcome, pending: frozenset[int]) -> Outcome:
+    error = outcome.error if isinstance(outcome, Failed) else None
+    if not isinstance(error, AssumptionBroken) or pending.isdisjoint(error.rests_on):
+        return outcome
+    return Failed(
+        CommitConflict(
+            f"refused because of a commit that came just before, which is not known to have landed: {error.what}",
+            next_step="try again",
+        )
+    )
+
+
+def _snapshots(members: Iterable[Member]) -> frozenset[int]:
+    return frozenset(id_ for member in members for id_ in member.change.identity.snapshot_ids)
