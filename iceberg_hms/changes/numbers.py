@@ -13,13 +13,14 @@ above that of its parent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.changes.change import Manifests, Staged, Update
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
-from iceberg_hms.changes.shipped import unnumbered
+from iceberg_hms.changes.shipped import own_manifests, says_lowest, unnumbered
 from iceberg_hms.errors import AssumptionBroken
-from iceberg_hms.format.manifest_list import ManifestFile, assign
+from iceberg_hms.format.manifest_list import UNASSIGNED, ManifestFile, assign
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 
@@ -29,7 +30,7 @@ def renumbered(base: TableMetadata, sent: Sequence[Update], manifests: Manifests
 
     Raises StorageError, CorruptFile or MissingFile where a list cannot be read; InvalidInput for a list that cannot be
     numbered; AssumptionBroken if a parent is not the one that the client saw, or if a snapshot's own manifests may hold
-    numbers of an earlier one of the same updates that is numbered anew."""
+    files that say numbers of the same updates themselves."""
     if base.format_version == 1 or any(update["action"] == "upgrade-format-version" for update in sent):
         return Staged(tuple(sent))
     renumbering = _Renumbering(base, manifests)
@@ -84,18 +85,37 @@ def _added_rows(base: TableMetadata, snapshot_id: int, files: Sequence[ManifestF
     return (next_row_id or 0) - base.next_row_id
 
 
-def _refuse_written_numbers(snapshot: Snapshot, files: Sequence[ManifestFile]) -> None:
-    """Raise AssumptionBroken if a snapshot's own manifests may hold files of an earlier one of the same commit, which
-    was numbered anew. Such entries say their sequence number and row ids themselves: no list corrects them."""
-    for each in files:
-        if each.added_snapshot_id == snapshot.snapshot_id and each.existing_files_count != 0:
-            raise AssumptionBroken(
-                ASSERT_REF_SNAPSHOT_ID,
-                f"snapshot {snapshot.snapshot_id} has older files in a manifest of its own, and an earlier snapshot of "
-                "the same commit has got other numbers since",
-                expected="no existing files in its own manifests",
-                found=each.existing_files_count,
-            )
+def _refuse_written_numbers(
+    snapshot: Snapshot, files: Sequence[ManifestFile], first: Snapshot, manifests: Manifests
+) -> None:
+    """Raise AssumptionBroken if a snapshot's own manifests may hold files that say a sequence number or row ids of the
+    same commit, which no list corrects: an equality delete that is numbered anew would then hold for newer rows.
+
+    first: the first snapshot of the commit that is numbered anew, as it was sent; no number below its own changes."""
+    for each in own_manifests(snapshot, files, ()):
+        # Merged files of an earlier snapshot of the commit. The first has none before it.
+        if snapshot is not first and each.existing_files_count != 0:
+            found, what = each.existing_files_count, "older files in a manifest of its own"
+        elif says_lowest(each, snapshot) and _highest_said(each, first, manifests) >= first.sequence_number:
+            found, what = each.min_sequence_number, "files in a manifest of its own that say their sequence numbers"
+        else:
+            continue
+        raise AssumptionBroken(
+            ASSERT_REF_SNAPSHOT_ID,
+            f"snapshot {snapshot.snapshot_id} has {what}, and a snapshot of the same commit has to get another number",
+            expected=f"no numbers from {first.sequence_number} on in its own manifests",
+            found=found,
+        )
+
+
+def _highest_said(file: ManifestFile, first: Snapshot, manifests: Manifests) -> int:
+    """The highest sequence number that a live file of a manifest says itself; the lowest if that is enough to know."""
+    lowest = file.min_sequence_number
+    if lowest >= first.sequence_number:
+        return lowest
+    # Of a manifest without a number nothing is inherited.
+    entries = manifests.entries([replace(file, sequence_number=UNASSIGNED)])
+    return max((each.sequence_number or 0 for each in entries if each.is_live), default=lowest)
 
 
 class _Renumbering:
@@ -105,6 +125,8 @@ class _Renumbering:
         self._base = base
         self._manifests = manifests
         self._known: dict[str, ManifestFile] = {}
+        #: The first snapshot that was numbered anew, as it was sent.
+        self._first: Snapshot | None = None
         self.locations: list[str] = []
         self.replaced: list[str] = []
 
@@ -118,8 +140,8 @@ class _Renumbering:
             raise broken
         self._know_parent(snapshot)
         listed = self._manifests.list(snapshot)
-        if self.locations:
-            _refuse_written_numbers(snapshot, listed)
+        self._first = self._first or snapshot
+        _refuse_written_numbers(snapshot, listed, self._first, self._manifests)
         files = [self._file(each, snapshot) for each in listed]
         raw = numbered_snapshot(self._base, snapshot.raw, files, self._manifests)
         self.locations.append(raw["manifest-list"])

@@ -11,13 +11,13 @@ made anew: parent, numbers, totals, time, and the manifest list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.changes import plain, summary
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.numbers import numbered_snapshot
+from iceberg_hms.changes.numbers import made_on_another, numbered_snapshot
 from iceberg_hms.changes.shipped import Shipped, Unfit, own_manifests, refuse_landed, take_apart, unnumbered
 from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
@@ -101,9 +101,14 @@ def _compared(
     refuse_landed(snapshot, own_manifests(snapshot, client, {each.manifest_path for each in before}), after)
     if parent is None and snapshot.parent_id is not None:
         return Unfit("the snapshot that it was made on was removed")
+    if made_on_another(base, snapshot) is not None:
+        # What it replaced and what it carried over cannot be told: the list that it was made from is not in the table.
+        return Unfit("it carries over or replaces manifests of that other snapshot")
     shipped = take_apart(snapshot, client, before)
     if isinstance(shipped, Unfit):
         return shipped
+    if not _same_row_ids(shipped.dropped, before, after):
+        return Unfit("rows of manifests that it replaced got their row ids meanwhile")
     if snapshot.operation == summary.APPEND:
         unfit = _no_append(shipped.own)
     elif any(each.content != ManifestContent.DATA for each in shipped.own):
@@ -111,6 +116,13 @@ def _compared(
     else:
         unfit = _changed_otherwise(base, snapshot, head, before, after)
     return shipped if unfit is None else Unfit(unfit)
+
+
+def _same_row_ids(dropped: Container[str], before: Sequence[ManifestFile], after: Sequence[ManifestFile]) -> bool:
+    """Whether replaced manifests have the row ids in the head that their client saw. The first list after an upgrade to
+    version 3 gives them (spec: first row id assignment); who merged the manifests before that would give others."""
+    now = {each.manifest_path: each.first_row_id for each in after if each.manifest_path in dropped}
+    return all(now.get(each.manifest_path, each.first_row_id) == each.first_row_id for each in before)
 
 
 def _no_append(own: Sequence[ManifestFile]) -> str | None:

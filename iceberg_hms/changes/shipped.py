@@ -82,11 +82,22 @@ def refuse_landed(snapshot: Snapshot, own: Sequence[ManifestFile], head: Sequenc
 
 def unnumbered(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:
     """A manifest that `snapshot` added, without the numbers that its list gave it. The lowest sequence number stays if
-    it is older than the snapshot: the manifest then holds older files as well."""
-    lowest = manifest.min_sequence_number
+    the files say it themselves."""
     return replace(
         manifest,
         sequence_number=UNASSIGNED,
-        min_sequence_number=UNASSIGNED if lowest == snapshot.sequence_number else lowest,
+        min_sequence_number=manifest.min_sequence_number if says_lowest(manifest, snapshot) else UNASSIGNED,
         first_row_id=None if manifest.content == ManifestContent.DATA else manifest.first_row_id,
+    )
+
+
+def says_lowest(manifest: ManifestFile, snapshot: Snapshot) -> bool:
+    """Whether the lowest sequence number of a manifest that `snapshot` added is that of a live file which says it
+    itself, and not the snapshot's own, which files without one inherit."""
+    # Writers take the lowest of what is said, and the snapshot's number only where nothing is (Java: ManifestWriter).
+    # Existing files always say theirs, so beside one of them the snapshot's number is no inherited one. A new file that
+    # says the very number which its snapshot got by luck is taken for one that inherits it.
+    lowest = manifest.min_sequence_number
+    return lowest not in (UNASSIGNED, snapshot.sequence_number) or (
+        lowest != UNASSIGNED and manifest.existing_files_count != 0
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,8 @@ from iceberg_hms.changes.numbers import renumbered
 from iceberg_hms.coordinator.invariants import check_transition
 from iceberg_hms.errors import AssumptionBroken, MissingFile
 from iceberg_hms.format.apply import apply
-from iceberg_hms.format.manifest import Status
+from iceberg_hms.format.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
@@ -133,6 +135,100 @@ def test_files_of_the_table_that_the_first_snapshot_merged_have_their_numbers(wr
     new = committed(now, sent, writer.store)
     check_transition(now, new)
     assert writer.live(new.current_snapshot) == ["a", "mine"]
+
+
+def own_snapshot(
+    writer: Writer, base: TableMetadata, snapshot_id: int, entries: Any, kept: Sequence[ManifestFile] = ()
+) -> dict[str, Any]:
+    """The update that adds a snapshot to main whose own manifests have `entries`; data and deletes apart."""
+    own = writer.manifests.write(base, base.schema, base.specs[0], snapshot_id, entries)
+    raw: dict[str, Any] = {
+        "snapshot-id": snapshot_id,
+        "parent-snapshot-id": base.current_snapshot_id,
+        "sequence-number": base.next_sequence_number,
+        "timestamp-ms": NOW,
+        "summary": {"operation": "overwrite"},
+        "schema-id": 0,
+    }
+    if base.format_version > 2:
+        rows = sum((each.added_rows_count or 0) + (each.existing_rows_count or 0) for each in own if not each.content)
+        raw.update({"first-row-id": base.next_row_id, "added-rows": rows})
+    raw["manifest-list"] = writer.manifests.stage_list(base, Snapshot(raw), [*own, *kept])
+    writer.manifests.flush()
+    return dict(updates.add_snapshot(raw))
+
+
+def added(name: str, snapshot_id: int, number: int | None = None, content: int = Content.DATA) -> ManifestEntry:
+    """number: the data sequence number, where the writer says it itself."""
+    return ManifestEntry(Status.ADDED, data_file(name, content=content), snapshot_id, number)
+
+
+def row_delta_and_rewrite(writer: Writer, seen: TableMetadata, *said: int) -> list[dict[str, Any]]:
+    """10 adds d1 and an equality delete e1, which holds for older files; 12 rewrites d1 to d2, which keeps its data
+    sequence number, so that e1 does not hold for d2 either (Java: RewriteFiles.dataSequenceNumber).
+
+    said: the data sequence numbers that d2, and other files before it, say."""
+    first = own_snapshot(writer, seen, 10, [added("d1", 10), added("e1", 10, content=Content.EQUALITY_DELETES)])
+    between = apply(seen, [first, updates.set_snapshot_ref("main", 10)], now_ms=NOW)
+    kept = [each for each in writer.manifests.list(Snapshot(first["snapshot"])) if each.content]
+    names = [*(f"old{number}" for number in said[:-1]), "d2"]
+    rewritten = [added(name, 12, number) for name, number in zip(names, said, strict=True)]
+    second = own_snapshot(writer, between, 12, rewritten, kept)
+    return [first, second, dict(updates.set_snapshot_ref("main", 12))]
+
+
+def number_of(writer: Writer, table: TableMetadata, name: str) -> int:
+    entries = writer.manifests.entries(writer.manifests.list(table.current_snapshot))  # type: ignore[arg-type]
+    [found] = [entry.sequence_number for entry in entries if entry.data_file.file_path.endswith(f"/{name}.parquet")]
+    assert found is not None
+    return found
+
+
+@VERSIONS
+@pytest.mark.parametrize("said", [[2], [1, 2]])
+def test_a_delete_that_is_renumbered_never_comes_to_hold_for_rows_that_say_their_number(
+    writer: Writer, version: int, said: list[int]
+) -> None:
+    """A data file with a number below that of an equality delete loses the rows that it names. The list says the lowest
+    number of a manifest alone, so a manifest with a lower one is looked into."""
+    seen = grown(writer, version)
+    sent = row_delta_and_rewrite(writer, seen, *said)
+    landed = committed(seen, request(seen, sent, None), writer.store)
+    assert (number_of(writer, landed, "e1"), number_of(writer, landed, "d2")) == (2, 2)
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    manifests = writer.store.open()
+    with pytest.raises(AssumptionBroken, match="snapshot 12 has files in a manifest of its own that say") as caught:
+        renumbered(now, sent, manifests)
+    assert (caught.value.name, caught.value.found) == ("assert-ref-snapshot-id", min(said))
+    assert manifests.flush() == ()
+
+
+@VERSIONS
+def test_a_rewrite_of_older_files_in_a_renumbered_transaction_keeps_their_numbers(writer: Writer, version: int) -> None:
+    seen = grown(writer, version)
+    sent = row_delta_and_rewrite(writer, seen, 1)
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    new = committed(now, request(seen, sent, None), writer.store)
+    check_transition(now, new)
+    assert (number_of(writer, new, "e1"), number_of(writer, new, "d2")) == (3, 1)
+
+
+@VERSIONS
+@pytest.mark.parametrize(("number", "lands"), [(1, True), (3, False)])
+def test_a_rewrite_on_a_renumbered_branch_keeps_numbers_that_were_given_before_it(
+    writer: Writer, version: int, number: int, lands: bool
+) -> None:
+    seen = grown(writer, version)
+    sent = [own_snapshot(writer, seen, 10, [added("d2", 10, number)]), dict(updates.set_snapshot_ref("main", 10))]
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
+    if lands:
+        new = committed(now, request(seen, sent, None), writer.store)
+        assert number_of(writer, new, "d2") == number
+        [own] = writer.manifests.list(new.current_snapshot)  # type: ignore[arg-type]
+        assert (own.sequence_number, own.min_sequence_number) == (3, number)
+        return
+    with pytest.raises(AssumptionBroken, match="snapshot 10 has files in a manifest of its own that say"):
+        renumbered(now, sent, writer.store.open())
 
 
 def test_a_renumbered_snapshot_names_its_list_alone(writer: Writer) -> None:

@@ -135,6 +135,63 @@ def test_of_two_merges_of_the_same_manifests_the_second_is_refused(writer: Write
         committed(now, changes[1], writer.store)
 
 
+def merge_of_all(writer: Writer, seen: TableMetadata) -> list[dict[str, Any]]:
+    """10 appends a file and merges the head's manifests of a and b with its own."""
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+    return writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"})
+
+
+def row_ids(writer: Writer, table: TableMetadata) -> dict[str, int | None]:
+    entries = writer.manifests.entries(writer.manifests.list(table.current_snapshot))  # type: ignore[arg-type]
+    return {entry.data_file.file_path: entry.data_file.first_row_id for entry in entries if entry.is_live}
+
+
+def test_rows_keep_the_ids_that_the_first_commit_after_an_upgrade_gave_them(writer: Writer) -> None:
+    """2 to 3, then two appends at once: one gives ids to the rows that are there, the other merges their manifests and
+    had seen none."""
+    seen = apply(grown(writer, 2), [updates.upgrade_format_version(3)], now_ms=6_000)
+    sent = request(seen, merge_of_all(writer, seen))
+    alone = row_ids(writer, committed(seen, sent, writer.store))
+    assert None not in alone.values()
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    assert None not in row_ids(writer, now).values()
+    with pytest.raises(AssumptionBroken, match="rows of manifests that it replaced got their row ids meanwhile"):
+        committed(now, sent, writer.store)
+
+
+def test_a_merge_after_that_commit_is_rebased(writer: Writer) -> None:
+    upgraded = apply(grown(writer, 2), [updates.upgrade_format_version(3)], now_ms=6_000)
+    seen = committed(upgraded, request(upgraded, writer.fast_append(upgraded, 9, "first")), writer.store)
+    sent = request(seen, merge_of_three(writer, seen))
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    new = row_ids(writer, committed(now, sent, writer.store))
+    assert {path: new[path] for path in row_ids(writer, now)} == row_ids(writer, now)
+
+
+def merge_of_three(writer: Writer, seen: TableMetadata) -> list[dict[str, Any]]:
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    names = ("a", "b", "first")
+    entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in names)]
+    return writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"})
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_merge_of_manifests_that_its_client_did_not_see_is_refused(writer: Writer, version: int) -> None:
+    """2 was committed anew on what a writer without compare-and-swap left: under its id there is a list with another
+    writer's manifest in it, which the client has not replaced."""
+    first = grown(writer, version)
+    sent = request(first, merge_of_all(writer, first))
+    empty = table(version)
+    theirs = committed(empty, request(empty, writer.fast_append(empty, 5, "theirs")), writer.store)
+    now = theirs
+    for snapshot_id, name in ((1, "a"), (2, "b")):
+        now = committed(now, request(now, writer.fast_append(now, snapshot_id, name)), writer.store)
+    assert writer.live(now.current_snapshot) == ["a", "b", "theirs"]
+    with pytest.raises(AssumptionBroken, match="snapshot 2 was committed anew since it was read; not rebased"):
+        committed(now, sent, writer.store)
+
+
 def compaction(writer: Writer, base: TableMetadata, snapshot_id: int = 10) -> list[dict[str, Any]]:
     """a and b become ab."""
     old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]

@@ -38,6 +38,27 @@ def test_a_manifest_with_older_files_keeps_its_lowest_number() -> None:
     assert unnumbered(deletes, MINE).first_row_id == 7
 
 
+@pytest.mark.parametrize(
+    ("existing", "lowest", "kept"),
+    [
+        # All of its files are new, and take the number of the snapshot.
+        (0, 5, UNASSIGNED),
+        # Older files say their numbers themselves: that one of them has this one is no accident of the list.
+        (1, 5, 5),
+        # The list does not say whether it has older files. A number that is too low does no harm.
+        (None, 5, 5),
+        (0, 2, 2),
+        (0, UNASSIGNED, UNASSIGNED),
+        (1, 0, 0),
+    ],
+)
+def test_only_a_lowest_number_that_was_inherited_is_given_anew(existing: int | None, lowest: int, kept: int) -> None:
+    """Java drops delete files with lower numbers than the lowest of all data files: one that is too high costs deletes
+    that are live."""
+    mine = manifest("m", 10, number=5, lowest=lowest, existing_files_count=existing)
+    assert unnumbered(mine, MINE).min_sequence_number == kept
+
+
 def test_what_was_replaced_must_still_be_there_and_what_was_dead_need_not() -> None:
     live, dead, kept = manifest("live"), manifest("dead", added_files_count=0), manifest("kept")
     found = take_apart(MINE, [manifest("m", 10, number=5), kept], [live, dead, kept])
