@@ -193,7 +193,7 @@ def test_a_delete_that_is_renumbered_never_comes_to_hold_for_rows_that_say_their
     number of a manifest alone, so a manifest with a lower one is looked into."""
     seen = grown(writer, version)
     sent = row_delta_and_rewrite(writer, seen, *said)
-    landed = committed(seen, request(seen, sent, None), writer.store)
+    landed = committed(seen, request(seen, sent), writer.store)
     assert (number_of(writer, landed, "e1"), number_of(writer, landed, "d2")) == (2, 2)
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
     manifests = writer.store.open()
@@ -208,7 +208,7 @@ def test_a_rewrite_of_older_files_in_a_renumbered_transaction_keeps_their_number
     seen = grown(writer, version)
     sent = row_delta_and_rewrite(writer, seen, 1)
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
-    new = committed(now, request(seen, sent, None), writer.store)
+    new = committed(now, request(seen, sent), writer.store)
     check_transition(now, new)
     assert (number_of(writer, new, "e1"), number_of(writer, new, "d2")) == (3, 1)
 
@@ -222,7 +222,7 @@ def test_a_rewrite_on_a_renumbered_branch_keeps_numbers_that_were_given_before_i
     sent = [own_snapshot(writer, seen, 10, [added("d2", 10, number)]), dict(updates.set_snapshot_ref("main", 10))]
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
     if lands:
-        new = committed(now, request(seen, sent, None), writer.store)
+        new = committed(now, request(seen, sent), writer.store)
         assert number_of(writer, new, "d2") == number
         [own] = writer.manifests.list(new.current_snapshot)  # type: ignore[arg-type]
         assert (own.sequence_number, own.min_sequence_number) == (3, number)

@@ -13,7 +13,7 @@ from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.staging import stage_one
+from iceberg_hms.coordinator.staging import Noted, stage_one
 from iceberg_hms.errors import AssumptionBroken, InvalidInput, MissingFile
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.manifest import Status
@@ -52,7 +52,7 @@ def writer() -> Writer:
 def commit(base: TableMetadata, change: Change, writer: Writer) -> TableMetadata:
     """As a coordinator commits it."""
     manifests = writer.store.open()
-    new, _ = stage_one(base, change, manifests, lambda: NOW)
+    new, _ = stage_one(base, change, Noted(manifests), lambda: NOW)
     manifests.flush()
     return new
 
@@ -155,14 +155,14 @@ def test_what_older_snapshots_brought_is_not_held_against_a_new_one(writer: Writ
     """A table that is broken already can be repaired."""
     seen = commit(two_specs(), ours(7), writer)
     broken = seen.replace(**{"partition-specs": seen.raw["partition-specs"][1:]})
-    assert commit(broken, ours(8, 1), writer).current_snapshot_id == 8
+    assert commit(broken, ours(8, 1, "other"), writer).current_snapshot_id == 8
 
 
 def test_of_an_append_no_more_than_the_front_of_its_list_is_read(writer: Writer) -> None:
     seen = two_specs()
     change = sent(seen, on_main(seen, writer))
     manifests = Counting(writer.store)
-    new, _ = stage_one(seen, change, manifests, lambda: NOW)
+    new, _ = stage_one(seen, change, Noted(manifests), lambda: NOW)
     assert new.current_snapshot_id == 10
     assert manifests.fronts == [10]
 

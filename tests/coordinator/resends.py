@@ -11,14 +11,16 @@ from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.manifest import Status
 from iceberg_hms.format.metadata import TableMetadata
 from tests.changes.clients import Writer, data_file, request
-from tests.coordinator.harness import Harness
+from tests.changes.tables import SNAPSHOT_ISOLATION
+from tests.coordinator.harness import Harness, set_properties
 
 #: The snapshot that is sent again.
 MINE = 10
 
 
 def with_files(harness: Harness, *names: str) -> TableMetadata:
-    """The table after appends of one file each, snapshots 1, 2 and so on."""
+    """The table after appends of one file each, snapshots 1, 2 and so on. It rebases appends that are plain."""
+    harness.commit(set_properties(**SNAPSHOT_ISOLATION))
     for number, name in enumerate(names, 1):
         add(harness, number, name)
     return harness.metadata()
@@ -36,7 +38,7 @@ def merge(harness: Harness, snapshot_id: int) -> None:
     base, writer = harness.metadata(), Writer(harness.manifests)
     old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]
     entries = [(Status.EXISTING, each.data_file) for each in writer.manifests.entries(old)]
-    harness.commit(request(base, writer.rewrite_list(base, snapshot_id, "replace", entries, old), None))
+    harness.commit(request(base, writer.rewrite_list(base, snapshot_id, "replace", entries, old)))
 
 
 def expire(harness: Harness, *snapshot_ids: int) -> None:
@@ -70,7 +72,7 @@ def sent(harness: Harness, base: TableMetadata, kind: str) -> Change:
     entries: list[Any] = [(Status.DELETED, first)]
     if kind != "delete":
         entries.append((Status.ADDED, data_file("mine")))
-    return request(base, writer.rewrite_list(base, MINE, kind, entries, old[-1:]), None)
+    return request(base, writer.rewrite_list(base, MINE, kind, entries, old[-1:]))
 
 
 _SCHEMA = [{"type": "assert-current-schema-id", "current-schema-id": 0}]
