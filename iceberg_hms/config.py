@@ -201,6 +201,20 @@ class Settings:
         default=True,
     )
 
+    rebase_appends: str = text(
+        "rebase-appends",
+        "Which appends of other engines are put on a head that they have not seen, where neither the table nor its "
+        "namespace says so (`iceberg-hms.rebase-appends`).",
+        "plain",
+        ("plain", "all", "none"),
+    )
+    rebase_appends_max_age_ms: int = number(
+        "rebase-appends-max-age-ms",
+        5_000,
+        0,
+        600_000,
+        "For how long a namespace's word on that is remembered; 0: it is read whenever it is needed.",
+    )
     replaced_list_age_ms: int = number(
         "commit.replaced-list-age-ms",
         600_000,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from iceberg_hms.catalog.identifiers import Identifier, new_name, table_name
 from iceberg_hms.catalog.lock_admin import LockAdmin
 from iceberg_hms.catalog.lock_modes import LOCK_MARK, LockMode
 from iceberg_hms.catalog.purge import purge_files
+from iceberg_hms.catalog.rebase_words import RebaseWords
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.changes.change import Change, Manifests
@@ -65,6 +67,12 @@ class Catalog:
         runtime = services.world.runtime
         self._bases = Coalesced(runtime, services.coordinator.load)
         self._pointers = Coalesced(runtime, services.world.pointer.load)
+        self._rebase_words = RebaseWords(
+            runtime,
+            setting=services.settings.rebase_appends,
+            max_age_seconds=services.settings.rebase_appends_max_age_ms / 1000,
+            load=services.namespaces.load,
+        )
 
     @property
     def settings(self) -> Settings:
@@ -229,7 +237,7 @@ class Catalog:
         that files must not be deleted.
         """
         name = table_name(identifier)
-        change = from_request(requirements, updates, client or Client(), idempotency_key=idempotency_key)
+        change = self._sent(name, requirements, updates, client, idempotency_key)
         if any(requirement.get("type") == "assert-create" for requirement in requirements):
             return self._create(name, change)
         return self.commit_change(name, change, wait_seconds=wait_seconds, size=size)
@@ -247,9 +255,10 @@ class Catalog:
     ) -> Member:
         """`commit` to a table that is there, for callers that must not block: returns as soon as the change is queued.
         See `Coordinator.submit` for what they owe. Raises InvalidInput and QueueFull at once."""
-        change = from_request(requirements, updates, client or Client(), idempotency_key=idempotency_key)
+        name = table_name(identifier)
+        change = self._sent(name, requirements, updates, client, idempotency_key)
         wait = self._wait(wait_seconds)
-        return self._services.coordinator.submit(table_name(identifier), change, wait_seconds=wait, size=size)
+        return self._services.coordinator.submit(name, change, wait_seconds=wait, size=size)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.Events` lists them), on
@@ -306,6 +315,22 @@ class Catalog:
             wait_seconds=self._wait(wait_seconds),
         )
         return Table(self, self._services, name, report.metadata, report.metadata_location)
+
+    def _sent(
+        self,
+        name: TableName,
+        requirements: Sequence[Mapping[str, Any]],
+        updates: Sequence[Mapping[str, Any]],
+        client: Client | None,
+        idempotency_key: str | None,
+    ) -> Change:
+        return from_request(
+            requirements,
+            updates,
+            client,
+            idempotency_key=idempotency_key,
+            rebase_default=partial(self._rebase_words.of, name.namespace),
+        )
 
     def _wait(self, wait_seconds: float | None) -> float:
         return self.default_wait_seconds if wait_seconds is None else wait_seconds

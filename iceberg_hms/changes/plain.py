@@ -2,8 +2,9 @@
 
 A plain append assumes nothing of the table's rows. But a serializable MERGE that matched nothing, an overwrite of a
 partition that is empty, and the exactly-once appends of Flink and Kafka Connect look the same on the wire, and only
-their client can validate them. So the table says which appends may be rebased, with its property
-`iceberg-hms.rebase-appends`:
+their client can validate them. So an operator says which appends may be rebased, with the table's property
+`iceberg-hms.rebase-appends`; where the table has none, with its namespace's property of that name; else with the
+server's setting `rebase-appends`:
 
     plain (default)   those that are known to be plain: every key of the summary is known to assume nothing, and either
                       the sender is in `known_senders.py` or the table promises snapshot isolation alone
@@ -13,14 +14,15 @@ their client can validate them. So the table says which appends may be rebased, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.changes.known_senders import is_known
 from iceberg_hms.changes.summary import METRICS
 from iceberg_hms.format.metadata import TableMetadata
 
-#: Table property: which appends are rebased.
+#: Property of a table or a namespace: which appends are rebased.
 REBASE_APPENDS: Final = "iceberg-hms.rebase-appends"
 PLAIN, ALL, NONE = "plain", "all", "none"
 
@@ -34,18 +36,46 @@ _HARMLESS: Final = frozenset(
 )
 _OURS: Final = "iceberg-hms."
 
-#: What the caller of an append that met a conflict can set, and what that gives up.
-_LEVELS: Final = f"set {', '.join(ISOLATION_LEVELS)} of the table all to snapshot"
-_ALL: Final = f"set the table property {REBASE_APPENDS}=all"
-_PRICE: Final = (
-    "then a MERGE or an overwrite that found nothing to replace lands beside another, and both insert the row"
+#: What whoever reads the message of a conflict can set, and what that gives up.
+_ALL: Final = (
+    f"set the property {REBASE_APPENDS}=all on the table or its namespace, "
+    "or the setting rebase-appends=all on the server"
 )
+_LEVELS: Final = f"set {', '.join(ISOLATION_LEVELS)} all to snapshot on the table"
+_PRICE: Final = "Then two MERGEs or overwrites that found nothing to replace can both insert the same rows"
 
 
-def mode(base: TableMetadata) -> str:
-    """The table's word; `none` for one that is not known, since no operator has given it."""
-    word = base.properties.get(REBASE_APPENDS, PLAIN).strip().lower()
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Which appends may be rebased.
+
+    word: PLAIN, ALL or NONE. said: who says so, as a clause of a conflict's message.
+    """
+
+    word: str
+    said: str
+
+
+#: What holds where a table says nothing. It is called only when a snapshot has lost its branch's place, so it may ask
+#: the metastore, within bounds; it raises nothing.
+Default = Callable[[], Word]
+
+
+def unsaid() -> Word:
+    """The word where nobody said anything."""
+    return Word(PLAIN, "nobody says otherwise")
+
+
+def parse(text: str) -> str:
+    """A property's value as a word; `none` for one that is not known, since no operator has given it."""
+    word = text.strip().lower()
     return word if word in (PLAIN, ALL) else NONE
+
+
+def word_for(base: TableMetadata, default: Default) -> Word:
+    """The table's own word, else the default, which is not called where the table has one."""
+    text = base.properties.get(REBASE_APPENDS)
+    return default() if text is None else Word(parse(text), f"the table says {REBASE_APPENDS}={text}")
 
 
 def why_not_plain(base: TableMetadata, summary: Mapping[str, str]) -> str | None:
@@ -53,13 +83,13 @@ def why_not_plain(base: TableMetadata, summary: Mapping[str, str]) -> str | None
     unknown = sorted(key for key in summary if not _is_harmless(key))
     if unknown:
         reason = f"its summary has {', '.join(unknown)}, which may mean that it read the table"
-        return f"{reason}. To have the server put such appends on the new head, {_ALL}; {_PRICE}"
+        return f"{reason}. To have the server put such appends on the new head, {_ALL}. {_PRICE}"
     if is_known(summary):
         return None
     if all(base.properties.get(level, "").strip().lower() == "snapshot" for level in ISOLATION_LEVELS):
         return None
     reason = "nothing shows that its client validates no append"
-    return f"{reason}. To have the server put such appends on the new head, {_LEVELS}, or {_ALL}; {_PRICE}"
+    return f"{reason}. To have the server put such appends on the new head, {_LEVELS}; or {_ALL}. {_PRICE}"
 
 
 def _is_harmless(key: str) -> bool:

@@ -31,17 +31,19 @@ class Rebased:
     snapshot: Mapping[str, Any]
 
 
-def why_not(base: TableMetadata, snapshot: Snapshot) -> str | None:
-    """Why a snapshot may not be rebased on any parent, by what it says of itself; None if it may."""
-    word = plain.mode(base)
-    if word == plain.NONE:
-        return f"the table says {plain.REBASE_APPENDS}={base.properties[plain.REBASE_APPENDS]}"
+def why_not(base: TableMetadata, snapshot: Snapshot, default: plain.Default) -> str | None:
+    """Why a snapshot may not be rebased on any parent, by what it says of itself; None if it may.
+
+    default: asked where the table does not say which appends may be."""
     if snapshot.operation not in (summary.APPEND, summary.REPLACE):
         return f"its operation is {snapshot.operation}"
     made_for = 1 + bool(snapshot.sequence_number) + (snapshot.first_row_id is not None)
     if made_for != base.format_version:
         return f"it was written for format version {made_for}, the table has {base.format_version}"
-    if snapshot.operation == summary.APPEND and word == plain.PLAIN:
+    word = plain.word_for(base, default)
+    if word.word == plain.NONE:
+        return word.said
+    if snapshot.operation == summary.APPEND and word.word == plain.PLAIN:
         return plain.why_not_plain(base, snapshot.summary)
     return None
 

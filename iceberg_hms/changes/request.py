@@ -14,6 +14,7 @@ from typing import Any
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.change import Change, Identity, Requirement, Seen, Update
+from iceberg_hms.changes.plain import Default, unsaid
 from iceberg_hms.changes.sent import AddedSnapshot, PlainRequest
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import InvalidInput
@@ -38,6 +39,7 @@ def from_request(
     client: Client | None = None,
     *,
     idempotency_key: str | None = None,
+    rebase_default: Default = unsaid,
 ) -> Change:
     """Make a commit request into a change.
 
@@ -45,6 +47,8 @@ def from_request(
     client: what is known of the sender.
     idempotency_key: the key of the caller's whole job. It is kept in the summary of the snapshots that the commit adds
     (`iceberg-hms.idempotency-key`); a snapshot that carries that property already brings its own.
+    rebase_default: which appends may be rebased where the table does not say. It is asked only when a snapshot has lost
+    its branch's place.
 
     Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys) and
     UnsupportedFormat (encryption). Nothing was done then.
@@ -71,7 +75,7 @@ def from_request(
     if moved is None:
         return request
     [snapshot] = [Snapshot.parse(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
-    return AddedSnapshot(request, snapshot, moved)
+    return AddedSnapshot(request, snapshot, moved, rebase_default)
 
 
 def _seen(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]]) -> Seen | None:

@@ -18,6 +18,7 @@ from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.change import Identity, Manifests, Requirement, Staged, Update
 from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.changes.numbers import made_on_another, renumbered
+from iceberg_hms.changes.plain import Default
 from iceberg_hms.changes.shipped import Unfit
 from iceberg_hms.errors import AssumptionBroken
 from iceberg_hms.format.metadata import TableMetadata
@@ -80,12 +81,14 @@ class PlainRequest:
 class AddedSnapshot:
     """A commit that adds one snapshot to a branch, and may be put on another parent.
 
-    moved: its requirement of the branch's place; the others stand in `request` with it.
+    moved: its requirement of the branch's place; the others stand in `request` with it. default: which appends may be
+    rebased where the table does not say.
     """
 
     request: PlainRequest
     snapshot: Snapshot
     moved: Requirement
+    default: Default
 
     @property
     def identity(self) -> Identity:
@@ -101,7 +104,7 @@ class AddedSnapshot:
             return
         if base is None or not self._finds_branch(base):
             raise broken
-        reason = rebasing.why_not(base, self.snapshot)
+        reason = rebasing.why_not(base, self.snapshot, self.default)
         if reason is not None:
             raise _not_rebased(broken, reason)
 

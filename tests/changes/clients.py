@@ -10,6 +10,7 @@ from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.derived import for_update_table
+from iceberg_hms.changes.plain import Default, unsaid
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.manifest import DataFile, ManifestEntry, Status
@@ -107,9 +108,9 @@ class Writer:
         return sorted(path.removeprefix("file:/data/").removesuffix(".parquet") for path in paths)
 
 
-def request(base: TableMetadata, sent: Sequence[Mapping[str, Any]]) -> Change:
+def request(base: TableMetadata, sent: Sequence[Mapping[str, Any]], default: Default = unsaid) -> Change:
     """The commit of updates that were made looking at `base`."""
-    return from_request(list(for_update_table(base, sent)), list(sent))
+    return from_request(list(for_update_table(base, sent)), list(sent), rebase_default=default)
 
 
 def committed(base: TableMetadata, change: Change, store: MemoryManifestStore) -> TableMetadata:

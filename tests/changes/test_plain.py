@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_hms.changes.plain import ISOLATION_LEVELS, REBASE_APPENDS, mode, why_not_plain
+from iceberg_hms.changes.plain import ISOLATION_LEVELS, REBASE_APPENDS, Word, unsaid, why_not_plain, word_for
 from tests.changes.tables import SNAPSHOT_ISOLATION, table
 from tests.changes.test_known_senders import SPARK as KEYS_OF_SPARK
 
@@ -19,7 +19,9 @@ def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> N
     """A bare summary is PyIceberg's: of an append, and of an overwrite whose delete matched nothing."""
     reason = why_not_plain(table(), summary)
     assert reason is not None
-    assert f"{REBASE_APPENDS}=all" in reason
+    assert f"{REBASE_APPENDS}=all on the table or its namespace" in reason
+    assert "rebase-appends=all on the server" in reason
+    assert "can both insert the same rows" in reason, "what it gives up"
     assert all(level in reason for level in ISOLATION_LEVELS)
 
 
@@ -55,8 +57,17 @@ def test_where_all_isolation_is_snapshot_an_append_has_nothing_to_validate(summa
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
-    [(None, "plain"), ("plain", "plain"), (" ALL ", "all"), ("none", "none"), ("yes", "none"), ("", "none")],
+    ("text", "found"), [("plain", "plain"), (" ALL ", "all"), ("none", "none"), ("yes", "none"), ("", "none")]
 )
-def test_a_word_that_is_not_known_permits_nothing(word: str | None, found: str) -> None:
-    assert mode(table(properties={} if word is None else {REBASE_APPENDS: word})) == found
+def test_the_table_s_word_counts_and_one_that_is_not_known_permits_nothing(text: str, found: str) -> None:
+    def asked() -> Word:
+        raise AssertionError("the table has a word of its own")
+
+    word = word_for(table(properties={REBASE_APPENDS: text}), asked)
+    assert (word.word, word.said) == (found, f"the table says {REBASE_APPENDS}={text}")
+
+
+def test_a_table_that_says_nothing_leaves_it_to_others() -> None:
+    others = Word("all", "the server says so")
+    assert word_for(table(), lambda: others) is others
+    assert word_for(table(), unsaid).word == "plain"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.plain import REBASE_APPENDS
+from iceberg_hms.changes.plain import REBASE_APPENDS, Word
 from iceberg_hms.coordinator.invariants import check_transition
 from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown
 from iceberg_hms.format.apply import apply
@@ -307,6 +307,46 @@ def test_a_table_may_forbid_it(writer: Writer, word: str) -> None:
         now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
         with pytest.raises(AssumptionBroken, match=f"the table says {REBASE_APPENDS}={word}"):
             sent.check(now)
+
+
+@pytest.mark.parametrize("kind", ["append", "rewrite"])
+def test_who_speaks_for_the_table_is_asked_only_when_a_place_was_lost_and_the_table_is_silent(
+    writer: Writer, kind: str
+) -> None:
+    asked: list[str] = []
+
+    def forbids() -> Word:
+        asked.append(kind)
+        return Word("none", "the namespace db says so")
+
+    silent = grown(writer)
+    speaks = grown(writer, **{REBASE_APPENDS: "all"})
+    for seen, refused in ((silent, True), (speaks, False)):
+        updates_ = writer.fast_append(seen, 10, "mine") if kind == "append" else compaction(writer, seen)
+        sent = request(seen, updates_, forbids)
+        committed(seen, sent, writer.store)
+        assert asked == [], "it kept its place"
+        now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+        if refused:
+            with pytest.raises(AssumptionBroken, match="not rebased, because the namespace db says so"):
+                sent.check(now)
+            assert asked == [kind]
+            asked.clear()
+        else:
+            committed(now, sent, writer.store)
+    assert asked == []
+
+
+def test_what_is_never_rebased_asks_nobody(writer: Writer) -> None:
+    def asked() -> Word:
+        raise AssertionError("a delete is never rebased")
+
+    seen = grown(writer)
+    old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
+    delete = writer.rewrite_list(seen, 10, "delete", [(Status.DELETED, data_file("b"))], old[:1])
+    now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
+    with pytest.raises(AssumptionBroken, match="its operation is delete"):
+        request(seen, delete, asked).check(now)
 
 
 def expired(writer: Writer, base: TableMetadata, gone: list[int]) -> TableMetadata:

@@ -145,7 +145,8 @@ class Server:
         """Send it, and again where its outcome is not known. True: it was refused, and its client may try again."""
         requirements = for_update_table(shipment.base, shipment.updates)
         for _ in range(_RESENDS + 1):
-            change = from_request(list(requirements), list(shipment.updates))
+            words = partial(self.node.rebase_words.of, TABLE.namespace)
+            change = from_request(list(requirements), list(shipment.updates), rebase_default=words)
             may_try_again = self._send(attempt, change, shipment)
             if attempt.told is not Told.UNKNOWN or self._luck.chance(0.5):
                 # Who once did not know deletes nothing any more, and so makes nothing anew.

@@ -13,6 +13,7 @@ _STAGING = "coordinator/staging.py"
 _TURNS = "coordinator/turns.py"
 _NUMBERS = "changes/numbers.py"
 _PLAIN = "changes/plain.py"
+_REBASE_WORDS = "catalog/rebase_words.py"
 _REBASE = "changes/rebase.py"
 _SHIPPED = "changes/shipped.py"
 
@@ -248,8 +249,16 @@ GROUPS: tuple[Mutant, ...] = (
         "overhear-the-table-s-word",
         "where the table says so nothing is rebased",
         _REBASE,
-        "    if word == plain.NONE:\n",
+        "    if word.word == plain.NONE:\n",
         "    if False:\n",
         scenario="rebase-none",
+    ),
+    Mutant(
+        "take-silence-for-consent",
+        "a namespace that cannot be read may have forbidden to rebase",
+        _REBASE_WORDS,
+        "        except IcebergHmsError as error:\n",
+        "        except IcebergHmsError as error:\n            return self._server\n",
+        scenario="rebase-namespace",
     ),
 )

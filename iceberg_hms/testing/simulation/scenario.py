@@ -45,8 +45,8 @@ class Scenario:
     hasty: ZooKeeper ends sessions soon after their connection broke.
     blind: for how many of our writers the lock API of their server is broken.
     proven: how likely a writer knows from an earlier commit that the server is atomic.
-    verdict, reaper, lease_seconds: of the metastore. properties: of the table. settings: of our processes, where they
-    are not the defaults, by attribute.
+    verdict, reaper, lease_seconds: of the metastore. properties: of the table; namespace: of its database. settings: of
+    our processes, where they are not the defaults, by attribute.
     within: seconds within which our writers begin. waits: how long clients wait, one of these; seconds.
     kept: whose acknowledged changes are never lost. all_commit: no append may fail.
     in_order: who comes first is served first. tidy: nobody leaves a list or a manifest behind.
@@ -80,6 +80,7 @@ class Scenario:
     reaper: bool = True
     lease_seconds: float = 60.0
     properties: Mapping[str, str] = field(default_factory=dict)
+    namespace: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     waits: tuple[float, ...] = (5.0, 60.0, 300.0)
     kept: frozenset[Kind] = OURS

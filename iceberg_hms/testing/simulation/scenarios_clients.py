@@ -81,6 +81,16 @@ SHARED: Final[tuple[Scenario, ...]] = (
         tidy=True,
     ),
     Scenario(
+        "rebase-namespace",
+        "the same word of the namespace, read when a place was lost, through two servers, where calls are lost",
+        BAD_NETWORK,
+        writers=0,
+        servers=2,
+        clients=Clients(each=3, commits=2, doings=_ALL),
+        namespace={_REBASE: "none"},
+        settings={"rebase_appends_max_age_ms": 100},
+    ),
+    Scenario(
         "turns",
         "a delete beside busy appenders: when it has lost its place it gets a turn, and lands with it",
         writers=0,

@@ -78,7 +78,7 @@ class Schedule:
             reaper_delay=luck.pick((0.0, 0.0, scenario.lease_seconds)),
         )
         self.metastore.lock_api_works = scenario.lock_api_works
-        self.metastore.databases[TABLE.namespace] = {}
+        self.metastore.databases[TABLE.namespace] = dict(scenario.namespace)
         self.ensemble = self._ensemble(luck) if scenario.zookeeper else None
         network = Process("network")
         self.storage = Storage(SimulatedRuntime(self.scheduler, network, luck.fork("storage")))

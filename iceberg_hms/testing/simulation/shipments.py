@@ -24,7 +24,7 @@ from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.simulation.history import Attempt
-from iceberg_hms.testing.simulation.site import Node
+from iceberg_hms.testing.simulation.site import TABLE, Node
 
 #: A key of which nobody knows what it assumes of the table.
 _READS = {"flink.max-committed-checkpoint-id": "7"}
@@ -102,7 +102,7 @@ class Shipper:
         ref = base.ref(attempt.branch)
         head = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
         before = self._look_at(head)
-        word = plain.mode(base)
+        word = plain.word_for(base, self._namespace_word).word
         attempt.stays = self._doing in FIRM or word == plain.NONE
         attempt.stays = attempt.stays or (self._doing is Doing.VALIDATED and word != plain.ALL)
         match self._doing:
@@ -120,6 +120,11 @@ class Shipper:
             attempt.seen.append(None if head is None else head.snapshot_id)
             attempt.lists.add(made.made[0])
         return made
+
+    def _namespace_word(self) -> plain.Word:
+        """What the namespace says, as it is: no call of the metastore, which could be lost."""
+        text = self._node.site.metastore.databases[TABLE.namespace].get(plain.REBASE_APPENDS)
+        return plain.unsaid() if text is None else plain.Word(plain.parse(text), "")
 
     def forget(self) -> None:
         """What was made is gone: make it anew the next time."""

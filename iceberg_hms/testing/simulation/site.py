@@ -8,6 +8,7 @@ from typing import Any
 
 from iceberg_hms.catalog.lock_admin import LockAdmin
 from iceberg_hms.catalog.lock_modes import LockModes
+from iceberg_hms.catalog.rebase_words import RebaseWords
 from iceberg_hms.catalog.table_locks import ChosenTableLock
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Update
@@ -66,6 +67,7 @@ class Node:
 
     blind: its server's lock API is broken, whatever that of the others is.
     lock: the metastore's, as those take it who know no other. chosen: the one that the table asks for.
+    rebase_words: what namespaces say of appends.
     """
 
     def __init__(self, site: Site, name: str, *, skew_ms: int = 0, blind: bool = False) -> None:
@@ -88,6 +90,12 @@ class Node:
             self.runtime,
             lock_api_works=self._lock_api_works,
             leftover_seconds=self._leftover_seconds,
+        )
+        self.rebase_words = RebaseWords(
+            self.runtime,
+            setting=site.settings.rebase_appends,
+            max_age_seconds=site.settings.rebase_appends_max_age_ms / 1000,
+            load=self._database,
         )
 
     def _leftover_seconds(self) -> float:
