@@ -6,7 +6,9 @@ snapshot's manifest list it takes the counts of the manifests that the snapshot 
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -22,21 +24,35 @@ _SEVERAL: Final = re.compile(r"/v1/(?:[^/]+/)?transactions/commit")
 
 
 class Capture:
-    """Wraps an ASGI application. commits: what was sent so far, one entry for each table of a request, in order."""
+    """Wraps an ASGI application.
+
+    commits: what was sent so far and how it was answered, one entry for each table of a request, in order.
+    overtake: called once, on a thread, when the next commit is noted and before it is passed on."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self.commits: list[dict[str, Any]] = []
+        self.overtake: Callable[[], object] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST" or not _commits(scope["path"]):
             await self._app(scope, receive, send)
             return
         body = await _read(receive)
-        self._note(scope, orjson.loads(body))
-        await self._app(scope, _replay(body, receive), send)
+        noted = self._note(scope, orjson.loads(body))
+        if self.overtake is not None:
+            overtake, self.overtake = self.overtake, None
+            await asyncio.to_thread(overtake)
 
-    def _note(self, scope: Scope, request: dict[str, Any]) -> None:
+        async def answer(message: Message) -> None:
+            for entry in noted if message["type"] == "http.response.start" else ():
+                entry["status"] = message["status"]
+            await send(message)
+
+        await self._app(scope, _replay(body, receive), answer)
+
+    def _note(self, scope: Scope, request: dict[str, Any]) -> list[dict[str, Any]]:
+        begin = len(self.commits)
         headers = Headers(scope=scope)
         for change in request.get("table-changes", [request]):
             updates = change.get("updates", [])
@@ -55,6 +71,7 @@ class Capture:
                     ],
                 }
             )
+        return self.commits[begin:]
 
 
 def _commits(path: str) -> bool:

@@ -2,7 +2,8 @@
 
 It serves the catalog itself, with a layer that notes each commit request (`capture`), runs every statement of `verbs`
 in the stock engine, and writes down the commits that add a snapshot, with placeholders for all that differs from run to
-run.
+run. Then it runs the statement again while somebody else appends to its table, so that its commit meets a 409, and
+writes down under `overtaken` what the engine sends from there on, and whether the statement lands.
 
 A metastore first, then the engine, then a recording:
 
@@ -63,11 +64,8 @@ def main() -> None:
             catalog.create_namespace(NAMESPACE)
         session: Session = Trino(given.trino) if given.engine == "trino" else DuckDB(given.python, uri, TOKEN)
         with closing(session):
-            recordings = [
-                recording
-                for number, verb in enumerate(VERBS[given.engine])
-                for recording in _recordings(given, session, capture, verb, number)
-            ]
+            recorder = _Recorder(given, catalog, capture, session)
+            recordings = [recording for verb in VERBS[given.engine] for recording in recorder.recordings(verb)]
     RECORDED.mkdir(exist_ok=True)
     path = RECORDED / f"{given.engine}.json"
     path.write_bytes(orjson.dumps(recordings, option=orjson.OPT_INDENT_2) + b"\n")
@@ -103,47 +101,89 @@ def serving(catalog: Any, port: int) -> Iterator[tuple[Capture, str]]:
         thread.join()
 
 
-def _recordings(
-    given: argparse.Namespace, session: Session, capture: Capture, verb: Verb, number: int
-) -> list[dict[str, Any]]:
-    """Run a verb on tables of its own, and give what it sent, one entry for each commit with a snapshot."""
-    folder = _folder_with_a_file(f"{given.warehouse}/matrix-files-{given.engine}-{number}")
-    names = {kind: f"{CATALOG}.{NAMESPACE}.{kind}_{given.engine}_{number}" for kind in ("t", "s", "new")} | {
-        "folder": folder
-    }
-    if given.engine == "duckdb":
-        # For a CREATE TABLE AS it writes into a folder that a local file system does not have yet.
-        location = _local(given.warehouse) / f"{NAMESPACE}.db" / f"new_{given.engine}_{number}"
-        for part in ("data", "metadata"):
-            (location / part).mkdir(parents=True, exist_ok=True)
-    for statement in (*TABLES[given.engine], *verb.before):
-        session.run(statement.format(**names))
-    del capture.commits[:]
-    try:
-        for statement in verb.statements:
-            session.run(statement.format(**names))
-    except StatementFailed as failure:
-        _log.info("%s fails: %s", verb.name, failure)
-    found = []
-    for commit in capture.commits:
-        actions = [update["action"] for update in commit["request"]["updates"]]
-        if "add-snapshot" not in actions:
-            _log.info("%s: also sends %s", verb.name, ", ".join(actions))
-            continue
-        replaced = Placeholders().replaced(commit)
+class _Recorder:
+    """What a recording needs. catalog: to get in an engine's way with commits of our own."""
+
+    def __init__(self, given: argparse.Namespace, catalog: Any, capture: Capture, session: Session) -> None:
+        self._given = given
+        self._catalog = catalog
+        self._capture = capture
+        self._session = session
+        self._tables = 0
+
+    def recordings(self, verb: Verb) -> list[dict[str, Any]]:
+        """What a verb sends, one entry for each commit with a snapshot, and what becomes of it after a conflict."""
+        lands, commits = self._run(verb, overtaken=False)
         what = {"verb": verb.name, "statement": "; ".join(verb.statements)}
-        found.append({"engine": given.engine, "version": session.version, **what, **replaced})
-    if not found:
-        _log.info("%s: adds no snapshot", verb.name)
-    return found
+        engine = {"engine": self._given.engine, "version": self._session.version}
+        found = [
+            {**engine, **what, **{key: commit[key] for key in ("headers", "request", "own_manifests")}}
+            for commit in commits
+            if "add-snapshot" in _actions(commit)
+        ]
+        for commit in commits:
+            if "add-snapshot" not in _actions(commit):
+                _log.info("%s: also sends %s", verb.name, ", ".join(_actions(commit)))
+        if not found:
+            _log.info("%s: %s", verb.name, "adds no snapshot" if lands else "fails")
+            return []
+        lands, commits = self._run(verb, overtaken=True)
+        sent = [f"{operation} {commit['status']}" for commit in commits if (operation := _operations(commit))]
+        return [{**Placeholders().replaced(each), "overtaken": {"sends": sent, "lands": lands}} for each in found]
+
+    def _run(self, verb: Verb, *, overtaken: bool) -> tuple[bool, list[dict[str, Any]]]:
+        """Run a verb on tables of its own; whether it succeeded, and what it sent. overtaken: somebody appends to its
+        table after its first commit was made and before it is looked at, and the server rebases nothing."""
+        engine, warehouse = self._given.engine, self._given.warehouse
+        self._tables += 1
+        names = {kind: f"{NAMESPACE}.{kind}_{engine}_{self._tables}" for kind in ("t", "s", "new")}
+        folder = f"{warehouse}/matrix-files-{engine}-{self._tables}"
+        _file(folder, 70, "d1")
+        if engine == "duckdb":
+            # For a CREATE TABLE AS it writes into a folder that a local file system does not have yet.
+            for part in ("data", "metadata"):
+                location = _local(warehouse) / f"{NAMESPACE}.db" / names["new"].partition(".")[2] / part
+                location.mkdir(parents=True, exist_ok=True)
+        words = {kind: f"{CATALOG}.{name}" for kind, name in names.items()} | {"folder": folder}
+        for statement in (*TABLES[engine], *verb.before):
+            self._session.run(statement.format(**words))
+        del self._capture.commits[:]
+        if overtaken:
+            self._overtake(names[verb.target], folder)
+        try:
+            for statement in verb.statements:
+                self._session.run(statement.format(**words))
+        except StatementFailed as failure:
+            _log.info("%s fails: %s", verb.name, failure)
+            return False, list(self._capture.commits)
+        finally:
+            self._capture.overtake = None
+        return True, list(self._capture.commits)
+
+    def _overtake(self, table: str, folder: str) -> None:
+        properties = {"iceberg-hms.rebase-appends": "none"}
+        update = {"action": "set-properties", "updates": properties}
+        self._catalog.commit(table, requirements=[], updates=[update])
+        others = [_file(f"{folder}-of-others", *row) for row in ((2, "d1"), (9, "d2"))]
+        self._capture.overtake = lambda: self._catalog.load_table(table).append(others)
 
 
-def _folder_with_a_file(location: str) -> str:
-    folder = _local(location)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = pa.table({"id": pa.array([70], pa.int64()), "day": ["d1"], "v": pa.array([700], pa.int64())})
-    pq.write_table(rows, folder / "rows.parquet")
-    return location
+def _actions(commit: dict[str, Any]) -> list[str]:
+    return [update["action"] for update in commit["request"]["updates"]]
+
+
+def _operations(commit: dict[str, Any]) -> str:
+    updates = commit["request"]["updates"]
+    snapshots = [update["snapshot"] for update in updates if update["action"] == "add-snapshot"]
+    return "+".join(snapshot["summary"]["operation"] for snapshot in snapshots)
+
+
+def _file(location: str, id_: int, day: str) -> str:
+    """Write a Parquet file with one row, and give its location."""
+    _local(location).mkdir(parents=True, exist_ok=True)
+    row = {"id": pa.array([id_], pa.int64()), "day": [day], "v": pa.array([10 * id_], pa.int64())}
+    pq.write_table(pa.table(row), _local(location) / f"{day}.parquet")
+    return f"{location}/{day}.parquet"
 
 
 def _local(location: str) -> Path:

@@ -40,6 +40,21 @@ def test_what_a_client_sends_is_noted_and_lands(catalog: Any) -> None:
     assert Placeholders().replaced(first) == Placeholders().replaced(second)
 
 
+def test_somebody_can_commit_first_and_what_the_client_sends_then_is_noted(catalog: Any) -> None:
+    catalog.create_namespace("overtaken")
+    with serving(catalog, 0) as (capture, uri):
+        client = load_catalog("rest", type="rest", uri=uri, token=TOKEN)
+        table = client.create_table(
+            "overtaken.t", schema=ROWS.schema, properties={"iceberg-hms.rebase-appends": "none"}
+        )
+        other = client.load_table("overtaken.t")
+        capture.overtake = lambda: other.append(ROWS)
+        table.append(ROWS)
+        assert client.load_table("overtaken.t").scan().to_arrow().num_rows == 2 * len(ROWS)
+
+    assert [commit["status"] for commit in capture.commits] == [409, 200, 200]
+
+
 def test_equal_values_get_equal_placeholders() -> None:
     one, two = "a" * 8 + "-aaaa" * 3 + "-" + "a" * 12, "b" * 8 + "-bbbb" * 3 + "-" + "b" * 12
     given = {

@@ -17,6 +17,10 @@ COUNTS = ("added-", "deleted-", "total-", "removed-", "changed-")
 #: The verbs of Trino that read no row of their table before they append to it, or promise nothing about what they read:
 #: their commits are plain appends (Java's FastAppend and MergeAppend, which validate nothing).
 TRINO_APPENDS = {"insert", "insert-select", "insert-select-itself", "insert-fast-append", "add-files"}
+#: Those whose search would have found a row that the other writer appended.
+TRINO_VALIDATES = {"update", "delete-rows"} | {
+    f"merge-{kind}" for kind in ("insert-no-match", "insert-some-match", "upsert-no-match", "upsert-some-match")
+}
 TRINO_CREATES = {"ctas", "ctas-no-data", "rtas"}
 
 
@@ -57,6 +61,22 @@ def test_trino_sends_append_for_inserts_and_creations_alone() -> None:
     for recording in recorded("trino"):
         if recording["verb"].startswith(("merge", "update", "delete")):
             assert {each["summary"]["operation"] for each in snapshots(recording)} <= {"overwrite", "delete"}
+
+
+def test_after_a_conflict_trino_sends_its_appends_again_and_validates_its_merges() -> None:
+    """What makes its appends plain: it puts them on the new head itself, and looks at nothing that others added."""
+    for recording in recorded("trino"):
+        sends, lands = recording["overtaken"]["sends"], recording["overtaken"]["lands"]
+        if recording["verb"] in TRINO_APPENDS:
+            assert (sends, lands) == (["append 409", "append 200"], True)
+        if recording["verb"] in TRINO_VALIDATES:
+            assert (len(sends), lands) == (1, False)
+
+
+def test_duckdb_never_sends_a_commit_again() -> None:
+    for recording in recorded("duckdb"):
+        if recording["verb"] != "ctas":
+            assert (len(recording["overtaken"]["sends"]), recording["overtaken"]["lands"]) == (1, False)
 
 
 def test_every_snapshot_of_trino_names_its_engine_and_its_iceberg() -> None:

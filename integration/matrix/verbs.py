@@ -13,11 +13,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """name: what the recording is called. statements: what is run, in order. before: run first and not recorded."""
+    """name: what the recording is called. statements: what is run, in order. before: run first and not recorded.
+    target: which of the tables the statements write to."""
 
     name: str
     statements: tuple[str, ...]
     before: tuple[str, ...] = ()
+    target: str = "t"
 
 
 _ROWS: Final = "(1, 'd1', 10), (2, 'd1', 20), (3, 'd1', 30), (4, 'd2', 40), (5, 'd2', 50), (6, 'd2', 60)"
@@ -49,11 +51,6 @@ _COMMON: Final = (
 _TRINO_ALONE: Final = (
     Verb("ctas-no-data", ("CREATE TABLE {new} AS SELECT * FROM {s} WITH NO DATA",)),
     Verb("rtas", ("CREATE OR REPLACE TABLE {t} AS SELECT * FROM {s}",)),
-    Verb(
-        "insert-fast-append",
-        ("INSERT INTO {t} VALUES (7, 'd1', 70)",),
-        ("SET SESSION rest.merge_manifests_on_write = false",),
-    ),
     Verb("truncate", ("TRUNCATE TABLE {t}",)),
     Verb(
         "optimize",
@@ -61,7 +58,13 @@ _TRINO_ALONE: Final = (
         ("INSERT INTO {t} VALUES (7, 'd1', 70)", "INSERT INTO {t} VALUES (8, 'd2', 80)"),
     ),
     Verb("optimize-manifests", ("ALTER TABLE {t} EXECUTE optimize_manifests",), ("INSERT INTO {t} SELECT * FROM {s}",)),
-    Verb("add-files", ("ALTER TABLE {s} EXECUTE add_files(location => '{folder}', format => 'PARQUET')",)),
+    Verb("add-files", ("ALTER TABLE {s} EXECUTE add_files(location => '{folder}', format => 'PARQUET')",), target="s"),
+    # The last, since the session keeps the setting.
+    Verb(
+        "insert-fast-append",
+        ("INSERT INTO {t} VALUES (7, 'd1', 70)",),
+        ("SET SESSION rest.merge_manifests_on_write = false",),
+    ),
 )
 
 _DUCKDB_ALONE: Final = (
