@@ -7,14 +7,21 @@ import pytest
 from iceberg_hms.changes.plain import ISOLATION_LEVELS, REBASE_APPENDS, Word, unsaid, why_not_plain, word_for
 from tests.changes.tables import SNAPSHOT_ISOLATION, table
 from tests.changes.test_known_senders import SPARK as KEYS_OF_SPARK
+from tests.changes.test_known_senders import TRINO as KEYS_OF_TRINO
 
 METRICS = {"operation": "append", "added-data-files": "1", "total-records": "10", "manifests-kept": "3"}
 SPARK = {**METRICS, **KEYS_OF_SPARK}
 JAVA = {**METRICS, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"}
-TRINO = {**METRICS, "trino_query_id": "20261122_030500_00001_abcde", "trino_user": "etl"}
+#: A Trino whose versions nobody has read.
+TRINO = {**METRICS, **KEYS_OF_TRINO, "engine-version": "9000"}
 
 
-@pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, {**METRICS, "iceberg-hms.idempotency-key": "job-1"}])
+def test_a_known_sender_s_append_is_plain_unless_a_key_may_mean_something() -> None:
+    assert why_not_plain(table(), {**METRICS, **KEYS_OF_TRINO}) is None
+    assert why_not_plain(table(), {**METRICS, **KEYS_OF_TRINO, "something-new": "1"}) is not None
+
+
+@pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, TRINO, {**METRICS, "iceberg-hms.idempotency-key": "job-1"}])
 def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> None:
     """A bare summary is PyIceberg's: of an append, and of an overwrite whose delete matched nothing."""
     reason = why_not_plain(table(), summary)

@@ -1,0 +1,39 @@
+"""What stock engines send, as it was recorded, and what the server takes for a plain append."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from iceberg_hms.changes.plain import why_not_plain
+from iceberg_hms.testing.simulation.tables import empty_table
+from integration.matrix.record import RECORDED
+
+#: A table that says nothing of appends.
+STOCK = empty_table("00000000-0000-4000-8000-000000000000", {}, 0)
+#: Verbs of Trino that validate nothing, also after a conflict.
+TRINO_INSERTS = {"insert", "insert-select", "insert-select-itself", "insert-fast-append"}
+
+
+def rebased(engine: str) -> set[str]:
+    """The verbs whose snapshot the server would put on another head of a table with stock settings."""
+    return {
+        recording["verb"]
+        for recording in orjson.loads((RECORDED / f"{engine}.json").read_bytes())
+        if is_plain(recording["request"])
+    }
+
+
+def is_plain(request: dict[str, Any]) -> bool:
+    added = [each["snapshot"]["summary"] for each in request["updates"] if each["action"] == "add-snapshot"]
+    asks = any(each["type"] == "assert-ref-snapshot-id" for each in request["requirements"])
+    return asks and all(each["operation"] == "append" and why_not_plain(STOCK, each) is None for each in added)
+
+
+def test_of_all_that_trino_sends_its_inserts_alone_are_plain() -> None:
+    assert rebased("trino") == TRINO_INSERTS
+
+
+def test_nothing_that_duckdb_sends_is_plain() -> None:
+    assert rebased("duckdb") == set()
