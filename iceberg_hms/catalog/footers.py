@@ -77,11 +77,12 @@ def describe_parquet(location: str, metadata: TableMetadata, open_input: Callabl
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:
-    """JSON for `schema.name-mapping.default`, if files without field ids are to be read in a table that has none;
-    else None. Without it Java reads such files by the position of their columns."""
-    if NAME_MAPPING in metadata.properties or all(file.has_field_ids for file in files):
+    """The name mapping by which files without field ids are read, as JSON: the table's `schema.name-mapping.default`,
+    else the one that an append of such files gives to the table. None if all files have field ids. Without a mapping
+    Java reads such files by the position of their columns."""
+    if all(file.has_field_ids for file in files):
         return None
-    return orjson.dumps(name_mapping(metadata.schema)).decode()
+    return metadata.properties.get(NAME_MAPPING) or orjson.dumps(name_mapping(metadata.schema)).decode()
 
 
 def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:

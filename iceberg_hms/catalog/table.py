@@ -95,8 +95,9 @@ class Table:
         would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
         those that are new.
         Lands on whatever the table is then, as often as it moves. Raises InvalidInput (a file that does not fit the
-        table, or is named twice), MissingFile, AssumptionBroken (replaced table, dropped schema or spec, a file that
-        the branch has already: delete none of those), CommitStateUnknown.
+        table, or is named twice), MissingFile, AssumptionBroken (replaced table, dropped schema or spec, a schema that
+        gives the files' columns another meaning: see `changes.append.Append.check`, a file that the branch has already:
+        delete none of those), CommitStateUnknown.
         """
         if not files:
             raise InvalidInput("there is nothing to append", next_step="give at least one file")
@@ -120,6 +121,7 @@ class Table:
             caller=self._catalog.settings.user,
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
             check_duplicates=check_duplicates,
+            schema=self.metadata.schema,
         )
         # Here, where no other writer waits for it; the commit looks only through what is new since.
         change.look_ahead(self.metadata, self._services.world.manifests())

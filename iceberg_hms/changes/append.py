@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from iceberg_hms.changes import requirements, updates
+from iceberg_hms.changes import evolution, requirements, updates
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Identity, Manifests, Staged, Update
 from iceberg_hms.changes.numbers import numbered_snapshot
@@ -42,11 +42,13 @@ class Append:
     summary: the caller's own summary properties.
     idempotency_key: kept in the summary; an append whose key the branch's history has already adds nothing.
     snapshot_id: a new one (`Clock.snapshot_id()`), the same over all replays.
-    schema_id, spec_id, table_uuid: of the table that the files were written for.
+    schema_id, spec_id, table_uuid: of the table that the files were written for. schema: that schema itself; None takes
+    the table's word that the id means the same schema still.
     now_ms: the wall clock, in milliseconds.
     caller: who asked, for logs and locks.
-    name_mapping: JSON for the table property `schema.name-mapping.default`, set if the table has none: readers need it
-    for files whose columns carry no field ids (spec: column projection).
+    name_mapping: the name mapping by which columns without field ids were found in the files, as JSON; None if all
+    carry ids. Readers need it (spec: column projection), so it becomes the table property
+    `schema.name-mapping.default` if the table has none.
     check_duplicates: whether files that are live in the branch are refused, in whatever partition and under whatever
     spelling they are there (`format.locations.file_key`). The specification leaves that to writers (spec: manifests).
 
@@ -68,6 +70,7 @@ class Append:
         now_ms: Callable[[], int],
         caller: str = "",
         name_mapping: str | None = None,
+        schema: Schema | None = None,
         check_duplicates: bool = True,
     ) -> None:
         self._files = tuple(data_files)
@@ -89,6 +92,7 @@ class Append:
         self._table_uuid = table_uuid
         self._now_ms = now_ms
         self._name_mapping = name_mapping
+        self._schema = schema
         self._written: dict[int, tuple[ManifestFile, ...]] = {}
 
     @property
@@ -96,13 +100,16 @@ class Append:
         return self._identity
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises AssumptionBroken: the table is gone or another one, or the schema or spec that the files were written
-        with was removed; InvalidInput: the branch is a tag, the files lack the spec's partition values."""
+        """Raises AssumptionBroken: the table is gone or another one; the schema or spec that the files were written
+        with was removed; the current schema or the name mapping gives their columns another meaning, as after a CREATE
+        OR REPLACE, or requires a column that they lack (`evolution.misread`), and names the columns.
+        InvalidInput: the branch is a tag, the files lack the spec's partition values."""
         if base is None:
             raise AssumptionBroken(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
         if self._table_uuid is not None:
             requirements.check([requirements.assert_table_uuid(self._table_uuid)], base)
-        _, spec = self._written_with(base)
+        schema, spec = self._written_with(base)
+        self._check_meaning(schema, base)
         ref = base.ref(self._branch)
         if ref is not None and ref.type != updates.BRANCH:
             raise InvalidInput(f"{self._branch} is a tag, not a branch. Tags cannot be targets for producing snapshots")
@@ -183,9 +190,24 @@ class Append:
         schema, spec = base.schema_by_id(self._schema_id), base.spec_by_id(self._spec_id)
         if schema is None:
             raise AssumptionBroken("append-schema", f"schema {self._schema_id} was removed", expected=self._schema_id)
+        planned = self._schema or schema
+        # Versions of a table share the JSON of their schemas, so this rarely compares more than two references.
+        if planned.raw is not schema.raw and not planned.same_as(schema):
+            what = f"schema {self._schema_id} was removed, and another one has its id"
+            raise AssumptionBroken("append-schema", what, expected=self._schema_id)
         if spec is None:
             raise AssumptionBroken("append-spec", f"spec {self._spec_id} was removed", expected=self._spec_id)
         return schema, spec
+
+    def _check_meaning(self, written: Schema, base: TableMetadata) -> None:
+        if base.current_schema_id != self._schema_id and (problems := evolution.misread(written, base.schema)):
+            what = f"the table's schema changed since the files were written: {'; '.join(problems)}"
+            raise AssumptionBroken("append-schema", what, expected=self._schema_id, found=base.current_schema_id)
+        now = base.properties.get(NAME_MAPPING)
+        moved = evolution.remapped(self._name_mapping, now) if self._name_mapping and now else []
+        if moved:
+            what = f"the table's name mapping changed since the files were matched by it: {', '.join(moved)}"
+            raise AssumptionBroken("append-name-mapping", what)
 
     def _own_manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
         # A manifest is in one format version's layout, so an upgrade in between asks for new ones.

@@ -231,6 +231,57 @@ def test_the_schema_of_the_files_may_be_an_older_one() -> None:
     assert head.schema_id == 1, "a snapshot names the schema that was current when it was made"
 
 
+def evolved(*fields: dict[str, Any], **changes: Any) -> TableMetadata:
+    """The table that the append was planned on, with another current schema."""
+    schemas = [
+        {"type": "struct", "schema-id": 0, "fields": FIELDS},
+        {"schema-id": 1, "type": "struct", "fields": list(fields)},
+    ]
+    return table(schemas=schemas, current_schema_id=1, last_column_id=9, **changes)
+
+
+def test_an_append_lands_after_legal_evolution() -> None:
+    base = evolved(
+        {**FIELDS[1], "name": "severity"}, FIELDS[0], {"id": 3, "name": "n", "required": False, "type": "int"}
+    )
+    manifests = fresh()
+    assert files_of(committed(base, append([data_file("a")]), manifests).current_snapshot, manifests) == [
+        "file:/data/a.parquet"
+    ]
+
+
+def test_an_append_planned_before_a_replace_is_broken_by_the_columns_that_changed() -> None:
+    """The table and its uuid stay, and so do the ids of columns of the same name."""
+    must = {"id": 3, "name": "must", "required": True, "type": "int"}
+    base = evolved({**FIELDS[0], "type": "string"}, FIELDS[1], must)
+    with pytest.raises(AssumptionBroken) as caught:
+        append([data_file("a")]).check(base)
+    assert (caught.value.name, caught.value.expected, caught.value.found) == ("append-schema", 0, 1)
+    assert caught.value.what.endswith(
+        "column id was long and is string now; column must is new and required, and has no default"
+    )
+
+
+def test_a_schema_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> None:
+    planned = table().schema
+    append([data_file("a")], schema=planned).check(table())
+    other = [{"type": "struct", "schema-id": 0, "fields": [{**FIELDS[0], "type": "string"}]}]
+    with pytest.raises(AssumptionBroken, match="another one has its id") as caught:
+        append([data_file("a")], schema=planned).check(table(schemas=other))
+    assert caught.value.name == "append-schema"
+
+
+def test_a_name_that_another_column_has_by_now_breaks_an_append_of_files_without_ids() -> None:
+    mapped = append([data_file("a")], name_mapping='[{"field-id": 1, "names": ["id"]}]')
+    key = "schema.name-mapping.default"
+    mapped.check(table(properties={key: '[{"field-id": 1, "names": ["id", "key"]}]'}))
+    moved = table(properties={key: '[{"field-id": 1, "names": ["key"]}, {"field-id": 3, "names": ["id"]}]'})
+    with pytest.raises(AssumptionBroken, match="name mapping changed since the files were matched by it: id") as caught:
+        mapped.check(moved)
+    assert caught.value.name == "append-name-mapping"
+    append([data_file("a")]).check(moved)
+
+
 @pytest.mark.parametrize(
     ("base", "name"),
     [

@@ -1,0 +1,130 @@
+"""Whether data files that were written for one schema of a table can be read with another one.
+
+Readers find a column by its field id (spec: Column Projection), so what counts is what an id means. Evolution never
+gives an id another meaning (spec: Schema Evolution). CREATE OR REPLACE does: a new column gets the id of the old one of
+its name, whatever their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from iceberg_hms.format import types
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.types import ListType, MapType, NestedField, PrimitiveType, StructType, Type, walk_fields
+
+_PROMOTIONS = frozenset(
+    {
+        (types.INT, types.LONG),
+        (types.FLOAT, types.DOUBLE),
+        (types.DATE, types.TIMESTAMP),
+        (types.DATE, types.TIMESTAMP_NS),
+    }
+)
+
+
+def misread(written: Schema, current: Schema) -> list[str]:
+    """What keeps readers from reading files of schema `written` with schema `current`, one sentence a column; empty if
+    nothing does.
+
+    Columns may be new and optional, or have a default, be renamed, moved among their siblings, widened (spec: Schema
+    Evolution, type promotion) or gone; readers pass over what is gone.
+    """
+    found = []
+    for field in walk_fields(current.as_struct()):
+        was = written.field(field.id)
+        why = _new(field, written, current) if was is None else _changed(was, field, written, current)
+        if why is not None:
+            found.append(f"column {current.name_of(field.id)} {why}")
+    return found
+
+
+def remapped(before: str, now: str) -> list[str]:
+    """Names that the name mapping `before` (JSON) gives to a column and `now` gives to another one, or to none.
+
+    Files without field ids are read by name: a dropped column's name may be a new column's by now (spec: Column
+    Projection). Empty if all is as it was. A mapping that cannot be read gives no names.
+    """
+    if before == now:
+        return []
+    was = _ids(before)
+    ids = _ids(now) if was else {}
+    return [".".join(path) for path, field_id in was.items() if ids.get(path) != field_id]
+
+
+def _new(field: NestedField, written: Schema, current: Schema) -> str | None:
+    if not field.required or field.initial_default is not None:
+        return None
+    parent = current.parent_of(field.id)
+    if parent is not None and written.field(parent.id) is None:
+        # Nothing is inside of a column that the files do not have; that one is judged by itself.
+        return None
+    return "is new and required, and has no default"
+
+
+def _changed(was: NestedField, field: NestedField, written: Schema, current: Schema) -> str | None:
+    if not can_become(was.type, field.type):
+        return f"was {_shown(was.type)} and is {_shown(field.type)} now"
+    if _parent_id(written, was) != _parent_id(current, field):
+        return f"was {written.name_of(was.id)}, which is in another place"
+    if field.required and not was.required:
+        return "was optional and is required now"
+    return None
+
+
+def can_become(old: Type, new: Type) -> bool:
+    """Whether a column of one type may be read as the other; of nested types only whether they are the same nesting,
+    since what is inside has ids of its own."""
+    if isinstance(old, PrimitiveType) and isinstance(new, PrimitiveType):
+        if old == new or old == types.UNKNOWN or (old, new) in _PROMOTIONS:
+            return True
+        if old.kind == new.kind == "decimal":
+            return old.scale == new.scale and old.precision <= new.precision
+        return False
+    match old, new:
+        case StructType(), StructType():
+            return True
+        case ListType(), ListType():
+            return old.element_id == new.element_id
+        case MapType(), MapType():
+            return (old.key_id, old.value_id) == (new.key_id, new.value_id)
+        case _:
+            return old == types.UNKNOWN
+
+
+def _ids(mapping: str) -> dict[tuple[str, ...], int]:
+    try:
+        return dict(_walk(orjson.loads(mapping), ()))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _walk(mapping: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    for entry in mapping if isinstance(mapping, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        for name in entry.get("names") or ():
+            here = (*path, str(name))
+            if entry.get("field-id") is not None:
+                yield here, entry["field-id"]
+            yield from _walk(entry.get("fields"), here)
+
+
+def _parent_id(schema: Schema, field: NestedField) -> int | None:
+    parent = schema.parent_of(field.id)
+    return None if parent is None else parent.id
+
+
+def _shown(type_: Type) -> str:
+    match type_:
+        case PrimitiveType():
+            return str(type_)
+        case StructType():
+            return "a struct"
+        case ListType():
+            return f"a list with element id {type_.element_id}"
+        case MapType():
+            return f"a map with key id {type_.key_id} and value id {type_.value_id}"

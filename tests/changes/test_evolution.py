@@ -1,0 +1,165 @@
+"""What a schema makes of files that were written for another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from iceberg_hms.changes.evolution import can_become, misread, remapped
+from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.types import parse_type
+
+
+def column(field_id: int, name: str, kind: Any = "long", **more: Any) -> dict[str, Any]:
+    return {"id": field_id, "name": name, "required": False, "type": kind, **more}
+
+
+def struct(*fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(fields)}
+
+
+def list_of(element_id: int, element: Any, required: bool = False) -> dict[str, Any]:
+    return {"type": "list", "element-id": element_id, "element": element, "element-required": required}
+
+
+def map_of(key_id: int, value_id: int, value: Any) -> dict[str, Any]:
+    map_ = {"type": "map", "key-id": key_id, "key": "string", "value-id": value_id, "value": value}
+    return {**map_, "value-required": False}
+
+
+def schema(*fields: dict[str, Any]) -> Schema:
+    return Schema.parse(struct(*fields))
+
+
+WRITTEN = schema(
+    column(1, "id"),
+    column(2, "small", "int"),
+    column(3, "price", "decimal(9, 2)"),
+    column(4, "day", "date"),
+    column(5, "s", struct(column(6, "x"), column(7, "y", "float"))),
+    column(8, "tags", list_of(9, struct(column(10, "t", "string")))),
+    column(11, "m", map_of(12, 13, "int")),
+    column(14, "sure", required=True),
+    column(15, "nothing", "unknown"),
+)
+
+
+def like_written(**changes: dict[str, Any] | None) -> Schema:
+    """WRITTEN with columns changed by name; None drops one, and new names are added."""
+    fields = {field["name"]: field for field in WRITTEN.raw["fields"]} | changes
+    return schema(*(field for field in fields.values() if field is not None))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"id": None},
+        {"more": column(20, "more")},
+        {"more": column(20, "more", required=True, **{"initial-default": 5})},
+        {"more": column(20, "more", struct(column(21, "inner", required=True)))},
+        {"id": column(1, "renamed")},
+        {"small": column(2, "small", "long")},
+        {"price": column(3, "price", "decimal(12, 2)")},
+        {"day": column(4, "day", "timestamp")},
+        {"s": column(5, "s", struct(column(7, "z", "double"), column(6, "x")))},
+        {"s": column(5, "s", struct(column(7, "y", "float")))},
+        {"tags": column(8, "tags", list_of(9, struct(column(10, "u", "string"), column(20, "v"))))},
+        {"m": column(11, "m", map_of(12, 13, "long"))},
+        {"sure": column(14, "sure")},
+        {"nothing": column(15, "nothing", "string")},
+        {"nothing": column(15, "nothing", list_of(30, "long"))},
+    ],
+    ids=str,
+)
+def test_legal_evolution_leaves_files_readable(changes: dict[str, Any]) -> None:
+    assert misread(WRITTEN, like_written(**changes)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"id": column(1, "id", "string")}, "column id was long and is string now"),
+        ({"id": column(1, "id", "int")}, "column id was long and is int now"),
+        ({"price": column(3, "price", "decimal(12, 3)")}, "column price was decimal(9, 2) and is decimal(12, 3) now"),
+        ({"price": column(3, "price", "decimal(8, 2)")}, "column price was decimal(9, 2) and is decimal(8, 2) now"),
+        ({"day": column(4, "day", "timestamptz")}, "column day was date and is timestamptz now"),
+        ({"s": column(5, "s")}, "column s was a struct and is long now"),
+        ({"s": column(5, "s", list_of(6, "long"))}, "column s was a struct and is a list with element id 6 now"),
+        ({"s": column(5, "s", struct(column(6, "x", "date")))}, "column s.x was long and is date now"),
+        (
+            {"tags": column(8, "tags", list_of(30, struct(column(10, "t", "string"))))},
+            "column tags was a list with element id 9 and is a list with element id 30 now",
+        ),
+        (
+            {"m": column(11, "m", map_of(12, 30, "int"))},
+            "column m was a map with key id 12 and value id 13 and is a map with key id 12 and value id 30 now",
+        ),
+        ({"more": column(20, "more", required=True)}, "column more is new and required, and has no default"),
+        (
+            {"s": column(5, "s", struct(column(6, "x"), column(20, "new", required=True)))},
+            "column s.new is new and required, and has no default",
+        ),
+        (
+            {"tags": column(8, "tags", list_of(9, struct(column(20, "new", required=True))))},
+            "column tags.element.new is new and required, and has no default",
+        ),
+        ({"id": column(1, "id", required=True)}, "column id was optional and is required now"),
+        (
+            {"id": column(1, "id", required=True, **{"initial-default": 5})},
+            "column id was optional and is required now",
+        ),
+    ],
+    ids=str,
+)
+def test_a_column_that_means_something_else_is_named(changes: dict[str, Any], problem: str) -> None:
+    assert misread(WRITTEN, like_written(**changes))[0] == problem
+
+
+def test_a_field_that_moved_into_another_column_is_named() -> None:
+    moved = like_written(s=column(5, "s", struct(column(7, "y", "float"))), x=column(6, "x"))
+    assert misread(WRITTEN, moved) == ["column x was s.x, which is in another place"]
+
+
+def test_every_column_is_judged() -> None:
+    found = misread(WRITTEN, schema(column(1, "id", "date"), column(2, "small", "date")))
+    assert found == ["column id was long and is date now", "column small was int and is date now"]
+
+
+def test_a_type_never_becomes_what_it_came_from() -> None:
+    for old, new in (("int", "long"), ("float", "double"), ("decimal(9, 2)", "decimal(10, 2)"), ("date", "timestamp")):
+        assert can_become(parse_type(old), parse_type(new))
+        assert not can_become(parse_type(new), parse_type(old))
+
+
+def mapping(*entries: tuple[int | None, str, *tuple[Any, ...]]) -> str:
+    return orjson.dumps(
+        [{"field-id": id_, "names": [name], **({"fields": more[0]} if more else {})} for id_, name, *more in entries]
+    ).decode()
+
+
+NESTED = [{"field-id": 3, "names": ["x"]}]
+
+
+@pytest.mark.parametrize(
+    ("now", "moved"),
+    [
+        (mapping((1, "id"), (2, "s", NESTED)), []),
+        ('[{"names": ["s"], "field-id": 2, "fields": [{"field-id": 3, "names": ["y", "x"]}]}, '
+         '{"field-id": 1, "names": ["id", "key"]}, {"field-id": 4, "names": ["more"]}]', []),
+        (mapping((5, "id"), (2, "s", NESTED)), ["id"]),
+        (mapping((2, "s", [{"field-id": 6, "names": ["x"]}])), ["id", "s.x"]),
+        ("[]", ["id", "s", "s.x"]),
+        ("not json", ["id", "s", "s.x"]),
+        ('{"field-id": 1}', ["id", "s", "s.x"]),
+        ('[1, {"field-id": 1, "names": null}]', ["id", "s", "s.x"]),
+    ],
+)  # fmt: skip
+def test_names_that_are_other_columns_by_now_are_named(now: str, moved: list[str]) -> None:
+    assert remapped(mapping((1, "id"), (2, "s", NESTED), (None, "nobody")), now) == moved
+
+
+def test_a_mapping_that_gave_no_names_takes_none_away() -> None:
+    assert remapped("[]", "anything") == []
