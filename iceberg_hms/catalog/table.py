@@ -86,7 +86,8 @@ class Table:
         files: locations of Parquet files, whose footers give schema match, counts and bounds, or DataFile records.
         branch: which branch they are added to; it is created from main if it is not there.
         summary: further properties of the snapshot.
-        idempotency_key: a job's own key; a rerun with the same key finds its first commit and adds nothing.
+        idempotency_key: a job's own key; a rerun with the same key and the same files finds its first commit and adds
+        nothing. The key of another job, whose snapshot is in the branch's history and added other files, is refused.
         on_extra_columns: what to do with a file that has a column that the table lacks. "refuse": InvalidInput names
         the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
         column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not
@@ -96,8 +97,8 @@ class Table:
         those that are new.
         Lands on whatever the table is then, as often as it moves. Raises InvalidInput (a file that does not fit the
         table, or is named twice), MissingFile, AssumptionBroken (replaced table, dropped schema or spec, a schema that
-        gives the files' columns another meaning: see `changes.append.Append.check`, a file that the branch has already:
-        delete none of those), CommitStateUnknown.
+        gives the files' columns another meaning: see `changes.append.Append.check`, a file that the branch has already,
+        another job's key: delete none of the files), CommitStateUnknown.
         """
         if not files:
             raise InvalidInput("there is nothing to append", next_step="give at least one file")

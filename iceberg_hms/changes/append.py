@@ -40,7 +40,8 @@ class Append:
     data_files: what is added; their partition values follow the spec `spec_id`. None at all make an empty snapshot.
     branch: made from main's current snapshot if the table does not have it.
     summary: the caller's own summary properties.
-    idempotency_key: kept in the summary; an append whose key the branch's history has already adds nothing.
+    idempotency_key: kept in the summary; an append whose key the branch's history has already adds nothing, and is an
+    error if it names other files (`changes.reruns`).
     snapshot_id: a new one (`Clock.snapshot_id()`), the same over all replays.
     schema_id, spec_id, table_uuid: of the table that the files were written for. schema: that schema itself; None takes
     the table's word that the id means the same schema still.
@@ -84,6 +85,7 @@ class Append:
             snapshot_ids=(snapshot_id,),
             ref=branch,
             idempotency_key=self._summary.get(summaries.IDEMPOTENCY_KEY),
+            files=keys,
             caller=caller,
         )
         self._snapshot_id = snapshot_id

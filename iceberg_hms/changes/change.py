@@ -47,6 +47,8 @@ class Identity:
     snapshot_ids: the ids of the snapshots that the change adds; stable over replays.
     ref: the branch or tag that the change moves to the last of them; None if it adds them without moving a ref.
     idempotency_key: the caller's own key for a whole job, or None.
+    files: the data files that the job adds, as keys of `format.locations.file_key`: a rerun has the same. Empty where
+    that is not so: an engine writes its rows into new files whenever a job runs.
     caller: who asked, for logs and locks.
     lists: the manifest lists that the caller made for those snapshots. Whoever sends the change again makes others.
     seen: of a change whose caller chose the snapshot ids, so that it may have sent them before. None: the ids are new.
@@ -55,6 +57,7 @@ class Identity:
     snapshot_ids: tuple[int, ...] = ()
     ref: str | None = None
     idempotency_key: str | None = None
+    files: frozenset[str] = frozenset()
     caller: str = ""
     lists: tuple[str, ...] = ()
     seen: Seen | None = None

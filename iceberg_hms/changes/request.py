@@ -16,7 +16,7 @@ from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.change import Change, Identity, Requirement, Seen, Update
 from iceberg_hms.changes.plain import Default, unsaid
 from iceberg_hms.changes.sent import AddedSnapshot, PlainRequest
-from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, check_key
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
 
@@ -50,8 +50,8 @@ def from_request(
     rebase_default: which appends may be rebased where the table does not say. It is asked only when a snapshot has lost
     its branch's place.
 
-    Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys) and
-    UnsupportedFormat (encryption). Nothing was done then.
+    Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an
+    empty key) and UnsupportedFormat (encryption). Nothing was done then.
     """
     parsed_requirements = requirements_.parse(requirements)
     parsed_updates = updates_.parse(updates)
@@ -118,6 +118,8 @@ def _job_key(snapshots: Sequence[Update], given: str | None) -> str | None:
         if not snapshots:
             raise InvalidInput("An idempotency key is kept in a snapshot's summary, and this commit adds no snapshot")
         keys.add(given)
+    for key in keys:
+        check_key(key)
     if len(keys) > 1:
         raise InvalidInput(f"A commit has one idempotency key, found {sorted(keys)}")
     return keys.pop() if keys else None

@@ -111,12 +111,15 @@ def totals(parent: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict
 
 def check_custom(properties: Mapping[str, str], idempotency_key: str | None = None) -> dict[str, str]:
     """The caller's own summary properties, with the key among them. Raises InvalidInput for values that are not
-    strings, for names whose value is computed (spec: metrics), which readers trust, and for two different keys."""
+    strings, for names whose value is computed (spec: metrics), which readers trust, for two different keys and for an
+    empty one."""
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(f"Snapshot summary properties map strings to strings, found {name!r}: {value!r}")
         if name in (OPERATION, *METRICS) or name.startswith("partitions."):
             raise InvalidInput(f"Cannot set snapshot summary property {name}: its value is computed")
+    for key in (idempotency_key, properties.get(IDEMPOTENCY_KEY)):
+        check_key(key)
     if idempotency_key is None:
         return dict(properties)
     if properties.get(IDEMPOTENCY_KEY, idempotency_key) != idempotency_key:
@@ -124,6 +127,15 @@ def check_custom(properties: Mapping[str, str], idempotency_key: str | None = No
             f"A commit has one idempotency key, found {properties[IDEMPOTENCY_KEY]} and {idempotency_key}"
         )
     return {**properties, IDEMPOTENCY_KEY: idempotency_key}
+
+
+def check_key(key: str | None) -> None:
+    """Raises InvalidInput for an empty idempotency key: jobs that forget to name themselves would share it, and all but
+    the first would add nothing."""
+    if key is not None and not key.strip():
+        raise InvalidInput(
+            "The idempotency key is empty", next_step="give a key that names the job and its run, or none"
+        )
 
 
 def _number(text: str | None) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from iceberg_hms.changes.change import Change, Identity, Manifests, Staged
+from iceberg_hms.changes.reruns import refuse_another_job
 from iceberg_hms.changes.specs import check_added
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.coordinator.invariants import added_snapshots, check_clock, check_transition
@@ -88,9 +89,12 @@ class Staging:
             self.broken.append((member, error))
 
     def _has_landed(self, member: Member, metadata: TableMetadata) -> bool:
-        found = landed_as(member.change.identity, metadata)
+        identity = member.change.identity
+        found = landed_as(identity, metadata)
         if found is None:
             return False
+        if found != identity.snapshot_ids and (first := metadata.snapshot_by_id(found[-1])) is not None:
+            refuse_another_job(identity, first, self.manifests)
         self.landed_as[member] = found
         return True
 

@@ -196,6 +196,33 @@ def test_the_manifests_are_looked_through_before_the_commit_waits_for_anybody(ta
     assert not any("-m0.avro" in location for location in reads)
 
 
+def test_a_key_that_other_files_were_added_under_is_refused_and_nothing_is_changed(table, files):
+    for number in (1, 2, 3):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    first = table.append(["file:/in/1.parquet", "file:/in/2.parquet"], idempotency_key="load-1").snapshot_ids[0]
+    before = set(files.locations())
+    for others in (
+        ["file:/in/3.parquet"],
+        ["file:/in/1.parquet"],
+        [f"file:/in/{number}.parquet" for number in (1, 2, 3)],
+    ):
+        with pytest.raises(AssumptionBroken, match=f"load-1.*snapshot {first}") as caught:
+            table.append(others, idempotency_key="load-1")
+        assert caught.value.proved_failed
+    assert set(files.locations()) == before
+    assert table.refresh().current_snapshot.snapshot_id == first
+    again = table.append(["file:///in/2.parquet", "file:///in/1.parquet"], idempotency_key="load-1")
+    assert again.already_committed
+    assert again.snapshot_ids == (first,)
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_is_refused(table, files, key):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    with pytest.raises(InvalidInput, match="key is empty"):
+        table.append(["file:/in/1.parquet"], idempotency_key=key)
+
+
 def test_a_branch_is_made_when_it_is_not_there(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     table.append(["file:/in/1.parquet"], branch="audit")

@@ -102,6 +102,8 @@ def test_a_key_that_is_given_is_kept_in_the_summary() -> None:
     [
         ([updates.set_location("file:/x")], "job-1", "adds no snapshot"),
         ([updates.add_snapshot(snapshot(7, summary={IDEMPOTENCY_KEY: "a"}))], "b", "one idempotency key"),
+        ([updates.add_snapshot(snapshot(7, summary={IDEMPOTENCY_KEY: ""}))], None, "key is empty"),
+        ([updates.add_snapshot(snapshot(7))], " ", "key is empty"),
         ([updates.add_snapshot(snapshot(7)), updates.add_snapshot(snapshot(7))], None, "twice in one commit"),
     ],
 )

@@ -95,5 +95,10 @@ def test_computed_values_cannot_be_set(name: str) -> None:
 def test_values_are_strings_and_a_job_has_one_key() -> None:
     with pytest.raises(InvalidInput, match="strings"):
         check_custom({"rows": 5})  # type: ignore[dict-item]
+    for empty in ("", "  "):
+        with pytest.raises(InvalidInput, match="idempotency key is empty"):
+            check_custom({}, empty)
+        with pytest.raises(InvalidInput, match="idempotency key is empty"):
+            check_custom({IDEMPOTENCY_KEY: empty})
     with pytest.raises(InvalidInput, match="one idempotency key"):
         check_custom({IDEMPOTENCY_KEY: "a"}, "b")

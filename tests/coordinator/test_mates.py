@@ -101,6 +101,26 @@ def test_whoever_is_refused_for_what_did_not_land_is_told_to_try_again(harness: 
     assert harness.data_files() == []
 
 
+def test_of_two_jobs_with_one_key_the_later_is_refused_in_the_same_group_too(harness: Harness) -> None:
+    named = ((5, "a"), (6, "b"), (7, "a"))
+    first, other, rerun = members = harness.members(
+        *(append(f"file:/d/{name}", snapshot_id=id_, key="job") for id_, name in named)
+    )
+    harness.group(*members)
+    assert first.wait().snapshot_ids == rerun.wait().snapshot_ids == (5,)
+    with pytest.raises(AssumptionBroken, match="job is that of snapshot 5, which did not add file:///d/b"):
+        other.wait()
+    assert harness.data_files() == ["file:/d/a"]
+
+
+def test_of_two_jobs_with_one_key_the_later_may_try_again_if_the_first_did_not_land(harness: Harness) -> None:
+    harness.pointer.answers.extend([Answer.REFUSED, Answer.REFUSED])
+    members = harness.members(append("file:/d/a", key="job"), append("file:/d/b", key="job"))
+    harness.group(*members)
+    with pytest.raises(CommitConflict, match="try again"):
+        members[1].wait()
+
+
 def test_a_resend_of_an_append_that_landed_is_no_duplicate(harness: Harness) -> None:
     harness.commit(append("file:/d/a", snapshot_id=5, key="job"))
     assert harness.commit(append("file:/d/a", snapshot_id=5)).already_committed

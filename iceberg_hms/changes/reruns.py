@@ -1,0 +1,58 @@
+"""A job that runs again under its idempotency key must be the same job.
+
+An append that names its files has the same ones whenever it runs. If the snapshot that carries its key added others,
+the key was used for two jobs, and answering "committed" would lose the second one's rows without a word. What the
+snapshot added stands in its own manifests, whatever was compacted or deleted since; once the snapshot has expired, its
+key is gone too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from iceberg_hms.changes.change import Identity, Manifests
+from iceberg_hms.errors import AssumptionBroken
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.snapshot import Snapshot
+
+#: The assumption that a key is that of the same job, as `AssumptionBroken.name` says it.
+SAME_JOB: Final = "idempotency-key"
+#: How many files an error names of each kind.
+_NAMED_MAX: Final = 3
+
+
+def refuse_another_job(identity: Identity, snapshot: Snapshot, manifests: Manifests) -> None:
+    """Raise AssumptionBroken if a change names other files than the snapshot that carries its key added.
+
+    Nothing is compared for a change that does not name its files (`Identity.files`). Raises MissingFile, CorruptFile or
+    StorageError where the snapshot's manifests cannot be read: then nobody knows whether it is the same job."""
+    if not identity.files:
+        return
+    id_ = snapshot.snapshot_id
+
+    def is_added(entry: ManifestEntry) -> bool:
+        is_data = entry.data_file.content == Content.DATA
+        return is_data and entry.status == Status.ADDED and entry.snapshot_id == id_
+
+    own = [each for each in manifests.list(snapshot) if each.added_snapshot_id == id_]
+    added = {file_key(entry.data_file.file_path) for entry in manifests.entries(own, is_added)}
+    lacks, has = added - identity.files, identity.files - added
+    if not lacks and not has:
+        return
+    differs = [f"{what} {_named(files)}" for what, files in (("did not add", has), ("added besides", lacks)) if files]
+    raise AssumptionBroken(
+        SAME_JOB,
+        f"idempotency key {identity.idempotency_key} is that of snapshot {id_}, which {' and '.join(differs)}",
+        expected=f"{len(identity.files)} files",
+        found=f"{len(added)} files",
+        next_step="give another job another key, and a rerun all files of its first run; delete none of the files, the "
+        "table may have some of them",
+        rests_on=frozenset({id_}),
+    )
+
+
+def _named(files: Collection[str]) -> str:
+    more = [f"{len(files) - _NAMED_MAX} more"] if len(files) > _NAMED_MAX else []
+    return ", ".join([*sorted(files)[:_NAMED_MAX], *more])

@@ -1,0 +1,116 @@
+"""A key that another job used is told from a rerun's."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.change import Identity
+from iceberg_hms.changes.reruns import refuse_another_job
+from iceberg_hms.errors import AssumptionBroken, MissingFile
+from iceberg_hms.format.apply import apply
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes.tables import snapshot, table
+from tests.changes.test_append import NOW, append, committed, data_file
+
+
+def job(*paths: str) -> Identity:
+    return Identity((9,), "main", "job-1", files=frozenset(map(file_key, paths)))
+
+
+def first_run(store: MemoryManifestStore) -> Snapshot:
+    """Of the job: it added a and b to a table that had old. Its files were compacted since."""
+    manifests = store.open()
+    base = committed(table(), append([data_file("old")], 1), manifests)
+    base = committed(base, append([data_file("a"), data_file("b")], 2, idempotency_key="job-1"), manifests)
+    manifests.flush()
+    found = base.snapshot_by_id(2)
+    assert found is not None
+    return found
+
+
+A, B = "file:/data/a.parquet", "file:/data/b.parquet"
+
+
+@pytest.mark.parametrize("paths", [(A, B), (B, "file:///data//a.parquet")])
+def test_a_rerun_has_the_same_files_in_any_order_and_spelling(paths: tuple[str, ...]) -> None:
+    store = MemoryManifestStore()
+    refuse_another_job(job(*paths), first_run(store), store.open())
+
+
+@pytest.mark.parametrize(
+    ("paths", "says"),
+    [
+        ((A,), r"added besides file:///data/b\.parquet$"),
+        ((A, B, "file:/data/c"), r"did not add file:///data/c$"),
+        ((A, "file:/data/c"), r"did not add file:///data/c and added besides file:///data/b\.parquet$"),
+        (("file:/data/old.parquet", A, B), r"did not add file:///data/old\.parquet$"),
+        (
+            tuple(f"file:/x/{at}" for at in range(50)),
+            r"did not add file:///x/0, file:///x/1, file:///x/10, 47 more and a",
+        ),
+    ],
+)
+def test_a_job_with_other_files_is_refused_and_told_what_differs(paths: tuple[str, ...], says: str) -> None:
+    store = MemoryManifestStore()
+    first = first_run(store)
+    with pytest.raises(AssumptionBroken) as caught:
+        refuse_another_job(job(*paths), first, store.open())
+    error = caught.value
+    assert re.search(f"snapshot 2, which {says}", error.message)
+    assert (error.name, error.rests_on, error.proved_failed) == ("idempotency-key", {2}, True)
+    assert "job-1 is that of snapshot 2" in error.message
+    assert "delete none" in error.next_step
+
+
+def test_as_many_files_of_the_same_size_are_other_files_all_the_same() -> None:
+    store = MemoryManifestStore()
+    with pytest.raises(AssumptionBroken):
+        refuse_another_job(job("file:/data/c.parquet", "file:/data/d.parquet"), first_run(store), store.open())
+
+
+def test_only_what_the_snapshot_added_itself_counts() -> None:
+    """Its manifest carries older files too, and the removal of one, as a merging writer leaves it."""
+    store = MemoryManifestStore()
+    manifests = store.open()
+    base = committed(table(), append([data_file("old"), data_file("gone")], 1), manifests)
+    old = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
+    entries = [
+        ManifestEntry(Status.ADDED, data_file("a"), snapshot_id=2),
+        ManifestEntry(Status.EXISTING, data_file("old"), **old),
+        ManifestEntry(Status.DELETED, data_file("gone"), **{**old, "snapshot_id": 2}),
+    ]
+    merged = manifests.write(base, base.schema, base.spec, 2, entries)
+    raw = snapshot(2, sequence_number=2, parent_snapshot_id=1, summary={"operation": "append"})
+    raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), merged)
+    base = apply(base, [updates.add_snapshot(raw), updates.set_snapshot_ref("main", 2)], now_ms=NOW)
+    first = base.current_snapshot
+    assert first is not None
+    refuse_another_job(job(A), first, manifests)
+    with pytest.raises(AssumptionBroken, match=r"did not add file:///data/old\.parquet \(give"):
+        refuse_another_job(job(A, "file:/data/old.parquet"), first, manifests)
+
+
+def test_a_job_that_does_not_name_its_files_is_not_compared() -> None:
+    store = MemoryManifestStore()
+    first = first_run(store)
+    store.lists.clear()
+    refuse_another_job(Identity((9,), "main", "job-1"), first, store.open())
+
+
+def test_where_nobody_can_tell_it_is_not_taken_for_a_rerun() -> None:
+    store = MemoryManifestStore()
+    first = first_run(store)
+    store.manifests.clear()
+    with pytest.raises(MissingFile):
+        refuse_another_job(job(A, B), first, store.open())
+
+
+def test_an_append_names_its_files() -> None:
+    assert append([data_file("a"), DataFile("/data//b.parquet", "PARQUET", 1, 1)]).identity.files == job(A, B).files
+    assert append([data_file("a")], check_duplicates=False).identity.files == job(A).files
