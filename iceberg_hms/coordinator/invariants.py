@@ -194,12 +194,12 @@ def check_transition(base: TableMetadata | None, new: TableMetadata) -> None:
             raise InvariantViolated(f"{invariant.name}: {found}; the rule is: {invariant.sentence}")
 
 
-def check_clock(base: TableMetadata | None, new: TableMetadata, now_ms: int) -> None:
-    """Raise InvalidInput if `new` adds a snapshot whose timestamp is more than a minute ahead of the clock.
+def check_clock(base: TableMetadata | None, added: Sequence[Mapping[str, Any]], now_ms: int) -> None:
+    """Raise InvalidInput for a snapshot that is added with a timestamp more than a minute ahead of the clock.
 
-    now_ms: this process's wall clock. A table that is already further ahead than that (it was registered so, say) may
-    be written to by those whose clocks made it so: for it the minute counts from its last-updated-ms. The error is no
-    conflict, since a client that tries again at once reads the same wrong clock.
+    added: JSON, as of `added_snapshots`. now_ms: this process's wall clock. A table that is already further ahead (it
+    was registered so, say) may be written to by those whose clocks made it so: for it the minute counts from its
+    last-updated-ms. The error is no conflict, since a client that tries again at once reads the same wrong clock.
     """
     # Java refuses to build metadata whose log goes back by more than a minute (TableMetadata: "Expected sorted snapshot
     # log entries"). So a snapshot from the future keeps every honest Java client from committing until its own clock
@@ -208,7 +208,7 @@ def check_clock(base: TableMetadata | None, new: TableMetadata, now_ms: int) -> 
     latest = now_ms + CLOCK_SKEW_MS
     if base is not None and base.last_updated_ms > latest:
         latest = base.last_updated_ms + CLOCK_SKEW_MS
-    for raw in added_snapshots(base, new):
+    for raw in added:
         timestamp_ms = raw["timestamp-ms"]
         if timestamp_ms > latest:
             raise InvalidInput(

@@ -148,8 +148,9 @@ def stage_one(
         now = now_ms()
         metadata = apply(savepoint, staged.updates, now_ms=now)
         check_transition(savepoint, metadata)
-        check_clock(savepoint, metadata, now)
-        check_added(metadata, added_snapshots(savepoint, metadata), noted)
+        added = added_snapshots(savepoint, metadata)
+        check_clock(savepoint, added, now)
+        check_added(metadata, added, noted)
     except Exception:
         noted.discard(noted.lists)
         raise
