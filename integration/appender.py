@@ -2,7 +2,8 @@
 
     python -m integration.appender URI WAREHOUSE TABLE FOLDER WRITER COUNT [DOOR]
 
-DOOR says through what: `library` (the default) is ours; `unlocked` is ours with its lock switched off; `hive` is
+DOOR says through what: `library` (the default) is ours; `same` is ours with files that are there, the same for all
+writers; `unlocked` is ours with its lock switched off; `hive` is
 PyIceberg's Hive catalog; `rest` is PyIceberg's REST catalog, and URI then a server of ours.
 
 It writes `ready`, waits for a line on its input so that all writers start together, and then writes one JSON line for
@@ -68,14 +69,16 @@ def is_refusal(error: Exception) -> bool:
 
 def main(uri: str, warehouse: str, table: str, folder: Path, writer: int, count: int, door: str = "library") -> None:
     given = (uri, warehouse, table)
-    opened = pyiceberg(door, *given) if door in ("hive", "rest") else library(*given, locked=door == "library")
+    opened = pyiceberg(door, *given) if door in ("hive", "rest") else library(*given, locked=door != "unlocked")
     # Of PyIceberg any error is counted, whatever it is; of ours, only those that we declare.
     errors = Exception if door in ("hive", "rest") else iceberg_hms.IcebergHmsError
     with opened as append:
         _say("ready")
         sys.stdin.readline()
         for number in range(count):
-            path = interop.small_parquet(folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
+            path = folder / f"{number}.parquet"
+            if door != "same":
+                path = interop.small_parquet(folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
             told = {"path": f"file:{path}", "error": None, "refused": False, "snapshot_id": None}
             try:
                 told["snapshot_id"] = append(f"file:{path}")

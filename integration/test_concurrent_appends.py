@@ -37,6 +37,29 @@ def test_eight_processes_of_the_python_api_lose_nothing_and_none_fails(
     assert len(interop.pyiceberg_rows(metastore, table)) == WRITERS * APPENDS
 
 
+def test_of_processes_that_append_the_same_files_at_once_one_adds_each_and_the_others_are_told_so(
+    metastore: Any, catalog: Any, table: str, tmp_path: Path
+) -> None:
+    for number in range(APPENDS):
+        interop.small_parquet(tmp_path / f"{number}.parquet", [number])
+    with ExitStack() as stack:
+        fleet = Fleet(stack, table, tmp_path, appends=APPENDS)
+        for _ in range(3):
+            fleet.process("library", metastore.uri, metastore.warehouse, door="same")
+        told = fleet.run()
+    assert len(told) == 3 * APPENDS
+    for number in range(APPENDS):
+        path = f"file:{tmp_path}/{number}.parquet"
+        of_it = [each for each in told if each.path == path]
+        (added,) = [each for each in of_it if each.acknowledged]
+        for each in of_it:
+            if each is not added:
+                assert each.refused
+                assert f"main has 1 of the files already: {path} (snapshot {added.snapshot_id})" in str(each.error)
+    assert sorted(interop.live_paths(metastore, table)) == sorted({each.path for each in told})
+    assert len(interop.pyiceberg_rows(metastore, table)) == APPENDS
+
+
 def test_eight_stock_java_rest_clients_lose_nothing_that_was_acknowledged(
     spark: Any, metastore: Any, java: Any, table: str, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ class Attempt:
     ref: the tag that it makes, and the snapshot that the tag names. assumes_main: (True, main's snapshot) if the change
     requires main to be there, (False, None) if it does not care.
     denied: it was in the table when it was sent again, and was refused for what it is.
+    said_there: it was refused because the table is said to have its data file.
     blamed: it was refused as one that is malformed, or would break the table, and is neither.
     replaces: it takes main's history away, as CREATE OR REPLACE does.
     landed: it was in a table once. excused: that table was dropped, replaced, or registered over with it.
@@ -65,6 +66,7 @@ class Attempt:
     assumes_main: tuple[bool, int | None] = (False, None)
     told: Told = Told.NOTHING
     denied: bool = False
+    said_there: bool = False
     blamed: bool = False
     replaces: bool = False
     landed: bool = False

@@ -7,6 +7,7 @@ whatever changes what a predicate sees: a move of the pointer, the deletion of a
     acknowledged-is-there     an acknowledged change is in the table, once
     nothing-twice             no change is in the table twice, acknowledged or not
     resent-is-known           a change that is sent again and is in the table is not refused for what it is
+    duplicate-is-there        a file that is refused because the table has it is in the table
     sound-is-sound            nobody hears that a sound change is malformed, or would break the table
     refused-is-absent         a change that was answered as failed is not in the table, then or later
     each-adds-its-own         a snapshot has its parent's rows and its own, none more, none less; a rewrite has the same
@@ -90,6 +91,18 @@ def refused_is_absent(view: View) -> str | None:
 def resent_is_known(view: View) -> str | None:
     denied = [attempt.wish for attempt in view.history.attempts if attempt.denied and _is_there(view, attempt)]
     return f"{', '.join(denied)} is in the table, was sent again, and was refused" if denied else None
+
+
+def duplicate_is_there(view: View) -> str | None:
+    for attempt in view.history.attempts:
+        row = attempt.data_file or ""
+        if not attempt.said_there or attempt.excused or attempt.told is Told.NOTHING:
+            continue
+        if not any(branch.rows[row] for table in view.tables for branch in table.branches.values()):
+            return (
+                f"{attempt.wish} was refused because {name_of(row)} is in {name_of(view.now.location)}, and it is not"
+            )
+    return None
 
 
 def sound_is_sound(view: View) -> str | None:
@@ -226,6 +239,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("list-left-in-peace", fairness.list_left_in_peace, (Step.DELETION,)),
     Invariant("refused-is-absent", refused_is_absent, (Step.MOVE, Step.ANSWER)),
     Invariant("resent-is-known", resent_is_known, (Step.MOVE, Step.ANSWER)),
+    Invariant("duplicate-is-there", duplicate_is_there, (Step.ANSWER,)),
     Invariant("sound-is-sound", sound_is_sound, (Step.ANSWER,)),
     Invariant("acknowledged-is-there", acknowledged_is_there, (Step.MOVE, Step.ANSWER)),
     Invariant("nothing-twice", nothing_twice, (Step.MOVE,)),

@@ -11,6 +11,7 @@ _PAUSES = "coordinator/pauses.py"
 _SHARE = "coordinator/share.py"
 _STAGING = "coordinator/staging.py"
 _TURNS = "coordinator/turns.py"
+_APPEND = "changes/append.py"
 _NUMBERS = "changes/numbers.py"
 _PLAIN = "changes/plain.py"
 _REBASE_WORDS = "catalog/rebase_words.py"
@@ -244,6 +245,22 @@ GROUPS: tuple[Mutant, ...] = (
         "    if unknown:\n",
         "    if False:\n",
         scenario="branches",
+    ),
+    Mutant(
+        "look-for-duplicates-once",
+        "whether the branch has a file is looked up on every base, under the lock too",
+        _APPEND,
+        "        self._refuse_live(kept, manifests)\n",
+        "        if not self._written:\n            self._refuse_live(kept, manifests)\n",
+        scenario="same-files",
+    ),
+    Mutant(
+        "believe-a-mate",
+        "a file is refused for what another of the group adds only if that has landed",
+        _GROUP,
+        "in standing(self._outcomes, self._members):\n",
+        "in self._outcomes:\n",
+        scenario="same-files",
     ),
     Mutant(
         "overhear-the-table-s-word",

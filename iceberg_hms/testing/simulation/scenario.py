@@ -33,6 +33,7 @@ class Scenario:
     """One table, its writers, and what may go wrong.
 
     writers: coordinators, each a process; changes: of each of them.
+    shared: how many files all of them add beside their own, at the same time and without a key.
     rest: how likely an append is sent as a stock client of the REST server sends it, with lists of its own.
     servers: processes with `clients` each, which commit through one coordinator.
     lock_writers: foreign, with the lock and a blind swap, punctual. cas_writers: foreign, with compare-and-swap alone.
@@ -58,6 +59,7 @@ class Scenario:
     weather: Weather = field(default_factory=Weather)
     writers: int = 3
     changes: int = 2
+    shared: int = 0
     servers: int = 0
     clients: Clients | None = None
     lock_writers: int = 0

@@ -58,6 +58,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         within=300.0,
         waits=(300.0,),
     ),
+    Scenario(
+        "same-files",
+        "writers that add the same files at the same time, without keys, in bad weather: each file is there once",
+        Weather(crashes=1, pauses=1, lost_requests=1, lost_replies=2, late_moves=2, refused_own=1, errors=2),
+        shared=2,
+        within=1.0,
+        waits=(0.2, 5.0, 60.0),
+    ),
     Scenario("worst", "all of it at once", WORST),
     Scenario(
         "mixed",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import Final
 
 from iceberg_hms.config import Settings
@@ -150,6 +151,7 @@ class Schedule:
                 f"w{index + 1}",
                 scenario.changes,
                 rest=scenario.rest,
+                shared=[f"shared.{letter}" for letter in ascii_lowercase[: scenario.shared]],
                 names=names,
                 within=within,
                 blind=index < scenario.blind,

@@ -146,8 +146,8 @@ class Node:
         self.site.scheduler.spawn(alarm, "alarm", rings.set)
         rings.wait()
 
-    def append(self, attempt: Attempt, key: str | None = None) -> Append:
-        """The change of an attempt that adds one data file."""
+    def append(self, attempt: Attempt, key: str | None = None, *, check_duplicates: bool = True) -> Append:
+        """The change of an attempt that adds one data file. check_duplicates: who writes without us does not."""
         path = attempt.data_file or ""
         self.site.storage.data.add(path)
         return Append(
@@ -158,25 +158,29 @@ class Node:
             table_uuid=None,
             idempotency_key=key,
             now_ms=self.runtime.now_ms,
+            check_duplicates=check_duplicates,
         )
 
     def sent_append(self, attempt: Attempt, base: TableMetadata, key: str | None = None) -> Sequence[Update]:
         """The same as a stock client sends it: made on the table as it saw it, with lists of its own on disk."""
         manifests = self.manifests()
-        staged = [dict(update) for update in self.append(attempt, key).stage(base, manifests).updates]
+        staged = [
+            dict(update) for update in self.append(attempt, key, check_duplicates=False).stage(base, manifests).updates
+        ]
         manifests.flush()
         return staged
 
-    def new_append(self, wish: str, kind: Kind = Kind.OURS) -> Attempt:
-        """An attempt to add a data file, under new names."""
+    def new_append(self, wish: str, kind: Kind = Kind.OURS, *, again: bool = False) -> Attempt:
+        """An attempt to add a data file, under new names. again: all attempts to fulfil this wish add the same file."""
         number = len(self.site.history.attempts) + 1
+        name = wish if again else f"{wish}-{number}"
         return self.site.history.begin(
             Attempt(
                 wish,
                 self.process.name,
                 kind,
                 snapshot_id=number * 1000 + self.luck.below(1000),
-                data_file=f"file:/t/data/{wish}-{number}.parquet",
+                data_file=f"file:/t/data/{name}.parquet",
             )
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 
 from iceberg_hms.changes import updates
+from iceberg_hms.changes.append import NEW_FILES, Append
 from iceberg_hms.changes.change import Change, Update
 from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
@@ -52,6 +54,7 @@ class Writer:
     """A client with its coordinator in one process.
 
     resume: what a crashed writer was after, to be sent again under its keys.
+    shared: what other writers are after as well, at the same time: the same files, without keys. Two clients want each.
     names: of the tables, one of which each change goes to. within: seconds within which it begins.
     blind: as `Node`. rest: how likely an append is sent as a stock client of the REST server sends it.
     """
@@ -64,6 +67,7 @@ class Writer:
         *,
         rest: float = 0.0,
         resume: Sequence[str] = (),
+        shared: Sequence[str] = (),
         names: Sequence[TableName] = (TABLE,),
         within: float = 0.1,
         blind: bool = False,
@@ -71,7 +75,8 @@ class Writer:
         self.node = Node(site, name, skew_ms=site.luck.below(7_200_000) - 3_600_000, blind=blind)
         self._coordinator = self.node.coordinator()
         self._luck = self.node.luck
-        self._wishes = tuple(resume) or tuple(f"{name}.{index + 1}" for index in range(changes))
+        self._wishes = tuple(resume) or (*(f"{name}.{index + 1}" for index in range(changes)), *shared, *shared)
+        self._shared = frozenset(shared)
         self._resumes = bool(resume)
         self._names = tuple(names)
         self._within = within
@@ -92,7 +97,7 @@ class Writer:
 
     def _fulfil(self, wish: str) -> None:
         name = self._luck.pick(self._names)
-        if self._resumes or self._luck.chance(0.6):
+        if self._resumes or wish in self._shared or self._luck.chance(0.6):
             self._append(wish, name)
             return
         try:
@@ -102,12 +107,13 @@ class Writer:
         self._commit(attempt, change, name)
 
     def _append(self, wish: str, name: TableName) -> None:
-        attempt = self.node.new_append(wish)
+        key, shared = key_of(wish), wish in self._shared
+        attempt = self.node.new_append(wish, again=shared or key is not None)
         sent: Sequence[Update] = ()
         try:
-            if self._luck.chance(self._rest):
+            if not shared and self._luck.chance(self._rest):
                 base = self._coordinator.load(name).metadata
-                sent = self.node.sent_append(attempt, base, key_of(wish))
+                sent = self.node.sent_append(attempt, base, key)
                 requirements = for_update_table(base, sent)
         except IcebergHmsError:
             self.node.site.history.tell(attempt, Told.FAILED)
@@ -116,14 +122,22 @@ class Writer:
             if sent:
                 change: Change = from_request(list(requirements), list(sent))
             else:
-                change = self.node.append(attempt, key_of(wish))
+                change = self._looked_ahead(self.node.append(attempt, key), name, often=shared)
             self._commit(attempt, change, name)
             if attempt.told is not Told.UNKNOWN or self._luck.chance(0.5):
                 break
             self.node.idle(_RESEND_WITHIN)
-        if attempt.told is Told.FAILED:
+        of_this_file = [each for each in self.node.site.history.attempts if each.data_file == attempt.data_file]
+        if all(each.told is Told.FAILED for each in of_this_file):
             # A failure is an order to delete.
             self.node.site.storage.delete(attempt.data_file or "")
+
+    def _looked_ahead(self, change: Append, name: TableName, *, often: bool) -> Append:
+        """An append as `Table.append` hands it in. often: whether that matters, since others add the same file."""
+        if often and self._luck.chance(0.5):
+            with contextlib.suppress(IcebergHmsError):
+                change.look_ahead(self._coordinator.load(name).metadata, self.node.manifests())
+        return change
 
     def _other_change(self, wish: str, name: TableName) -> tuple[Attempt, Change]:
         """A change of properties, or a tag that only one writer can make; both may assume that main did not move."""
@@ -153,6 +167,7 @@ class Writer:
             told, answer = Told.FAILED, f"{type(error).__name__}: {error.message}"
             attempt.blamed = isinstance(error, InvariantViolated)
             attempt.denied = present and isinstance(error, InvalidInput | AssumptionBroken)
+            attempt.said_there = isinstance(error, AssumptionBroken) and error.name == NEW_FILES
         else:
             told, answer = Told.COMMITTED, ""
         site.wire.note(process, f"{attempt.wish} is told {told.value}", answer)
@@ -195,7 +210,8 @@ class ForeignWriter:
     def _build(self, pointer: Pointer, base: TableMetadata, attempt: Attempt) -> str:
         """Write the next metadata file; returns its location."""
         manifests, runtime = self.node.manifests(), self.node.runtime
-        metadata, _ = stage_one(base, self.node.append(attempt), Noted(manifests), runtime.now_ms)
+        change = self.node.append(attempt, check_duplicates=False)
+        metadata, _ = stage_one(base, change, Noted(manifests), runtime.now_ms)
         metadata = metadata.with_metadata_log_entry(pointer.metadata_location, base.last_updated_ms)
         location = metadata_file.new_location(metadata, pointer.metadata_location, runtime.uuid())
         manifests.flush()
