@@ -137,6 +137,19 @@ def test_a_refusal_of_what_was_sent_again_and_is_there_is_seen() -> None:
     assert names(world) == "resent-is-known"
 
 
+def test_a_file_that_is_refused_because_the_table_has_it_and_is_not_there_is_seen() -> None:
+    world = World()
+    world.append(1)
+    twin = world.attempt(2, data_file="file:/t/data/1.parquet")
+    twin.said_there = True
+    world.tell(twin, Told.FAILED)
+    assert world.failure is None, "the file is there, by another snapshot"
+    other = world.attempt(3)
+    other.said_there = True
+    world.tell(other, Told.FAILED)
+    assert names(world) == "duplicate-is-there"
+
+
 def test_our_swap_that_does_not_follow_what_it_replaces_is_seen() -> None:
     world = World()
     first = world.location
@@ -362,6 +375,7 @@ def test_every_invariant_is_shown_red_in_a_test() -> None:
         "sound-is-sound",
         "refused-is-absent",
         "resent-is-known",
+        "duplicate-is-there",
         "one-chain",
         "assumption-held",
         "pointer-names-are-new",
