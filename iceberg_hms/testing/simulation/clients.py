@@ -46,7 +46,8 @@ class Clients:
     think: seconds between two commits, at most. back_within: seconds within which who was refused comes back.
     gives_up: how likely it does not. leaves: how likely a client leaves its own list where another replaced it, as
     PyIceberg does and Java does not. litters: how likely it leaves what it made for an attempt that was refused; it may
-    then name the same manifests the next time, as Java does.
+    then name the same manifests the next time, as Java does. resent: how likely the first answer is lost on its way,
+    and the request sent again within `resent_within` seconds, by a proxy that says nothing of it to the client.
     """
 
     each: int = 4
@@ -60,6 +61,8 @@ class Clients:
     gives_up: float = 0.0
     leaves: float = 0.5
     litters: float = 0.0
+    resent: float = 0.0
+    resent_within: float = 10.0
 
 
 class Server:
@@ -144,6 +147,9 @@ class Server:
     def _commit(self, attempt: Attempt, shipment: Shipment) -> bool:
         """Send it, and again where its outcome is not known. True: it was refused, and its client may try again."""
         requirements = for_update_table(shipment.base, shipment.updates)
+        if self._clients.resent and self._luck.chance(self._clients.resent):
+            self._send(attempt, from_request(list(requirements), list(shipment.updates)), shipment, heard=False)
+            self.node.runtime.sleep(self._luck.between(0.0, self._clients.resent_within))
         for _ in range(_RESENDS + 1):
             words = partial(self.node.rebase_words.of, TABLE.namespace)
             change = from_request(list(requirements), list(shipment.updates), rebase_default=words)
@@ -154,7 +160,8 @@ class Server:
             self.node.idle(_RESEND_WITHIN)
         return False
 
-    def _send(self, attempt: Attempt, change: Change, shipment: Shipment) -> bool:
+    def _send(self, attempt: Attempt, change: Change, shipment: Shipment, *, heard: bool = True) -> bool:
+        """True: it was refused, and may be made anew. heard: whether the answer comes to the client."""
         site, runtime = self.node.site, self.node.runtime
         present = site.present(attempt)
         attempt.ahead = tuple(
@@ -182,21 +189,23 @@ class Server:
                 attempt.lost.append(runtime.now())
         else:
             told = Told.COMMITTED
-            self._leave_list(attempt, shipment, report)
+            self._leave_list(attempt, shipment, report, heard=heard)
         finally:
             del self._waiting[attempt]
             attempt.waited = max(attempt.waited, runtime.now() - begun)
-        site.wire.note(self.node.process, f"{attempt.wish} is told {told.value}", answer)
-        site.history.tell(attempt, told)
+        verb = "is told" if heard else "is not heard:"
+        site.wire.note(self.node.process, f"{attempt.wish} {verb} {told.value}", answer)
+        if heard:
+            site.history.tell(attempt, told)
         return may_try_again
 
-    def _leave_list(self, attempt: Attempt, shipment: Shipment, report: CommitReport) -> None:
-        """What a client does with its list when its snapshot has another one."""
+    def _leave_list(self, attempt: Attempt, shipment: Shipment, report: CommitReport, *, heard: bool) -> None:
+        """What a client does with its list when its snapshot has another one. Without an answer it leaves it."""
         own = shipment.made[0]
         snapshot = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
         if snapshot is None or snapshot.manifest_list == own:
             attempt.lists.discard(own)
-        elif not self._luck.chance(self._clients.leaves):
+        elif heard and not self._luck.chance(self._clients.leaves):
             attempt.lists.discard(own)
             self.node.site.storage.delete(own)
         if attempt.lists and not report.already_committed:

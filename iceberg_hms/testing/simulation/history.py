@@ -42,7 +42,8 @@ class Attempt:
     said_there: it was refused because the table is said to have its data file.
     blamed: it was refused as one that is malformed, or would break the table, and is neither.
     replaces: it takes main's history away, as CREATE OR REPLACE does.
-    landed: it was in a table once. excused: that table was dropped, replaced, or registered over with it.
+    landed: it was in a table once. excused: that table was dropped, replaced, or registered over with it, or
+    its snapshot expired.
 
     Of those that stock clients send:
 

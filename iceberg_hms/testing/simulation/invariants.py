@@ -39,7 +39,7 @@ Where tables are moved as well:
     move-told-truly           a move answered as failed was not made, then or later; an acknowledged one was
 
 An acknowledged change is in the table under whatever name it has, until the table is dropped, replaced, or registered
-over. What a dropped table names stays, unless it was dropped to be purged.
+over, or its snapshot expires. What a dropped table names stays, unless it was dropped to be purged.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def one_chain(view: View) -> str | None:
         return None
     for name, ref in metadata.refs.items():
         chain = list(metadata.ancestors(ref.snapshot_id))
-        if not chain or chain[-1].parent_id is not None:
+        if not chain or not (chain[-1].parent_id is None or view.expires):
             return f"{name} does not reach the root of its history"
         numbers = [snapshot.sequence_number for snapshot in chain]
         if metadata.format_version > 1 and numbers != sorted(set(numbers), reverse=True):

@@ -41,6 +41,8 @@ class Judge:
         self._now = now
         #: The processes that are none of ours; told when they are made.
         self.foreign: set[str] = set()
+        #: The processes that expire snapshots.
+        self.expirers: frozenset[str] = frozenset()
         self._tables: dict[TableName, TableState] = {}
         self._last = TableState("", None)
         self._pointed: set[str] = set()
@@ -95,6 +97,10 @@ class Judge:
                 attempt.landed = True
                 if attempt.replaces and before is not None:
                     self._excuse(before)
+        if before is not None and moved.process in self.expirers:
+            for attempt in self._history.attempts:
+                # What it brought is in others now; or it is there, and nobody can tell who took its row away.
+                attempt.excused = attempt.excused or (before.has_well(attempt) and not now.has_well(attempt))
         if move is not None and move.kind in (MoveKind.REGISTER, MoveKind.OVERWRITE):
             for purged in self._purged_tables:
                 self._forgive(now, purged)
@@ -130,6 +136,7 @@ class Judge:
             forgiven=self._forgiven,
             pointed=self._pointed,
             branches=bool(self._scenario.movers),
+            expires=bool(self.expirers),
             at_rest=at_rest,
             alive=frozenset(alive),
             locks=tuple(locks),

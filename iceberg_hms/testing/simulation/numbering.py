@@ -22,6 +22,9 @@ def each_adds_its_own(view: View) -> str | None:
 def _wrong(view: View, attempt: Attempt, snapshot: Snapshot) -> str | None:
     """What a snapshot has that it should not have, or lacks."""
     held = view.now.held
+    if view.expires and snapshot.parent_id is not None and snapshot.parent_id not in held:
+        # A new branch begins at a snapshot that has expired since: what that held is not known any more.
+        return None
     parent = held.get(snapshot.parent_id or 0, Contents())
     has = held[snapshot.snapshot_id]
     own = {attempt.row: 1} if attempt.row is not None else {}

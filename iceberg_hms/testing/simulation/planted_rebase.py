@@ -8,6 +8,9 @@ _SHIPPED = "changes/shipped.py"
 _REBASE = "changes/rebase.py"
 _NUMBERS = "changes/numbers.py"
 _STAGING = "coordinator/staging.py"
+_LINEAGE = "changes/lineage.py"
+_SENT = "changes/sent.py"
+_GROUP = "coordinator/group.py"
 
 REBASE: tuple[Mutant, ...] = (
     Mutant(
@@ -73,5 +76,37 @@ REBASE: tuple[Mutant, ...] = (
         "stage_one(self.metadata, member.change, noted, self._now_ms)",
         "stage_one(self.base, member.change, noted, self._now_ms)",
         scenario="rebase-calm",
+    ),
+    Mutant(
+        "refuse-what-has-expired",
+        "a change is refused only if nothing of it is in the table, expired or not",
+        _GROUP,
+        "        elif Lineage(member.change.identity, metadata).presence is Presence.ABSENT:\n",
+        "        elif True:\n",
+        scenario="expired",
+    ),
+    Mutant(
+        "rebase-what-has-expired",
+        "a snapshot that may have been there is not put on another parent",
+        _SENT,
+        "        is_new = Lineage(self.identity, base).presence is Presence.ABSENT\n",
+        "        is_new = True\n",
+        scenario="expired",
+    ),
+    Mutant(
+        "ignore-a-missing-parent",
+        "where a parent has expired, absence is not proved",
+        _LINEAGE,
+        "            self._missing.add(parent)\n",
+        "            pass\n",
+        scenario="expired-network",
+    ),
+    Mutant(
+        "take-all-for-older",
+        "without numbers only the ancestors of a snapshot are known to be older than it",
+        _LINEAGE,
+        """            return [row for row in base.snapshot_rows if row["snapshot-id"] not in self._older]\n""",
+        "            return []\n",
+        scenario="expired-unnumbered",
     ),
 )

@@ -42,6 +42,7 @@ class Scenario:
     strays: foreign, with a lock that they may lose, and a blind swap all the same.
     movers: processes that each make one of `moves`, on two names to which all write then.
     acts: what an operator does, in any order: `use zookeeper`, `use hms`, `database ...`, `break`, `heal`.
+    expiries: processes that each expire the older snapshots once.
     zookeeper: whether there is one. lock: the setting of that name. lock_api_works: of the metastore, at first.
     hasty: ZooKeeper ends sessions soon after their connection broke.
     blind: for how many of our writers the lock API of their server is broken.
@@ -71,6 +72,7 @@ class Scenario:
     movers: int = 0
     moves: tuple[MoveKind, ...] = tuple(MoveKind)
     acts: tuple[str, ...] = ()
+    expiries: int = 0
     zookeeper: bool = False
     lock: str = "hms"
     lock_api_works: bool = True

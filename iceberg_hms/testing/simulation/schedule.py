@@ -14,6 +14,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.testing.simulation.clients import Server
 from iceberg_hms.testing.simulation.decoding import remembered
 from iceberg_hms.testing.simulation.ensemble import Ensemble
+from iceberg_hms.testing.simulation.expirers import Expirer
 from iceberg_hms.testing.simulation.faults import Wire
 from iceberg_hms.testing.simulation.history import History, Kind, Told
 from iceberg_hms.testing.simulation.judge import Judge
@@ -103,7 +104,7 @@ class Schedule:
             looks=scenario.looks,
         )
         self._writers: list[Writer | Server] = []
-        self._others: list[ForeignWriter | Mover | Operator] = []
+        self._others: list[ForeignWriter | Mover | Operator | Expirer] = []
         self._successors = 0
         self.judge = Judge(
             scenario,
@@ -168,6 +169,7 @@ class Schedule:
         ]
         self.site.foreign.update(each.node.process.name for each in foreign)
         self.judge.foreign = self.site.foreign
+        self.judge.expirers = frozenset(self._expirers())
         self._others = [
             *foreign,
             *(
@@ -175,14 +177,18 @@ class Schedule:
                 for index in range(scenario.movers)
             ),
             *([Operator(self.site, scenario.acts)] if scenario.acts else []),
+            *(Expirer(self.site, name) for name in self._expirers()),
         ]
 
-    def _everybody(self) -> list[Writer | Server | ForeignWriter | Mover | Operator]:
+    def _everybody(self) -> list[Writer | Server | ForeignWriter | Mover | Operator | Expirer]:
         return [*self._writers, *self._others]
 
     def _ours(self) -> list[str]:
         """The processes whose swaps follow what they replace."""
-        return [*(writer.node.process.name for writer in self._writers), "auditor", "operator"]
+        return [*(writer.node.process.name for writer in self._writers), *self._expirers(), "auditor", "operator"]
+
+    def _expirers(self) -> list[str]:
+        return [f"expirer{index + 1}" for index in range(self.scenario.expiries)]
 
     def check_at_rest(self) -> None:
         """What must hold when nothing runs any more."""

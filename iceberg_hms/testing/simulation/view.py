@@ -30,6 +30,7 @@ class View:
     tables: all that there are. pointed: what was a pointer before this step.
     kept: files of tables that were dropped and not purged. forgiven: files that were purged on purpose, under one of
     two names. branches: main may begin anew, and leave its history beside it.
+    expires: old snapshots expire, so that histories begin anywhere.
     deleted: the file that is about to go, if this step is a deletion.
     promised: the kinds of writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
     alive: processes that did not crash. locks: the processes that have lock entries. all_commit: none may fail.
@@ -50,6 +51,7 @@ class View:
     pointed: frozenset[str] | set[str] = frozenset()
     forgiven: frozenset[str] | set[str] = frozenset()
     branches: bool = False
+    expires: bool = False
     at_rest: bool = False
     alive: frozenset[str] = frozenset()
     locks: tuple[str, ...] = ()

@@ -108,3 +108,9 @@ def test_who_stood_in_the_queue_already_is_noted() -> None:
 def test_who_finds_nothing_to_delete_sends_nothing() -> None:
     [attempt] = of_clients(ran(Clients(each=1, commits=1, doings=(Doing.DELETE,))))
     assert (attempt.told, attempt.moot, attempt.sent) == (Told.FAILED, True, [])
+
+
+def test_an_answer_that_is_lost_on_its_way_is_not_heard_and_the_same_is_sent_again() -> None:
+    attempts = of_clients(ran(Clients(each=2, commits=2, resent=1.0), seed=3))
+    assert [attempt.told for attempt in attempts] == [Told.COMMITTED] * 4
+    assert all(len(attempt.sent) == 2 and len(attempt.seen) == 1 for attempt in attempts)

@@ -38,6 +38,8 @@ def _events(schedule: Schedule) -> Counter[str]:
         held=len(history.held_back),
         rested=len(history.rested),
         lists_deleted=sum(call.startswith("delete snap-") or "delete file:/t/metadata/snap-" in call for call in calls),
+        unheard=sum(" is not heard" in call for call in calls),
+        expired=sum(call == "expires" for call in calls),
         swaps=sum(call.startswith("swap") for call in calls),
     )
 
@@ -78,6 +80,9 @@ def _became(schedule: Schedule, attempt: Attempt) -> list[str]:
         ("leftovers", {"lists_deleted": 4, "rebased": 5}),
         ("litter", {"lists_deleted": 10, "committed after it lost": 10}),
         ("litter-network", {"lists_deleted": 5, "committed after it lost": 5}),
+        ("expired", {"unheard": 20, "expired": 20, "delete unknown": 1, "validated unknown": 1, "rebased": 1}),
+        ("expired-network", {"unheard": 10, "expired": 10}),
+        ("expired-unnumbered", {"unheard": 20, "expired": 20, "rewrite unknown": 1}),
         ("rests", {"rested": 1}),
     ],
 )
