@@ -1,0 +1,106 @@
+"""A stock client's commit, whose answer is lost, comes again when its snapshot has expired: no client may be told to
+delete files that the table names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import ValidationException
+
+from iceberg_hms.rest.server import Server
+from integration.faults import SCHEMA
+from integration.rest_clients import TOKEN
+from integration.rest_clients import catalog as catalog
+from integration.rest_clients import server as server
+
+
+def rows(*ids: int) -> Any:
+    return pa.table({"id": list(ids), "name": [f"row {id_}" for id_ in ids]}, schema=SCHEMA)
+
+
+#: What PyIceberg sends: appends that read the table, whole files that go, files that are written anew without a row.
+VERBS: dict[str, Callable[[Any], None]] = {
+    "append": lambda table: table.append(rows(9), snapshot_properties={"flink.max-committed-checkpoint-id": "7"}),
+    "delete": lambda table: table.delete("id = 1"),
+    "delete some rows": lambda table: table.delete("id = 2"),
+    "overwrite": lambda table: table.overwrite(rows(9), "id = 1"),
+}
+
+
+class Sent:
+    """The commits that a PyIceberg catalog sends, as they go over the wire."""
+
+    def __init__(self, client: Any) -> None:
+        self.requests: list[Any] = []
+        self.statuses: list[int] = []
+        client._session.hooks["response"].append(self._note)
+
+    def _note(self, response: Any, **_: Any) -> None:
+        if response.request.method == "POST":
+            self.requests.append(response.request)
+            self.statuses.append(response.status_code)
+
+    def last_again(self) -> httpx.Response:
+        request = self.requests[-1]
+        headers = {key: value for key, value in request.headers.items() if key.lower() != "content-length"}
+        return httpx.post(request.url, content=request.body, headers=headers, timeout=60)
+
+
+@pytest.mark.parametrize("lists_stay", [True, False])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_commit_that_expired_is_not_told_that_it_failed(
+    catalog: Any, server: Server, namespace: str, verb: str, lists_stay: bool
+) -> None:
+    name = f"{namespace}.t"
+    catalog.create_table(name, SCHEMA)
+    client = load_catalog("first", type="rest", uri=server.uri, token=TOKEN)
+    sent = Sent(client)
+    table = client.load_table(name)
+    table.append(rows(1))
+    table.append(rows(2, 3))
+    VERBS[verb](table)
+    assert sent.last_again().status_code == 200, "it is in the table"
+    client.load_table(name).append(rows(4))
+    mine, before = sent.requests[-2], sent.requests[-1]
+    before_expiry = client.load_table(name).metadata
+    expired = [each for each in before_expiry.snapshots if each.snapshot_id != before_expiry.current_snapshot_id]
+    client.load_table(name).maintenance.expire_snapshots().by_ids([each.snapshot_id for each in expired]).commit()
+    if not lists_stay:
+        for snapshot in expired:
+            # As Java's expireSnapshots does; PyIceberg's leaves them.
+            Path(snapshot.manifest_list.removeprefix("file:")).unlink()
+    wanted = sorted(client.load_table(name).scan().to_arrow()["id"].to_pylist())
+    sent.requests.append(mine)
+    answer = sent.last_again()
+    assert (answer.status_code, answer.json()["error"]["type"]) == (500, "CommitStateUnknownException"), answer.text
+    assert "delete none of its files" in answer.json()["error"]["message"]
+    sent.requests.append(before)
+    assert sent.last_again().status_code == 200, "this one has not expired"
+    assert sorted(client.load_table(name).scan().to_arrow()["id"].to_pylist()) == wanted
+
+
+def test_a_commit_that_lost_its_place_is_told_so_although_others_expired(
+    catalog: Any, server: Server, namespace: str
+) -> None:
+    name = f"{namespace}.t"
+    catalog.create_table(name, SCHEMA)
+    client = load_catalog("first", type="rest", uri=server.uri, token=TOKEN)
+    sent = Sent(client)
+    client.load_table(name).append(rows(1))
+    stale = client.load_table(name)
+    for number in range(3):
+        client.load_table(name).append(rows(10 + number))
+    metadata = client.load_table(name).metadata
+    gone = [each.snapshot_id for each in metadata.snapshots if each.snapshot_id != metadata.current_snapshot_id]
+    client.load_table(name).maintenance.expire_snapshots().by_ids(gone).commit()
+    with pytest.raises(ValidationException, match="Cannot find starting snapshot"):
+        # After the refusal PyIceberg looks at what was committed since, which has expired.
+        stale.delete("id = 1")
+    assert sent.statuses[-1] == 409
+    assert sent.last_again().status_code == 409
