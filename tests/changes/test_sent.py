@@ -166,6 +166,19 @@ def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dic
     assert {name: ref.snapshot_id for name, ref in new.refs.items()} == left
 
 
+def test_a_ref_is_removed_wherever_it_is_unless_its_place_is_asserted() -> None:
+    """PyIceberg asserts the place. Java's UpdateRequirements asserts nothing for `remove-snapshot-ref`, so nothing tells
+    a removal that comes again from one that is meant for the ref as it is now. The snapshots stay in the table."""
+    removal = updates.remove_snapshot_ref("audit")
+    moved = three_snapshots(refs=refs_at(main=3, audit=2))
+    java = from_request(list(for_update_table(three_snapshots(refs=refs_at(main=3, audit=1)), [removal])), [removal])
+    java.check(moved)
+    new = apply(moved, java.stage(moved, MemoryManifestStore().open()).updates, now_ms=6_000)
+    assert (set(new.refs), len(new.snapshots)) == ({"main"}, 3)
+    with pytest.raises(AssumptionBroken, match="branch audit has changed: expected id 1 != 2"):
+        from_request([assert_ref("audit", 1)], [removal]).check(moved)
+
+
 @pytest.mark.parametrize(
     ("summary", "reason"),
     [
