@@ -167,8 +167,8 @@ def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dic
 
 
 def test_a_ref_is_removed_wherever_it_is_unless_its_place_is_asserted() -> None:
-    """PyIceberg asserts the place. Java's UpdateRequirements asserts nothing for `remove-snapshot-ref`, so nothing tells
-    a removal that comes again from one that is meant for the ref as it is now. The snapshots stay in the table."""
+    """PyIceberg asserts the place. Java's UpdateRequirements asserts nothing for `remove-snapshot-ref`, so nothing
+    tells a removal that comes again from one of the ref as it is now. The snapshots stay in the table."""
     removal = updates.remove_snapshot_ref("audit")
     moved = three_snapshots(refs=refs_at(main=3, audit=2))
     java = from_request(list(for_update_table(three_snapshots(refs=refs_at(main=3, audit=1)), [removal])), [removal])
