@@ -17,10 +17,10 @@ PY := .venv/bin/python
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills bench-commit simulate mutants format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills bench-commit bench-appenders simulate mutants format clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.stamp  ## make .venv with everything in it; quick when nothing changed
 	@:
@@ -62,6 +62,9 @@ kills: setup java  ## kill -9 of the server with 64 commits in flight: KILLS=20 
 
 bench-commit: setup java  ## commits of many writers beside Java's and PyIceberg's catalogs: 12 minutes; QUICK=1 for a small run
 	$(RUN) $(PY) -m benchmarks.bench_commit $(if $(QUICK),--quick)
+
+bench-appenders: setup java  ## 8 stock PyIceberg and Spark writers on one table, by what is rebased; QUICK=1 for a small run
+	$(RUN) $(PY) -m benchmarks.stock_appenders $(if $(QUICK),--quick)
 
 # Of `make simulate`: how many schedules, the seed of the first, and how many processes share them (`make mutants` too).
 SCHEDULES := 3000

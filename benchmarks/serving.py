@@ -33,15 +33,19 @@ class Serving:
         self.pid = int(told["pid"])
 
     def counts(self) -> dict[str, float]:
-        """What it says of itself so far: commits that it acknowledged, and what these took. Calls between commits are
-        not among the `metastore_calls`."""
+        """What it says of itself so far: commits that it acknowledged and what these took, and commits that it refused
+        because of a conflict. Calls between commits are not among the `metastore_calls`."""
         samples = {}
         for line in httpx.get(f"{self.uri}/metrics", timeout=60).text.splitlines():
             name, _, value = line.rpartition(" ")
             if name and not line.startswith("#"):
                 samples[name] = float(value)
         counted = {name: samples[f"{_PREFIX}_{name}_total"] for name in _COUNTED}
-        return {"commits": samples.get(f'{_PREFIX}s_total{{outcome="committed"}}', 0.0), **counted}
+        outcomes = {
+            name: samples.get(f'{_PREFIX}s_total{{outcome="{outcome}"}}', 0.0)
+            for name, outcome in (("commits", "committed"), ("conflicts", "conflict"))
+        }
+        return {**outcomes, **counted}
 
     def calls(self) -> dict[str, int]:
         """All calls to the metastore so far, by method; empty where nobody counts them."""
