@@ -225,10 +225,19 @@ class Settings:
     )
     turn_max_wait_ms: int = number(
         "commit.turn.max-wait-ms",
-        1_000,
+        2_000,
         0,
         _DAY_MS,
-        "How long others wait for a commit that lost its branch's place to them; 0: not at all.",
+        "How long others wait for a commit that lost its branch's place to them, from when its client hears of that; "
+        "0: not at all.",
+    )
+    turn_max_keep_ms: int = number(
+        "commit.turn.max-keep-ms",
+        20_000,
+        0,
+        _DAY_MS,
+        "How long a client waits to hear that its commit lost its branch's place, while others that lost have their "
+        "turn; 0: it hears at once.",
     )
     turn_max_share_percent: int = number(
         "commit.turn.max-share-percent", 50, 1, 90, "Share of all time that others may be kept waiting so."

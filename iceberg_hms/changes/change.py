@@ -52,6 +52,7 @@ class Identity:
     caller: who asked, for logs and locks.
     lists: the manifest lists that the caller made for those snapshots. Whoever sends the change again makes others.
     seen: of a change whose caller chose the snapshot ids, so that it may have sent them before. None: the ids are new.
+    sender: the program that sent it and what it does, as it names them; empty if it names nothing.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -61,6 +62,7 @@ class Identity:
     caller: str = ""
     lists: tuple[str, ...] = ()
     seen: Seen | None = None
+    sender: str = ""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ def from_request(
         caller="" if client is None else client.caller,
         lists=tuple(list_ for list_ in (each.get("manifest-list") for each in snapshots) if isinstance(list_, str)),
         seen=_seen(parsed_requirements, snapshots),
+        sender=_sender(client or Client(), snapshots),
     )
     request = PlainRequest(identity, parsed_requirements, parsed_updates)
     moved = _rebasable(request)
@@ -90,6 +91,13 @@ def _seen(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, 
         parent_id=first.get("parent-snapshot-id"),
         number=first.get("sequence-number") or None,
     )
+
+
+def _sender(client: Client, snapshots: Sequence[Update]) -> str:
+    """The headers and the last summary, as far as they say which program sends and what it does."""
+    summary = snapshots[-1].get("summary") or {} if snapshots else {}
+    said = [str(summary.get(key, "")) for key in ("engine-name", "engine-version", "operation")]
+    return " ".join(filter(None, [client.user_agent, client.client_version, *said]))
 
 
 def _rebasable(request: PlainRequest) -> Requirement | None:

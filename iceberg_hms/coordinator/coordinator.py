@@ -29,6 +29,7 @@ from iceberg_hms.coordinator.moves import Moves
 from iceberg_hms.coordinator.pauses import Pauses
 from iceberg_hms.coordinator.ports import Event, TableName
 from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.senders import Senders
 from iceberg_hms.coordinator.turns import Turns
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import QueueFull
@@ -83,6 +84,7 @@ class Coordinator:
             max_bytes=settings.metadata_cache_max_bytes,
             read_retries=settings.metadata_refresh_max_retries,
         )
+        self._senders = Senders(world.runtime)
         #: Create, register, rename, drop.
         self.moves = Moves(world, self._cache, settings)
 
@@ -162,14 +164,18 @@ class Coordinator:
     def _is_waited_for(self, name: TableName, member: Member) -> bool:
         """Whether the queue may be full because it is this one's turn. There are few of them (`turns.WAITING_MAX`)."""
         known = self._known.get(name)
-        return known is not None and known.turns.goes_first(member)
+        return known is not None and known.turns.losses(member) > 0
 
     def _drain(self, name: TableName) -> None:
         known = self._what_is_known(name)
+        runtime = self._world.runtime
         while members := self._take(name, known.turns):
-            group = GroupCommit(self._world, self._cache, self._settings, name, members)
+
+            def keeps(member: Member) -> bool:
+                return known.turns.keeps(member, runtime.now())
+
+            group = GroupCommit(self._world, self._cache, self._settings, name, members, keeps)
             known.habit = group.run(known.habit)
-            known.turns.settled(members)
             try:
                 self._after_group(name, known, members, group)
             except Exception:  # the group is answered, and the next one must not wait for ever
@@ -209,7 +215,8 @@ class Coordinator:
             if known is None:
                 pauses = Pauses(self._world, self._settings, name)
                 leftovers = Leftovers(self._world, self._settings)
-                known = self._known[name] = _Known(Habit(), Turns(self._settings), pauses, leftovers, Gathering())
+                turns = Turns(self._settings, self._senders)
+                known = self._known[name] = _Known(Habit(), turns, pauses, leftovers, Gathering())
             self._known.move_to_end(name)
             while len(self._known) > TABLES_MAX:
                 self._known.popitem(last=False)
@@ -219,29 +226,35 @@ class Coordinator:
         """The next group, in arrival order, but for those that lost before; those that wait go on waiting while it is
         the turn of somebody who is not there yet. An empty group ends the worker and its queue in the same instant."""
         runtime = self._world.runtime
-        begun = runtime.now()
-        held_back = False
+        held_since: float | None = None
         while True:
             with self._mutex:
                 queue = self._queues[name]
                 queue.arrived = None
-                wait = turns.seconds_to_wait([member for member, _ in queue.members], runtime.now())
+                queue.let_go()
+                members, now = [member for member, _ in queue.members], runtime.now()
+                called = turns.call(members, now)
+                wait = turns.seconds_to_wait(members, now)
                 if wait <= 0:
                     # In the same instant: who comes after this look may not be taken before somebody's turn.
                     taken = self._cut(name, queue, turns)
-                    break
-                arrived = queue.arrived = runtime.event()
-            held_back = True
+                else:
+                    arrived = queue.arrived = runtime.event()
+            for member in called:
+                member.answer()
+            if wait <= 0:
+                break
+            if members and held_since is None:
+                held_since = now
             arrived.wait(wait)
-        if held_back:
-            seconds = runtime.now() - begun
+        if held_since is not None:
+            seconds = runtime.now() - held_since
             self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
         return taken
 
     def _cut(self, name: TableName, queue: _Queue, turns: Turns) -> list[Member]:
         """Take a group out of a queue; called with the mutex."""
-        queue.let_go()
-        queue.members.sort(key=lambda entry: not turns.goes_first(entry[0]))
+        queue.members.sort(key=lambda entry: -turns.losses(entry[0]))
         taken = queue.members[: self._settings.group_max_changes]
         queue.members = queue.members[self._settings.group_max_changes :]
         queue.bytes -= sum(size for _, size in taken)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iceberg_hms.changes.lineage import Lineage, Presence
@@ -99,7 +99,10 @@ class Attempt:
 
 
 class GroupCommit:
-    """Commits a group of changes to a table that is there; every member is settled when `run` returns."""
+    """Commits a group of changes to a table that is there; every member has its outcome when `run` returns.
+
+    keeps: called with each member once it has its outcome; True: somebody else tells its caller, later.
+    """
 
     def __init__(
         self,
@@ -108,8 +111,10 @@ class GroupCommit:
         settings: Settings,
         name: TableName,
         members: Sequence[Member],
+        keeps: Callable[[Member], bool] = lambda _: False,
     ) -> None:
         self._world = world
+        self._keeps = keeps
         self._cache = cache
         self._settings = settings
         self._name = name
@@ -482,7 +487,9 @@ class GroupCommit:
         if self.answered == math.inf:
             self.answered = self._world.runtime.now()
             for member, outcome in standing(self._outcomes, self._members):
-                member.settle(_with_usage(outcome, usage))
+                member.decide(_with_usage(outcome, usage))
+                if not self._keeps(member):
+                    member.answer()
 
     def _finish(self, usage: Usage) -> None:
         """Step 9: answer the callers first, then tidy up."""

@@ -73,6 +73,7 @@ class Member:
         self._done = runtime.event()
         self._state = State.WAITING
         self._outcome: Outcome | None = None
+        self._answered = False
         self._listener: Callable[[], None] | None = None
 
     @property
@@ -100,10 +101,20 @@ class Member:
 
     def settle(self, outcome: Outcome) -> None:
         """Answer the caller. Only the first answer counts: a withdrawn member has had its own."""
+        self.decide(outcome)
+        self.answer()
+
+    def decide(self, outcome: Outcome) -> None:
+        """Set the outcome that `answer` tells the caller; until then it can be set anew."""
         with self._mutex:
-            if self._state not in (State.SETTLED, State.WITHDRAWN):
+            if not self._answered and self._state is not State.WITHDRAWN:
                 self._state = State.SETTLED
                 self._outcome = outcome
+
+    def answer(self) -> None:
+        """Tell the caller the outcome that was decided."""
+        with self._mutex:
+            self._answered = True
             listener, self._listener = self._listener, None
         self._done.set()
         if listener is not None:
@@ -113,7 +124,7 @@ class Member:
         """Call `listener` once, as soon as the outcome is there: on the worker's thread, which must not wait for it, or
         here and now. It does not raise."""
         with self._mutex:
-            if self._state is not State.SETTLED:
+            if not self._answered:
                 self._listener = listener
                 return
         listener()

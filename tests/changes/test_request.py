@@ -121,3 +121,14 @@ def test_malformed_requests_are_refused_before_anything_is_queued(required: Any,
 def test_an_encryption_key_is_refused() -> None:
     with pytest.raises(UnsupportedFormat):
         from_request([], [{"action": "add-encryption-key", "encryption-key": {}}])
+
+
+def test_its_sender_is_the_program_as_headers_and_summary_name_it_and_what_it_does() -> None:
+    engine = {"operation": "overwrite", "engine-name": "spark", "engine-version": "4.1.4", "added-records": "3"}
+    sent = [updates.add_snapshot({**snapshot(7), "summary": engine})]
+    client = Client("Apache-HttpClient/5.6", "Apache Iceberg 1.11.0")
+    assert from_request([], sent, client).identity.sender == (
+        "Apache-HttpClient/5.6 Apache Iceberg 1.11.0 spark 4.1.4 overwrite"
+    )
+    assert from_request([], sent).identity.sender == "spark 4.1.4 overwrite"
+    assert from_request([], []).identity.sender == ""

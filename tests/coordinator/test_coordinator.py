@@ -533,3 +533,26 @@ def test_whose_turn_it_is_comes_into_a_full_queue():
     held_back.wait()
     harness.runtime.join()
     assert harness.metadata().snapshot_by_id(7) is not None
+
+
+def test_of_two_that_lost_together_the_second_hears_of_it_when_the_first_is_back():
+    harness = Harness(turn_max_wait_ms=60_000)
+    harness.create()
+    harness.commit(append("file:/0"))
+    seen, gate = harness.metadata().current_snapshot, Gate(harness)
+    first = harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30)
+    assert gate.reached.wait(30)
+    heard = {id_: threading.Event() for id_ in (7, 8)}
+    for id_, event in heard.items():
+        harness.coordinator.submit(NAME, rest_delete(id_, seen), wait_seconds=60).when_settled(event.set)
+    gate.open.set()
+    first.wait()
+    assert heard[7].wait(30)
+    held_back = harness.coordinator.submit(NAME, append("file:/2"), wait_seconds=60)
+    assert not heard[8].is_set()
+    harness.commit(rest_delete(7, harness.metadata().current_snapshot))
+    assert heard[8].wait(30)
+    harness.commit(rest_delete(8, harness.metadata().current_snapshot))
+    held_back.wait()
+    harness.runtime.join()
+    assert {7, 8} < {each.snapshot_id for each in harness.metadata().snapshots}

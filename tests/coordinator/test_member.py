@@ -126,3 +126,18 @@ def test_what_a_member_wrote_that_leaves_before_the_swap_is_deleted():
     assert named < manifests
     assert manifests - named <= set(deleted)
     assert not named & set(deleted)
+
+
+def test_a_caller_hears_of_its_outcome_when_it_is_answered_and_not_before():
+    heard, kept = [], member()
+    kept.when_settled(lambda: heard.append("told"))
+    kept.decide(Failed(CommitFailed("refused")))
+    assert isinstance(kept.outcome, Failed)
+    assert not kept.withdraw(), "its caller waits for the answer"
+    assert heard == []
+    kept.decide(Committed(REPORT))
+    kept.answer()
+    assert heard == ["told"]
+    assert kept.wait() is REPORT, "it was decided anew before it was told"
+    kept.decide(Failed(CommitFailed("late")))
+    assert kept.result() is REPORT

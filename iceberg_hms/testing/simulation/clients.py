@@ -44,6 +44,7 @@ class Clients:
     firm: what others do beside them, one commit each.
     branches: one of these each time. retries: after a commit was refused, as Java has it (`commit.retry.num-retries`).
     think: seconds between two commits, at most. back_within: seconds within which who was refused comes back.
+    backoff: if there is one, seconds after which who was refused comes back, and twice as late each further time.
     gives_up: how likely it does not. leaves: how likely a client leaves its own list where another replaced it, as
     PyIceberg does and Java does not. litters: how likely it leaves what it made for an attempt that was refused; it may
     then name the same manifests the next time, as Java does. resent: how likely the first answer is lost on its way,
@@ -58,6 +59,7 @@ class Clients:
     retries: int = 4
     think: float = 0.02
     back_within: float = 0.05
+    backoff: float = 0.0
     gives_up: float = 0.0
     leaves: float = 0.5
     litters: float = 0.0
@@ -108,7 +110,7 @@ class Server:
         attempt = self._begin(wish, doing)
         shipper = Shipper(self.node, attempt, doing)
         made: list[Shipment] = []
-        for _ in range(clients.retries + 1):
+        for retry in range(clients.retries + 1):
             try:
                 shipment = shipper.make(self._coordinator.load(TABLE).metadata)
             except IcebergHmsError:
@@ -124,7 +126,8 @@ class Server:
             else:
                 self._discard(attempt, shipment)
                 shipper.forget()
-            self.node.runtime.sleep(self._luck.between(0.0, clients.back_within))
+            backoff = clients.backoff * 2**retry * self._luck.between(1.0, 1.1)
+            self.node.runtime.sleep(backoff or self._luck.between(0.0, clients.back_within))
             site.history.again(attempt)
         if attempt.told is Told.NOTHING:
             site.history.tell(attempt, Told.FAILED)

@@ -33,7 +33,8 @@ def served_in_time(view: View) -> str | None:
     settings = view.settings
     if settings is None or not view.in_order:
         return None
-    longest = (settings.turn_max_wait_ms + settings.pause_max_wait_ms) / 1000 + _WORK
+    waits = settings.turn_max_wait_ms + settings.turn_max_keep_ms + settings.pause_max_wait_ms
+    longest = waits / 1000 + _WORK
     for attempt in view.history.attempts:
         if attempt.waited > longest:
             return f"{attempt.wish} waited {attempt.waited:.1f} s for its answer"

@@ -101,6 +101,17 @@ SHARED: Final[tuple[Scenario, ...]] = (
         in_order=True,
     ),
     Scenario(
+        "turns-appenders",
+        "stock appenders that nobody rebases, at the retries and waits of Java and PyIceberg: each lands in the end",
+        writers=0,
+        servers=1,
+        clients=Clients(each=8, commits=2, retries=4, backoff=0.1),
+        properties={_REBASE: "none"},
+        waits=_PATIENT,
+        all_commit=True,
+        in_order=True,
+    ),
+    Scenario(
         "turns-given-up",
         "the same where some who lost do not come back, or come too late, and the queue has little room",
         writers=0,

@@ -1,0 +1,134 @@
+"""Stock clients that append to one table at the same time, and a server that rebases nothing: in simulated time, and of
+the server no more than the order in which it takes commits and tells outcomes."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from iceberg_hms.changes.change import Identity
+from iceberg_hms.coordinator.member import Failed
+from iceberg_hms.errors import AssumptionBroken
+
+LOST = Failed(AssumptionBroken("assert-ref-snapshot-id", "branch main has changed"))
+#: `commit.retry.num-retries` and `commit.retry.min-wait-ms` of Java and PyIceberg; the wait doubles each time.
+RETRIES = 4
+WAIT_SECONDS = 0.1
+#: What a client takes from reading the table until its commit is sent, and the server for a group.
+BUILD_SECONDS = (0.02, 0.06)
+GROUP_SECONDS = (0.02, 0.03)
+
+
+class Queued:
+    """A member as turns see one. base: the head that its client read."""
+
+    def __init__(self, *ids: int, outcome: Any = None, sender: str = "engine", base: int = 0) -> None:
+        self.change = self
+        self.identity = Identity(snapshot_ids=ids, sender=sender)
+        self.outcome = outcome
+        self.base = base
+        self.deadline = float("inf")
+        self.attempts = 0
+        self.client = 0
+
+    def decide(self, outcome: Any) -> None:
+        self.outcome = outcome
+
+
+@dataclass
+class Told:
+    """What came of all appends. losses: how often each that landed was refused before."""
+
+    losses: list[int] = field(default_factory=list)
+    refused: int = 0
+    seconds: float = 0.0
+
+
+class World:
+    """slow: how many times longer everything takes but the clients' own waits."""
+
+    def __init__(self, turns: Any, *, clients: int, appends: int, seed: int, slow: float) -> None:
+        self._turns = turns
+        self._luck = random.Random(seed)
+        self._slow = slow
+        self._left = dict.fromkeys(range(clients), appends)
+        self._ids: Iterator[int] = count(1)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+        self._now = 0.0
+        self._head = 0
+        self._queue: list[Queued] = []
+        self._is_busy = False
+        self.told = Told()
+
+    def run(self) -> Told:
+        for client in self._left:
+            self._begin(client, self._head)
+        while self._events:
+            self._now, _, happens = heapq.heappop(self._events)
+            happens()
+        return self.told
+
+    def _after(self, seconds: float, happens: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self._now + seconds, next(self._order), happens))
+
+    def _takes(self, seconds: tuple[float, float]) -> float:
+        return self._slow * self._luck.uniform(*seconds)
+
+    def _begin(self, client: int, base: int) -> None:
+        if self._left[client]:
+            self._left[client] -= 1
+            member = Queued(next(self._ids), base=base)
+            member.client = client
+            self._after(self._takes(BUILD_SECONDS), lambda: self._send(member))
+
+    def _send(self, member: Queued) -> None:
+        self._queue.append(member)
+        self._work()
+
+    def _work(self) -> None:
+        """As `Coordinator._take` does."""
+        if self._is_busy:
+            return
+        called = self._turns.call(self._queue, self._now)
+        wait = self._turns.seconds_to_wait(self._queue, self._now)
+        for member in called:
+            self._answer(member)
+        if wait > 0:
+            self._after(wait + 1e-6, self._work)
+        elif self._queue:
+            group = sorted(self._queue, key=lambda member: -self._turns.losses(member))
+            self._queue, self._is_busy = [], True
+            self._after(self._takes(GROUP_SECONDS), lambda: self._commit(group))
+
+    def _commit(self, group: list[Queued]) -> None:
+        self._is_busy = False
+        for member in group:
+            lands = member.base == self._head
+            member.outcome = None if lands else LOST
+            self._head += lands
+        for member in group:
+            if not self._turns.keeps(member, self._now):
+                self._answer(member)
+        self._work()
+
+    def _answer(self, member: Queued) -> None:
+        self.told.seconds = self._now
+        if member.outcome is None:
+            self.told.losses.append(member.attempts)
+            self._begin(member.client, self._head)
+        elif member.attempts == RETRIES:
+            self.told.refused += 1
+            self._begin(member.client, self._head)
+        else:
+            wait = WAIT_SECONDS * 2**member.attempts * self._luck.uniform(1.0, 1.1)
+            member.attempts += 1
+            self._after(wait, lambda: self._read(member))
+
+    def _read(self, member: Queued) -> None:
+        member.base = self._head
+        self._after(self._takes(BUILD_SECONDS), lambda: self._send(member))
