@@ -117,7 +117,13 @@ def test_an_append_planned_before_legal_evolution_lands(
     ):
         spark.sql(f"ALTER TABLE {namespace}.t {change}")
     planned.append([location])
-    check(spark, metastore, f"{namespace}.t", [{"label": "a", "id": 1, "more": None}])
+    first = {"label": "a", "id": 1, "more": None}
+    check(spark, metastore, f"{namespace}.t", [first])
+    # Its name mapping has the names of both schemas.
+    second = {"label": "b", "id": 2, "more": 5}
+    types = pa.schema([("label", pa.string()), ("id", pa.int64()), ("more", pa.int32())])
+    planned.append([parquet(tmp_path, "2", pa.Table.from_pylist([second], schema=types))])
+    check(spark, metastore, f"{namespace}.t", [first, second])
 
 
 def test_a_dropped_columns_name_that_came_back_breaks_an_append_of_files_without_ids(

@@ -168,7 +168,8 @@ class _Matcher:
             self._check_shape(each, found, nested=pa.types.is_nested(stored))
             self.present.add(found.id)
         elif not place.in_extra and not self._readers_skip(each.type, field_id, by_id=mapping is None):
-            self.extra.append(place.shown)
+            unmapped = mapping is not None and self.schema.find(place.shown) is not None
+            self.extra.append(f"{place.shown} (not in {NAME_MAPPING})" if unmapped else place.shown)
             place = replace(place, in_extra=True)
         if not pa.types.is_nested(stored):
             self._leaf(found, place)

@@ -248,7 +248,10 @@ class Append:
     def _name_mapping_update(self, base: TableMetadata) -> list[Update]:
         if self._name_mapping is None or NAME_MAPPING in base.properties:
             return []
-        return [updates.set_properties({NAME_MAPPING: self._name_mapping})]
+        mapping = self._name_mapping
+        if base.current_schema_id != self._schema_id:
+            mapping = evolution.with_names_of(mapping, base.schema)
+        return [updates.set_properties({NAME_MAPPING: mapping})]
 
 
 def _check_files(data_files: Sequence[DataFile], spec_id: int) -> frozenset[str]:

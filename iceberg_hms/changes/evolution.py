@@ -7,14 +7,23 @@ its name, whatever their types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
 
 from iceberg_hms.format import types
 from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.types import ListType, MapType, NestedField, PrimitiveType, StructType, Type, walk_fields
+from iceberg_hms.format.types import (
+    ListType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    Type,
+    nested_fields,
+    walk_fields,
+)
 
 _PROMOTIONS = frozenset(
     {
@@ -53,6 +62,32 @@ def remapped(before: str, now: str) -> list[str]:
     was = _ids(before)
     ids = _ids(now) if was else {}
     return [".".join(path) for path, field_id in was.items() if ids.get(path) != field_id]
+
+
+def with_names_of(mapping: str, schema: Schema) -> str:
+    """A name mapping (JSON) that also has the columns of a schema, under names that no other column has in it; as it
+    is, if it cannot be read. Files that are written for that schema are then read by it too."""
+    try:
+        entries = orjson.loads(mapping)
+    except orjson.JSONDecodeError:
+        return mapping
+    _add_names(entries, schema.fields)
+    return orjson.dumps(entries).decode()
+
+
+def _add_names(entries: list[Any], fields: Iterable[NestedField]) -> None:
+    taken = {name for entry in entries for name in entry.setdefault("names", [])}
+    known = {entry.get("field-id"): entry for entry in entries}
+    for field in fields:
+        entry = known.get(field.id)
+        if entry is None:
+            entry = {"field-id": field.id, "names": []}
+            entries.append(entry)
+        if field.name not in taken:
+            entry["names"].append(field.name)
+        if nested := nested_fields(field.type):
+            entry["fields"] = entry.get("fields") or []
+            _add_names(entry["fields"], nested)
 
 
 def _new(field: NestedField, written: Schema, current: Schema) -> str | None:

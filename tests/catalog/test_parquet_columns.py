@@ -317,6 +317,7 @@ MAPPED = {NAME_MAPPING: '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "nam
         ([("id", pa.int64()), ("gone", pa.int64())], MAPPED, ()),
         ([("id", pa.int64()), ("bare", pa.int64())], MAPPED, ("bare",)),
         ([("id", pa.int64()), ("gone", pa.list_(pa.int64()))], MAPPED, ("gone.element",)),
+        ([("id", pa.int64()), ("s", pa.struct([("x", pa.int64())]))], MAPPED, (f"s (not in {NAME_MAPPING})",)),
     ],
 )
 def test_columns_without_ids_stop_readers_unless_the_mapping_names_them(

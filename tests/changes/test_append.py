@@ -250,6 +250,13 @@ def test_an_append_lands_after_legal_evolution() -> None:
     ]
 
 
+def test_a_name_mapping_that_is_set_after_evolution_has_the_new_names_too() -> None:
+    base = evolved({**FIELDS[0], "name": "key"})
+    change = append([data_file("a")], name_mapping='[{"field-id":1,"names":["id"]}]')
+    mapping = committed(base, change, fresh()).properties["schema.name-mapping.default"]
+    assert mapping == '[{"field-id":1,"names":["id","key"]}]'
+
+
 def test_an_append_planned_before_a_replace_is_broken_by_the_columns_that_changed() -> None:
     """The table and its uuid stay, and so do the ids of columns of the same name."""
     must = {"id": 3, "name": "must", "required": True, "type": "int"}

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from iceberg_hms.changes.evolution import can_become, misread, remapped
+from iceberg_hms.changes.evolution import can_become, misread, remapped, with_names_of
 from iceberg_hms.format.schema import Schema
 from iceberg_hms.format.types import parse_type
 
@@ -163,3 +163,38 @@ def test_names_that_are_other_columns_by_now_are_named(now: str, moved: list[str
 
 def test_a_mapping_that_gave_no_names_takes_none_away() -> None:
     assert remapped("[]", "anything") == []
+
+
+def test_a_mapping_is_extended_by_the_names_of_a_schema() -> None:
+    evolved = schema(
+        column(1, "key"),
+        column(2, "s", struct(column(3, "y"), column(4, "z", list_of(5, "int")))),
+        column(6, "gone", "int"),
+        column(8, "more"),
+    )
+    planned = mapping((1, "id"), (2, "s", NESTED), (7, "gone"))
+    assert orjson.loads(with_names_of(planned, evolved)) == [
+        {"field-id": 1, "names": ["id", "key"]},
+        {
+            "field-id": 2,
+            "names": ["s"],
+            "fields": [
+                {"field-id": 3, "names": ["x", "y"]},
+                {"field-id": 4, "names": ["z"], "fields": [{"field-id": 5, "names": ["element"]}]},
+            ],
+        },
+        {"field-id": 7, "names": ["gone"]},
+        {"field-id": 6, "names": []},
+        {"field-id": 8, "names": ["more"]},
+    ]
+    assert remapped(planned, with_names_of(planned, evolved)) == []
+
+
+def test_a_mapping_that_cannot_be_read_stays() -> None:
+    assert with_names_of("mine", WRITTEN) == "mine"
+
+
+def test_a_mapping_may_leave_names_and_fields_out() -> None:
+    bare = schema(column(1, "id"), column(2, "s", struct(column(3, "x"))))
+    found = orjson.loads(with_names_of('[{"field-id": 1}, {"field-id": 2, "names": ["s"], "fields": null}]', bare))
+    assert [(each["names"], each.get("fields")) for each in found] == [(["id"], None), (["s"], NESTED)]
