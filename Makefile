@@ -17,7 +17,7 @@ PY := .venv/bin/python
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills bench-commit bench-appenders simulate mutants format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills bench-commit bench-appenders simulate mutants matrix format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ faults: setup java  ## lost replies, killed writers and the like on a real metas
 
 kills: setup java  ## kill -9 of the server with 64 commits in flight: KILLS=20 SEED=7
 	KILLS=$(or $(KILLS),20) KILL_SEED=$(SEED) $(RUN) $(PY) -m pytest integration/test_server_killed.py
+
+matrix: setup java  ## each verb of each engine beside each other, on real servers: an hour and more; MODE=plain for a third
+	$(RUN) $(PY) -m pytest integration/matrix -v $(if $(MODE),-k "not under_ or under_$(MODE)")
 
 bench-commit: setup java  ## commits of many writers beside Java's and PyIceberg's catalogs: 12 minutes; QUICK=1 for a small run
 	$(RUN) $(PY) -m benchmarks.bench_commit $(if $(QUICK),--quick)

@@ -1,0 +1,100 @@
+"""Two verbs, planned on one head of one table and delivered one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from iceberg_hms.changes.plain import REBASE_APPENDS
+from integration.matrix.door import Sent
+from integration.matrix.rows import Rows, anomaly
+from integration.matrix.verb import Verb
+from integration.matrix.writers import World, Writer
+
+#: Seconds that each step may take: to plan a verb, and to end it.
+STEP_SECONDS = 90
+MODES = ("plain", "none", "all")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of two verbs.
+
+    errors: by writer, what its client raised; a writer that is missing was acknowledged. answers: by writer, what the
+    server said to its first commit that was held back. rows: what is in the table. anomaly: see `rows.anomaly`.
+    """
+
+    errors: dict[str, str]
+    answers: dict[str, str]
+    rows: Rows
+    anomaly: str | None
+
+    @property
+    def second(self) -> str:
+        """What happened to the verb that was overtaken, in short."""
+        answer = self.answers.get("b", "")
+        if answer in ("committed", "rebased"):
+            return answer
+        came_back = "refused by its client" if "b" in self.errors else "came back"
+        return f"409, {came_back}"
+
+
+def deliver(world: World, first: Verb, second: Verb, mode: str) -> Outcome:
+    """Writer a runs the first verb, writer b the second. Raises TimeoutError if a step takes too long; AssertionError
+    if the first verb, which nobody overtook, failed."""
+    properties = {REBASE_APPENDS: mode}
+    table = world.new_name() if first.creates else world.new_table({**properties, **first.properties})
+    writers = list(world.writers.values())
+    for writer, verb in zip(writers, (first, second), strict=True):
+        verb.make_client(writer)
+        if verb.prepare is not None:
+            world.set_properties(table, verb.properties)
+            verb.prepare(writer, table)
+    head = Counter() if first.creates else world.rows(table)
+    for writer in writers:
+        writer.door.close()
+    with ThreadPoolExecutor(2 * len(writers)) as pool:
+        try:
+            runs = [_planned(pool, writer, verb, table) for writer, verb in zip(writers, (first, second), strict=True)]
+            errors = {writer.who: _ended(run, writer) for writer, run in zip(writers, runs, strict=True)}
+        finally:
+            for writer in writers:
+                writer.door.open()
+    refused = {who: error for who, error in errors.items() if error is not None}
+    assert "a" not in refused, f"{first.name}, which nobody overtook: {refused['a']}"
+    meanings = {
+        writer.who: verb.meaning
+        for writer, verb in zip(writers, (first, second), strict=True)
+        if writer.who not in refused
+    }
+    found = world.rows(table)
+    answers = {writer.who: _first_answer(writer.door.sent) for writer in writers}
+    return Outcome(refused, answers, found, anomaly(head, meanings, found))
+
+
+def _planned(pool: ThreadPoolExecutor, writer: Writer, verb: Verb, table: str) -> Future[None]:
+    """Start a verb and wait until its commit is at the door, or it has ended without one."""
+    if not verb.creates:
+        writer.world.set_properties(table, verb.properties)
+    run = pool.submit(verb.run, writer, table)
+    arrived = pool.submit(writer.door.arrived.wait, STEP_SECONDS)
+    try:
+        done, _ = wait([run, arrived], STEP_SECONDS, FIRST_COMPLETED)
+        if not done:
+            raise TimeoutError(f"{verb.name} was not planned within {STEP_SECONDS} seconds")
+    finally:
+        writer.door.arrived.set()
+    return run
+
+
+def _ended(run: Future[None], writer: Writer) -> str | None:
+    """Let a verb through and wait for its end. What its client raised, in one line; None if it was acknowledged."""
+    writer.door.open()
+    error = run.exception(STEP_SECONDS)
+    return None if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _first_answer(sent: Sequence[Sent]) -> str:
+    return next((each.answer for each in sent if each.moves_table), "")
