@@ -33,7 +33,9 @@ class Cell:
     def blind(self, verbs: Mapping[str, Verb]) -> str | None:
         """The first verb whose client validates nothing, where there is a stricter one: the wire does not tell which of
         them it was, but they end differently."""
-        return next((name for name in self.verbs[1:] if name in verbs and verbs[name].meaning.promise == BLIND), None)
+        known = [name for name in self.verbs if name in verbs]
+        blind = [name for name in known if verbs[name].meaning.promise == BLIND]
+        return blind[0] if blind and blind[0] != known[0] else None
 
     @property
     def appends(self) -> bool:

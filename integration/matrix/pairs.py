@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from iceberg_hms.changes.plain import REBASE_APPENDS
 from integration.matrix.door import Sent
+from integration.matrix.replayed import Refused
 from integration.matrix.rows import Rows, anomaly
 from integration.matrix.verb import Verb
 from integration.matrix.writers import World, Writer
@@ -37,8 +38,10 @@ class Outcome:
         answer = self.answers.get("b", "")
         if answer in ("committed", "rebased"):
             return answer
-        came_back = "refused by its client" if "b" in self.errors else "came back"
-        return f"409, {came_back}"
+        error = self.errors.get("b")
+        if error is None:
+            return "409, came back"
+        return "409, did not come back" if error.startswith(Refused.__name__) else "409, refused by its client"
 
 
 def deliver(world: World, first: Verb, second: Verb, mode: str) -> Outcome:
@@ -71,6 +74,7 @@ def deliver(world: World, first: Verb, second: Verb, mode: str) -> Outcome:
     }
     found = world.rows(table)
     answers = {writer.who: _first_answer(writer.door.sent) for writer in writers}
+    assert all(answers.values()), f"a verb sent nothing: {answers}"
     return Outcome(refused, answers, found, anomaly(head, meanings, found))
 
 

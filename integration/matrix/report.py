@@ -23,6 +23,7 @@ _SAID = {
     "rebased": "rebased",
     "409, came back": "409, comes again",
     "409, refused by its client": "409, its client refuses",
+    "409, did not come back": "409, the end",
 }
 
 

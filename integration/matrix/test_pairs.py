@@ -84,7 +84,7 @@ SAMPLE = [
         for name in [f"Spark MERGE update + insert of a new key, {mode}"]
     ),
     ("Spark INSERT", "Java newRowDelta, rows added, validated, in Spark's driver", "409, refused by its client"),
-    ("Duckdb merge-insert-no-match", "Duckdb merge-insert-no-match", "409, refused by its client"),
+    ("Duckdb merge-insert-no-match", "Duckdb merge-insert-no-match", "409, did not come back"),
 ]
 
 
