@@ -111,7 +111,8 @@ def sound_is_sound(view: View) -> str | None:
 
 
 def _is_there(view: View, attempt: Attempt) -> bool:
-    return any(table.has(attempt) for table in view.tables)
+    """Whether it, or another run of the same job, is in a table."""
+    return any(table.has(each) for table in view.tables for each in view.wishes[attempt.wish])
 
 
 def one_chain(view: View) -> str | None:

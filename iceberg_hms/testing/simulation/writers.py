@@ -158,7 +158,11 @@ class Writer:
     def _commit(self, attempt: Attempt, change: Change, name: TableName) -> None:
         site, process = self.node.site, self.node.process
         wait = self._luck.pick(site.waits)
-        present = site.present(attempt)
+        # A job that has a key is known by it, whichever of its runs is in the table.
+        runs = (
+            [each for each in site.history.attempts if each.wish == attempt.wish] if key_of(attempt.wish) else [attempt]
+        )
+        present = any(site.present(each) for each in runs)
         try:
             self._coordinator.commit(name, change, wait_seconds=wait)
         except CommitStateUnknown as error:
