@@ -1,0 +1,92 @@
+"""Turns of stock clients through a real server: those that come back get theirs, and nobody waits for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import CommitFailedException
+
+import iceberg_hms
+from iceberg_hms.coordinator.senders import VAIN_MAX
+from iceberg_hms.rest.server import Server
+from integration import interop
+from integration.rest_clients import TOKEN
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+#: Longer than a busy machine takes from a refusal to the next commit.
+WAIT_MS = 4_000
+WRITERS = 8
+APPENDS = 3
+
+
+@pytest.fixture
+def catalog(metastore: Any) -> Iterator[Any]:
+    settings: dict[str, Any] = {"commit.turn.max-wait-ms": WAIT_MS, "commit.turn.max-share-percent": 90}
+    with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **settings) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def server(catalog: Any) -> Iterator[Server]:
+    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+        yield server
+
+
+def load(server: Server, table: str) -> Any:
+    """The table, by a PyIceberg client of its own."""
+    return RestCatalog("stock", uri=server.uri, token=TOKEN).load_table(table)
+
+
+def test_nobody_waits_for_a_client_that_never_comes_back_once_that_was_seen(
+    catalog: Any, server: Server, namespace: str, tmp_path: Path
+) -> None:
+    """As DuckDB, which sends a refused commit never again."""
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA, properties={"commit.retry.num-retries": "0"})
+    held_back: list[Mapping[str, Any]] = []
+    catalog.subscribe(lambda event: held_back.append(event) if event["event"] == "held-back" else None)
+
+    def commit(number: int) -> int:
+        """Another client's commit; how often it was held back."""
+        before = len(held_back)
+        catalog.commit(table, [], [{"action": "set-properties", "updates": {"number": str(number)}}])
+        return len(held_back) - before
+
+    counts = []
+    for number in range(VAIN_MAX + 2):
+        deserter = load(server, table)
+        path = interop.small_parquet(tmp_path / f"{number}.parquet", [number])
+        catalog.load_table(table).append([f"file:{path}"])
+        with pytest.raises(CommitFailedException):
+            deserter.append(pa.table({"id": [number], "name": ["late"]}, SCHEMA))
+        counts.append(commit(number))
+    assert counts[0] == 1
+    assert counts[VAIN_MAX:] == [0, 0]
+
+
+def test_stock_appenders_that_nobody_rebases_land_all(
+    catalog: Any, server: Server, metastore: Any, namespace: str
+) -> None:
+    """At PyIceberg's defaults: four retries."""
+    table = f"{namespace}.t"
+    catalog.create_table(table, SCHEMA, properties={"iceberg-hms.rebase-appends": "none"})
+    clients = [load(server, table) for _ in range(WRITERS)]
+    start = Barrier(WRITERS)
+
+    def write(writer: int) -> None:
+        start.wait(60)
+        for number in range(APPENDS):
+            clients[writer].append(pa.table({"id": [writer * APPENDS + number], "name": ["row"]}, SCHEMA))
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for done in [pool.submit(write, writer) for writer in range(WRITERS)]:
+            done.result()
+    rows = interop.pyiceberg_catalog(metastore).load_table(table).scan().to_arrow()["id"].to_pylist()
+    assert sorted(rows) == list(range(WRITERS * APPENDS))
