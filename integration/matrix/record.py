@@ -1,6 +1,6 @@
 """Records what Trino and DuckDB send when they commit, verb by verb, into `recorded/<engine>.json`.
 
-It serves the catalog itself, with a layer that notes each commit request (`capture`), runs every statement of `verbs`
+It serves the catalog itself, with a layer that notes each commit request (`capture`), runs every statement of `statements`
 in the stock engine, and writes down the commits that add a snapshot, with placeholders for all that differs from run to
 run. Then it runs the statement again while somebody else appends to its table, so that its commit meets a 409, and
 writes down under `overtaken` what the engine sends from there on, and whether the statement lands.
@@ -41,7 +41,7 @@ from iceberg_hms.rest.ports import CatalogPort
 from integration.matrix.capture import Capture
 from integration.matrix.placeholders import Placeholders
 from integration.matrix.sessions import CATALOG, DuckDB, Session, StatementFailed, Trino
-from integration.matrix.verbs import TABLES, VERBS, Verb
+from integration.matrix.statements import TABLES, VERBS, Verb
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from integration.matrix.record import RECORDED
-from integration.matrix.verbs import VERBS
+from integration.matrix.statements import VERBS
 
 #: Keys of a summary that count files and rows: they differ with the data and not with the verb.
 COUNTS = ("added-", "deleted-", "total-", "removed-", "changed-")
