@@ -1,7 +1,7 @@
 """Records what Trino and DuckDB send when they commit, verb by verb, into `recorded/<engine>.json`.
 
-It serves the catalog itself, with a layer that notes each commit request (`capture`), runs every statement of `statements`
-in the stock engine, and writes down the commits that add a snapshot, with placeholders for all that differs from run to
+It serves the catalog itself, with a layer that notes each commit request (`capture`), runs all `statements` in the
+stock engine, and writes down the commits that add a snapshot, with placeholders for all that differs from run to
 run. Then it runs the statement again while somebody else appends to its table, so that its commit meets a 409, and
 writes down under `overtaken` what the engine sends from there on, and whether the statement lands.
 
