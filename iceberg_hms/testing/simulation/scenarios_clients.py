@@ -164,7 +164,7 @@ SHARED: Final[tuple[Scenario, ...]] = (
         writers=0,
         servers=1,
         clients=Clients(each=4, commits=2, doings=(*_ALL, Doing.DELETE), think=0.1, resent=0.5),
-        expiries=5,
+        expiries=3,
         waits=_PATIENT,
     ),
     Scenario(
