@@ -24,7 +24,7 @@ from iceberg_hms.coordinator.doubts import Doubts
 from iceberg_hms.coordinator.gathering import Gathering
 from iceberg_hms.coordinator.group import GroupCommit, Habit
 from iceberg_hms.coordinator.leftovers import Leftovers
-from iceberg_hms.coordinator.member import Failed, Member
+from iceberg_hms.coordinator.member import Failed, Member, Unknown
 from iceberg_hms.coordinator.moves import Moves
 from iceberg_hms.coordinator.pauses import Pauses
 from iceberg_hms.coordinator.ports import Event, TableName
@@ -32,7 +32,7 @@ from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.senders import Senders
 from iceberg_hms.coordinator.turns import Turns
 from iceberg_hms.coordinator.world import World
-from iceberg_hms.errors import QueueFull
+from iceberg_hms.errors import CommitStateUnknown, QueueFull
 
 logger = logging.getLogger(__name__)
 
@@ -175,11 +175,24 @@ class Coordinator:
                 return known.turns.keeps(member, runtime.now())
 
             group = GroupCommit(self._world, self._cache, self._settings, name, members, keeps)
-            known.habit = group.run(known.habit)
+            try:
+                known.habit = group.run(known.habit)
+            except Exception as error:  # a defect: whatever the group had sent, the next one must not wait for ever
+                logger.exception("a group of %s ended without answers", name)
+                self._answer_all(name, members, error)
+                continue
             try:
                 self._after_group(name, known, members, group)
             except Exception:  # the group is answered, and the next one must not wait for ever
                 logger.exception("what follows a group of %s failed", name)
+
+    def _answer_all(self, name: TableName, members: Sequence[Member], error: Exception) -> None:
+        """Answer those of a group that broke off who have no answer: nobody knows what became of them."""
+        unknown = CommitStateUnknown(f"the group of a commit to {name} broke off: {error.__class__.__name__}: {error}")
+        for member in members:
+            if member.outcome is None:
+                member.decide(Unknown(unknown))
+            member.answer()
 
     def _after_group(self, name: TableName, known: _Known, members: Sequence[Member], group: GroupCommit) -> None:
         location = known.habit.last_location

@@ -56,7 +56,7 @@ class Doubts:
         if self._found is None:
             try:
                 self._found = self._load()
-            except IcebergHmsError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody could look
                 self._found = error
         return self._found
 

@@ -463,6 +463,29 @@ def test_a_defect_between_groups_keeps_nobody_waiting(harness):
     assert len(harness.data_files()) == 4
 
 
+def test_a_table_that_cannot_be_looked_at_for_a_reason_of_its_own_is_committed_to_when_it_can(harness):
+    """what the metastore answers makes the driver raise what no port names, for the commit and for the look after it"""
+    load, harness.pointer.load = harness.pointer.load, lambda _: "".removesuffix(7)
+    another = harness.another()
+    with pytest.raises(CommitStateUnknown, match="could not be looked at"):
+        harness.commit(append("file:/0"), coordinator=another)
+    harness.pointer.load = load
+    harness.commit(append("file:/1"), wait_seconds=5.0, coordinator=another)
+    assert harness.data_files() == ["file:/1"]
+
+
+def test_a_group_that_breaks_off_is_unknown_and_keeps_nobody_waiting(harness, monkeypatch):
+    def broken(group, usage):
+        raise ValueError("a defect")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("iceberg_hms.coordinator.group.GroupCommit._finish", broken)
+        with pytest.raises(CommitStateUnknown, match="broke off: ValueError: a defect"):
+            harness.commit(append("file:/0"))
+    harness.commit(append("file:/1"), wait_seconds=5.0)
+    assert harness.data_files() == ["file:/0", "file:/1"]
+
+
 def rest_delete(snapshot_id, parent):
     """A commit that cannot be rebased, made on what main was when `parent` was its head."""
     snapshot = {
