@@ -26,6 +26,8 @@ from iceberg_hms.format.snapshot import Snapshot
 
 #: The assumption of every snapshot that it was not committed before.
 NEW_SNAPSHOT: Final = "new-snapshot"
+#: The assumption of every snapshot that the one it was made on is in the table.
+PARENT_IS_THERE: Final = "snapshot-parent"
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ class PlainRequest:
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
         """The updates as sent, but for stale numbers. The files are the client's, but for lists that were made anew.
-        Raises AssumptionBroken for a partition spec that is to be removed and that a snapshot uses, and as
-        `renumbered`."""
+        Raises AssumptionBroken for a parent that the table lacks, for a partition spec that is to be removed and that a
+        snapshot uses, and as `renumbered`."""
         if base is None:
             return Staged(self.updates)
+        _keep_parents(base, self.updates)
         specs.check_removed(base, self.updates, manifests, self.known_specs)
         return renumbered(base, self.updates, manifests)
 
@@ -165,6 +168,24 @@ def _keep_refs(base: TableMetadata, updates: Sequence[Update]) -> None:
                 expected="a snapshot that stays",
                 found=found,
             )
+
+
+def _keep_parents(base: TableMetadata, updates: Sequence[Update]) -> None:
+    """Raise AssumptionBroken for a snapshot that was made on one which is neither in `base` nor added before it."""
+    # A snapshot that is only staged, or that begins a branch, asserts no place. If its parent has expired meanwhile,
+    # what it carries over are manifests and files that the expiry deletes.
+    there: set[int] = set()
+    for update in updates:
+        if update["action"] != "add-snapshot":
+            continue
+        id_, parent = update["snapshot"]["snapshot-id"], update["snapshot"].get("parent-snapshot-id")
+        if parent is not None and parent not in there and parent not in base.raw_snapshots_by_id:
+            raise AssumptionBroken(
+                PARENT_IS_THERE,
+                f"snapshot {id_} was made on snapshot {parent}, which is not in the table",
+                expected=parent,
+            )
+        there.add(id_)
 
 
 def _not_rebased(broken: AssumptionBroken, reason: str) -> AssumptionBroken:

@@ -17,9 +17,10 @@ from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.storage.manifests import ManifestStore, TableManifests
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes import tables
-from tests.changes.clients import Writer
+from tests.changes.clients import Writer, request
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness, append, set_properties
+from tests.coordinator.resends import MINE, expire, with_files
 
 
 @pytest.fixture
@@ -337,3 +338,22 @@ def test_what_adds_no_snapshot_is_not_asked_for_its_time():
 
 def test_old_history_is_taken_over():
     assert stage_at(NOW, *sent_at(5, tables.table())).last_updated_ms == NOW
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+@pytest.mark.parametrize("is_staged", [True, False])
+def test_a_snapshot_whose_parent_expired_is_refused_since_its_list_names_what_the_expiry_deletes(version, is_staged):
+    """mine is made on the head, for a new branch or for none | all rows are deleted | the old snapshots expire"""
+    harness = Harness()
+    harness.create(**{"format-version": version})
+    seen, writer = with_files(harness, "a", "b"), Writer(harness.manifests)
+    made = writer.fast_append(seen, MINE, "mine", branch="audit")
+    if is_staged:
+        made = [each for each in made if each["action"] == "add-snapshot"]
+    head = harness.metadata()
+    old = writer.manifests.list(head.current_snapshot)
+    harness.commit(request(head, writer.rewrite_list(head, 20, "delete", [], old)))
+    expire(harness, 1, 2)
+    with pytest.raises(AssumptionBroken, match="snapshot 10 was made on snapshot 2, which is not in the table"):
+        harness.commit(request(seen, made))
+    assert harness.metadata().snapshot_by_id(MINE) is None
