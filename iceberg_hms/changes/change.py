@@ -33,11 +33,13 @@ class Seen:
 
     uuid: the table's, if the change names it. parent_id: the snapshot that the first one was made on; None without one.
     number: the sequence number of the first one, which no commit of it falls below; None in format version 1.
+    made_ms: when the first one was made, by its client's clock; None if that is not known.
     """
 
     uuid: str | None = None
     parent_id: int | None = None
     number: int | None = None
+    made_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ below that of the one that was sent. Each of them then goes back, from parent to
 than it, or to the root of a history of its own. Where a parent has expired as well, an older metadata file may still
 have it. The sent snapshot's own parent is older than it, expired or not.
 
-Format version 1 has no numbers. There all that is known to be older are the sent snapshot's ancestors.
+Format version 1 has no numbers. There all that is known to be older are the sent snapshot's ancestors, and whatever is
+in a metadata file that lacks its parent. And a table that was last changed before the snapshot was made never had it:
+its commit takes last-updated-ms to the snapshot's own time at least.
 
 The proof trusts that the numbers of a table never fall (spec: Sequence Numbers).
 """
@@ -18,10 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum, auto
+from typing import Final
 
 from iceberg_hms.changes.change import Identity, Seen
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.rows import Row
+
+#: By how much other writers may take a table's last-updated-ms back (Java: TableMetadata, ONE_MINUTE).
+_SKEW_MS: Final = 60_000
 
 #: Summary property of a cherry-pick: the snapshot whose files it added (Java: SnapshotSummary).
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
@@ -47,8 +53,8 @@ class Lineage:
         self._base = base
         self._landed = False
         self._older: set[int | None] = set() if seen is None else {seen.parent_id}
-        #: Parents of examined snapshots that no metadata has shown yet.
-        self._missing: set[int] = set()
+        #: Parents of examined snapshots that no metadata has shown yet, and whose parents they are.
+        self._missing: dict[int, set[int]] = {}
         self._elsewhere = seen is not None and _is_another(seen, base)
         self._seen = seen
         if seen is not None and not self._elsewhere:
@@ -72,15 +78,24 @@ class Lineage:
         self._landed = self._landed or not self._ids.isdisjoint(rows)
         if self._seen is not None and self._seen.number is None:
             self._older.update(_ancestors(self._seen, older))
+            parent = self._seen.parent_id
+            if parent is not None and parent in self._base.raw_snapshots_by_id and parent not in rows:
+                # Written before the parent was there.
+                self._older.update(rows)
+            for id_, children in self._missing.items():
+                self._missing[id_] = set() if id_ in self._older else children - self._older
+            self._missing = {id_: children for id_, children in self._missing.items() if children}
         while found := [id_ for id_ in self._missing if id_ in rows]:
-            self._missing.difference_update(found)
             for id_ in found:
+                del self._missing[id_]
                 if not self._is_older(rows[id_]):
                     self._examine(rows[id_])
 
     def _after(self, seen: Seen, base: TableMetadata) -> Iterable[Row]:
         """The table's snapshots that may have come after the sent one."""
         if seen.number is None:
+            if seen.made_ms is not None and base.last_updated_ms + _SKEW_MS < seen.made_ms:
+                return ()
             self._older.update(_ancestors(seen, base))
             return [row for row in base.snapshot_rows if row["snapshot-id"] not in self._older]
         # The common case: nothing was committed since the client read the table.
@@ -98,7 +113,7 @@ class Lineage:
         if parent in self._ids or (source is not None and source in map(str, self._ids)):
             self._landed = True
         elif parent is not None and parent not in self._older and parent not in self._base.raw_snapshots_by_id:
-            self._missing.add(parent)
+            self._missing.setdefault(parent, set()).add(row["snapshot-id"])
 
 
 def _is_another(seen: Seen, base: TableMetadata) -> bool:

@@ -90,6 +90,7 @@ def _seen(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, 
         uuid=next(iter(uuids), None),
         parent_id=first.get("parent-snapshot-id"),
         number=first.get("sequence-number") or None,
+        made_ms=first["timestamp-ms"],
     )
 
 

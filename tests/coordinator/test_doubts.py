@@ -17,6 +17,7 @@ from iceberg_hms.errors import (
     NoSuchTable,
 )
 from iceberg_hms.format.metadata import TableMetadata
+from tests.changes import clients
 from tests.changes.clients import Writer, request
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness
@@ -216,3 +217,37 @@ def test_a_change_of_a_table_that_is_gone_or_another_now_may_be_in_that_one(harn
         harness.commit(mine)
     with pytest.raises(NoSuchTable):
         harness.coordinator.commit(TableName("db", "none"), from_request([], NEW_SCHEMA), wait_seconds=1.0)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("kind", ["flink", "delete"])
+def test_a_tag_of_a_snapshot_whose_parent_expired_leaves_no_doubt_of_a_conflict(version, kind):
+    """others land, all but a tagged one expire | mine and another are made on one table | the other lands"""
+    harness = Harness()
+    harness.create(**{"format-version": version})
+    with_files(harness, "a", "b", "c", "d")
+    harness.commit(from_request([], [updates.set_snapshot_ref("release", 2, kind="tag")]))
+    before = harness.metadata_files()
+    expire(harness, 1, 3)
+    add(harness, 20, "x")
+    mine = sent(harness, harness.metadata(), kind)
+    add(harness, 21, "other")
+    for location in before:
+        harness.files.delete(location)
+    with pytest.raises(AssumptionBroken):
+        harness.commit(mine, coordinator=harness.another())
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("kind", ["staged", "create or replace"])
+def test_what_asserts_no_place_is_not_refused_because_others_expired_before_it_was_made(version, kind, monkeypatch):
+    """others land and expire, one with a tag stays | two minutes later mine is made"""
+    harness = Harness()
+    harness.create(**{"format-version": version})
+    with_files(harness, "a", "b", "c", "d")
+    harness.commit(from_request([], [updates.set_snapshot_ref("release", 2, kind="tag")]))
+    expire(harness, 1, 3)
+    later = harness.metadata().last_updated_ms + 120_000
+    monkeypatch.setattr(harness.runtime, "now_ms", lambda: later)
+    monkeypatch.setattr(clients, "NOW", later)
+    assert harness.commit(sent(harness, harness.metadata(), kind)).snapshot_ids == (MINE,)
