@@ -443,7 +443,9 @@ class GroupCommit:
             doubt = look_back(self._name, member.change.identity, error, metadata, self._cache.get)
             outcome: Outcome = Failed(error) if doubt is None else Unknown(doubt)
             self._outcomes.append((member, outcome))
-            member.settle(outcome)
+            member.decide(outcome)
+            if not self._keeps(member):
+                member.answer()
 
     def _fail_unsent(self, error: Exception) -> None:
         """No swap of this group was sent. But a change may be here for the second time."""

@@ -148,6 +148,17 @@ def test_a_change_that_lost_its_place_is_refused_although_others_expired(harness
         harness.commit(mine)
 
 
+def test_who_lost_its_place_gets_a_turn_although_others_expired(harness):
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    for number in (20, 21, 22):
+        add(harness, number, f"other{number}")
+    expire(harness, 1, 2, 20, 21)
+    with pytest.raises(AssumptionBroken):
+        harness.commit(mine)
+    [member] = harness.members(mine)
+    assert harness.coordinator._known[NAME].turns.losses(member) == 1
+
+
 def test_an_append_that_cannot_be_rebased_for_sure_is_refused_so_that_its_client_makes_it_anew(harness):
     mine = sent(harness, with_files(harness, "a", "b"), "plain")
     for number in (20, 21, 22):
