@@ -123,6 +123,7 @@ class Table:
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
             check_duplicates=check_duplicates,
             schema=self.metadata.schema,
+            spec=self.metadata.spec_by_id(self.metadata.default_spec_id),
         )
         # Here, where no other writer waits for it; the commit looks only through what is new since.
         change.look_ahead(self.metadata, self._services.world.manifests())

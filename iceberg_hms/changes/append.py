@@ -43,8 +43,8 @@ class Append:
     idempotency_key: kept in the summary; an append whose key the branch's history has already adds nothing, and is an
     error if it names other files (`changes.reruns`).
     snapshot_id: a new one (`Clock.snapshot_id()`), the same over all replays.
-    schema_id, spec_id, table_uuid: of the table that the files were written for. schema: that schema itself; None takes
-    the table's word that the id means the same schema still.
+    schema_id, spec_id, table_uuid: of the table that the files were written for. schema, spec: that schema and spec
+    themselves; None takes the table's word that the id means the same one still.
     now_ms: the wall clock, in milliseconds.
     caller: who asked, for logs and locks.
     name_mapping: the name mapping by which columns without field ids were found in the files, as JSON; None if all
@@ -72,6 +72,7 @@ class Append:
         caller: str = "",
         name_mapping: str | None = None,
         schema: Schema | None = None,
+        spec: PartitionSpec | None = None,
         check_duplicates: bool = True,
     ) -> None:
         self._files = tuple(data_files)
@@ -95,6 +96,7 @@ class Append:
         self._now_ms = now_ms
         self._name_mapping = name_mapping
         self._schema = schema
+        self._spec = spec
         self._written: dict[int, tuple[ManifestFile, ...]] = {}
 
     @property
@@ -199,6 +201,9 @@ class Append:
             raise AssumptionBroken("append-schema", what, expected=self._schema_id)
         if spec is None:
             raise AssumptionBroken("append-spec", f"spec {self._spec_id} was removed", expected=self._spec_id)
+        if self._spec is not None and self._spec.fields != spec.fields:
+            what = f"spec {self._spec_id} was removed, and another one has its id"
+            raise AssumptionBroken("append-spec", what, expected=self._spec_id)
         return schema, spec
 
     def _check_meaning(self, written: Schema, base: TableMetadata) -> None:

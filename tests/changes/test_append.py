@@ -278,6 +278,21 @@ def test_a_schema_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> Non
     assert caught.value.name == "append-schema"
 
 
+def test_a_spec_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> None:
+    """A table gives its highest spec id again once that spec is removed: the files are partitioned by the old one."""
+
+    def by(width: int) -> dict[str, Any]:
+        field = {"source-id": 2, "field-id": 1000, "transform": f"truncate[{width}]", "name": "level"}
+        return {"spec-id": 0, "fields": [field]}
+
+    planned = table(spec=by(2))
+    change = append([data_file("a", "in")], spec=planned.spec_by_id(0))
+    change.check(planned)
+    with pytest.raises(AssumptionBroken, match="another one has its id") as caught:
+        change.check(table(spec=by(4)))
+    assert caught.value.name == "append-spec"
+
+
 def test_a_name_that_another_column_has_by_now_breaks_an_append_of_files_without_ids() -> None:
     mapped = append([data_file("a")], name_mapping='[{"field-id": 1, "names": ["id"]}]')
     key = "schema.name-mapping.default"
