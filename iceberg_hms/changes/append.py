@@ -210,11 +210,20 @@ class Append:
         if base.current_schema_id != self._schema_id and (problems := evolution.misread(written, base.schema)):
             what = f"the table's schema changed since the files were written: {'; '.join(problems)}"
             raise AssumptionBroken("append-schema", what, expected=self._schema_id, found=base.current_schema_id)
-        now = base.properties.get(NAME_MAPPING)
-        moved = evolution.remapped(self._name_mapping, now) if self._name_mapping and now else []
+        self._check_names(base)
+
+    def _check_names(self, base: TableMetadata) -> None:
+        mapping, now = self._name_mapping, base.properties.get(NAME_MAPPING)
+        if mapping is None:
+            return
+        what = "the table's name mapping changed since the files were matched by it"
+        moved = evolution.remapped(mapping, now) if now else []
+        if NAME_MAPPING not in base.properties:
+            # The mapping becomes the table's, and files to come are read by it too.
+            what = "names by which the files' columns were matched are those of other columns by now"
+            moved = evolution.taken(mapping, base.schema)
         if moved:
-            what = f"the table's name mapping changed since the files were matched by it: {', '.join(moved)}"
-            raise AssumptionBroken("append-name-mapping", what)
+            raise AssumptionBroken("append-name-mapping", f"{what}: {', '.join(moved)}")
 
     def _own_manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
         # A manifest is in one format version's layout, so an upgrade in between asks for new ones.

@@ -64,6 +64,12 @@ def remapped(before: str, now: str) -> list[str]:
     return [".".join(path) for path, field_id in was.items() if ids.get(path) != field_id]
 
 
+def taken(mapping: str, schema: Schema) -> list[str]:
+    """Names that a name mapping (JSON) gives to one column and a schema to another."""
+    found = ((".".join(path), field_id) for path, field_id in _ids(mapping).items())
+    return [name for name, field_id in found if (field := schema.find(name)) is not None and field.id != field_id]
+
+
 def with_names_of(mapping: str, schema: Schema) -> str:
     """A name mapping (JSON) that also has the columns of a schema, under names that no other column has in it; as it
     is, if it cannot be read. Files that are written for that schema are then read by it too."""

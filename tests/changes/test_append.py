@@ -304,6 +304,17 @@ def test_a_name_that_another_column_has_by_now_breaks_an_append_of_files_without
     append([data_file("a")]).check(moved)
 
 
+def test_no_name_mapping_is_set_that_leads_a_current_columns_name_to_another_column() -> None:
+    """level became severity, and a new column is called level: files to come would have it read as severity."""
+    new = {"id": 3, "name": "level", "required": False, "type": "string"}
+    base = evolved(FIELDS[0], {**FIELDS[1], "name": "severity"}, new)
+    mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["level"]}]'
+    with pytest.raises(AssumptionBroken, match="other columns by now: level") as caught:
+        append([data_file("a")], name_mapping=mapping).check(base)
+    assert caught.value.name == "append-name-mapping"
+    append([data_file("a")]).check(base)
+
+
 @pytest.mark.parametrize(
     ("base", "name"),
     [
