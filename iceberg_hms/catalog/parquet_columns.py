@@ -165,6 +165,8 @@ class _Matcher:
         found = None if field_id is None else self.schema.field(field_id)
         stored = _storage(each.type)
         if found is not None:
+            if found.id in self.present:
+                self._refuse_second(found, place)
             self._check_shape(each, found, nested=pa.types.is_nested(stored))
             self.present.add(found.id)
         elif not place.in_extra and not self._readers_skip(each.type, field_id, by_id=mapping is None):
@@ -217,6 +219,14 @@ class _Matcher:
 
     def _lost(self, path: str) -> None:
         raise UnsupportedFormat(f"{self.location}: cannot tell which column {path} is by the schema in the footer")
+
+    def _refuse_second(self, found: NestedField, place: _Place) -> None:
+        name = self.schema.name_of(found.id)
+        raise InvalidInput(
+            f"{self.location}: {place.shown} is column {name} of the table, and so is another column of the file",
+            next_step="write the file with one of them; field ids, or without them the table's "
+            f"{NAME_MAPPING}, say which column of the table each is",
+        )
 
     def _refuse(self, found: NestedField, stored: str) -> None:
         name = self.schema.name_of(found.id)

@@ -326,6 +326,18 @@ def test_columns_without_ids_stop_readers_unless_the_mapping_names_them(
     assert match(pa.schema(columns).empty_table(), dropped_and_current(**properties)).extra == extra
 
 
+@pytest.mark.parametrize("ids", [True, False], ids=["by id", "by name"])
+def test_two_columns_of_a_file_are_not_taken_for_one_of_the_table(ids: bool) -> None:
+    """Else the table has the bounds of one of them, and readers the rows of the other."""
+    fields = [pa.field("old", pa.int64()), pa.field("new", pa.int64())]
+    if ids:
+        fields = [id_field(each.name, each.type, 1) for each in fields]
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "new", "required": False, "type": "long"}]}
+    metadata = table_for(schema, properties={NAME_MAPPING: '[{"field-id": 1, "names": ["old", "new"]}]'})
+    with pytest.raises(InvalidInput, match="new is column new of the table, and so is another column of the file"):
+        match(pa.schema(fields).empty_table(), metadata)
+
+
 def test_names_are_compared_as_written() -> None:
     with pytest.raises(InvalidInput, match="no column of the table"):
         match(pa.table({"ID": [1]}), table_for(NESTED))
