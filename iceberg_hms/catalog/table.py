@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.catalog.parquet_columns import NAME_MAPPING
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.append import Append
 from iceberg_hms.coordinator.ports import TableName
@@ -104,8 +105,11 @@ class Table:
             raise InvalidInput("there is nothing to append", next_step="give at least one file")
         if on_extra_columns not in ("refuse", "ignore"):
             raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
-        described = self._describe([file for file in files if isinstance(file, str)])
+        locations = [file for file in files if isinstance(file, str)]
+        described = self._describe(locations)
         if on_extra_columns == "refuse":
+            if any(each.extra_columns for each in described.values()) and self._schema_moved():
+                described = self._describe(locations)
             refuse_extra_columns(described.values())
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
         clock = self._services.world.runtime
@@ -139,6 +143,17 @@ class Table:
     def snapshots(self) -> list[Snapshot]:
         """All snapshots that the metadata holds, in its order."""
         return list(self.metadata.snapshots)
+
+    def _schema_moved(self) -> bool:
+        """Look whether columns came since the table was looked at, which is often older than the files. If so, it is
+        as it is now from here on; a table that took the name of this one is not taken for it."""
+        loaded, known = self._catalog.load(self.name), self.metadata
+        mapping = loaded.metadata.properties.get(NAME_MAPPING)
+        same_columns = loaded.metadata.schema.same_as(known.schema) and mapping == known.properties.get(NAME_MAPPING)
+        if loaded.metadata.uuid != known.uuid or same_columns:
+            return False
+        self._take(loaded.metadata, str(loaded.metadata_location))
+        return True
 
     def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
         """Read footers, `io.threads` at a time."""

@@ -94,6 +94,30 @@ def test_who_insists_appends_a_file_with_columns_that_the_table_lacks(table, fil
     assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet"]
 
 
+def test_a_column_that_came_since_the_table_was_looked_at_is_no_extra_one(table, files):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    schema = table.metadata.schema.raw
+    added = [("host", "string"), ("port", "long")]
+    fields = [{"id": 4 + at, "name": name, "required": False, "type": type_} for at, (name, type_) in enumerate(added)]
+    updates = [
+        {"action": "add-schema", "schema": {**schema, "schema-id": 1, "fields": [*schema["fields"], *fields]}},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
+    table._catalog.commit("logging.events", requirements=[], updates=updates)
+    assert table.metadata.schema.find("host") is None
+    table.append(["file:/in/1.parquet"])
+    assert set(entries(table)[0].data_file.lower_bounds) == {1, 2, 4, 5}
+
+
+def test_columns_of_another_table_of_the_name_are_extra_ones(table, files):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    catalog = table._catalog
+    catalog.drop_table("logging.events")
+    catalog.create_table("logging.events", SCHEMA.append(pa.field("host", pa.string())))
+    with pytest.raises(InvalidInput, match="the table lacks: host, port"):
+        table.append(["file:/in/1.parquet"])
+
+
 @pytest.mark.parametrize("wish", ["Ignore", "", None])
 def test_what_to_do_with_extra_columns_is_one_of_two_words(table, files, wish):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
