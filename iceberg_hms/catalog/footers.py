@@ -92,7 +92,8 @@ def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:
             raise InvalidInput(
                 f"{file.data_file.file_path} has columns that the table lacks: {', '.join(file.extra_columns)}; "
                 "Spark would skip them, and PyIceberg could not read the table",
-                next_step='add them to the table, write the file without them, or pass on_extra_columns="ignore"',
+                next_step="add them to the table, and a file without field ids needs them in the table's "
+                f'{NAME_MAPPING} too; write the file without them; or pass on_extra_columns="ignore"',
             )
 
 

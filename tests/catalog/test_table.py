@@ -85,6 +85,7 @@ def test_a_file_with_columns_that_the_table_lacks_is_refused_by_their_names(tabl
     with pytest.raises(InvalidInput, match=r"1\.parquet has columns that the table lacks: host, port;") as caught:
         table.append(["file:/in/1.parquet"])
     assert 'on_extra_columns="ignore"' in caught.value.next_step
+    assert "schema.name-mapping.default" in caught.value.next_step
     assert table.refresh().current_snapshot is None
 
 
