@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal
 from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
 from iceberg_hms.catalog.parquet_columns import NAME_MAPPING
 from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.change import Change, Identity
+from iceberg_hms.changes.reruns import Rerun
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifest import DataFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.partition import PartitionSpec
@@ -105,12 +109,11 @@ class Table:
             raise InvalidInput("there is nothing to append", next_step="give at least one file")
         if on_extra_columns not in ("refuse", "ignore"):
             raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
-        locations = [file for file in files if isinstance(file, str)]
-        described = self._describe(locations)
-        if on_extra_columns == "refuse":
-            if any(each.extra_columns for each in described.values()) and self._schema_moved():
-                described = self._describe(locations)
-            refuse_extra_columns(described.values())
+        custom = summaries.check_custom(summary or {}, idempotency_key)
+        try:
+            described = self._described(files, on_extra_columns)
+        except IcebergHmsError as error:
+            return self._first_run(files, branch, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
         clock = self._services.world.runtime
         change = Append(
@@ -131,10 +134,7 @@ class Table:
         )
         # Here, where no other writer waits for it; the commit looks only through what is new since.
         change.look_ahead(self.metadata, self._services.world.manifests())
-        size = _FILE_BYTES * len(data_files)
-        report = self._catalog.commit_change(self.name, change, wait_seconds=wait_seconds, size=size)
-        self._take(report.metadata, report.metadata_location)
-        return report
+        return self._commit(change, wait_seconds, size=_FILE_BYTES * len(data_files))
 
     def history(self) -> list[Mapping[str, int]]:
         """The snapshot log, oldest first: from `timestamp-ms` on `snapshot-id` was the current snapshot."""
@@ -143,6 +143,42 @@ class Table:
     def snapshots(self) -> list[Snapshot]:
         """All snapshots that the metadata holds, in its order."""
         return list(self.metadata.snapshots)
+
+    def _commit(self, change: Change, wait_seconds: float | None, *, size: int) -> CommitReport:
+        report = self._catalog.commit_change(self.name, change, wait_seconds=wait_seconds, size=size)
+        self._take(report.metadata, report.metadata_location)
+        return report
+
+    def _first_run(
+        self,
+        files: Sequence[str | DataFile],
+        branch: str,
+        key: str | None,
+        error: IcebergHmsError,
+        wait_seconds: float | None,
+    ) -> CommitReport:
+        """The report of a job's first run, for a rerun whose files cannot be described. Raises `error` if there was
+        none."""
+        if key is None:
+            raise error
+        paths = (file if isinstance(file, str) else file.file_path for file in files)
+        identity = Identity(
+            snapshot_ids=(self._services.new_snapshot_id(),),
+            ref=branch,
+            idempotency_key=key,
+            files=frozenset(map(file_key, paths)),
+            caller=self._catalog.settings.user,
+        )
+        return self._commit(Rerun(identity, error), wait_seconds, size=0)
+
+    def _described(self, files: Sequence[str | DataFile], on_extra_columns: str) -> dict[str, DescribedFile]:
+        locations = [file for file in files if isinstance(file, str)]
+        described = self._describe(locations)
+        if on_extra_columns == "refuse":
+            if any(each.extra_columns for each in described.values()) and self._schema_moved():
+                described = self._describe(locations)
+            refuse_extra_columns(described.values())
+        return described
 
     def _schema_moved(self) -> bool:
         """Look whether columns came since the table was looked at, which is often older than the files. If so, it is

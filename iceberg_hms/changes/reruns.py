@@ -9,12 +9,14 @@ key is gone too.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
-from iceberg_hms.changes.change import Identity, Manifests
-from iceberg_hms.errors import AssumptionBroken
+from iceberg_hms.changes.change import Identity, Manifests, Staged
+from iceberg_hms.errors import AssumptionBroken, IcebergHmsError
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 
 #: The assumption that a key is that of the same job, as `AssumptionBroken.name` says it.
@@ -51,6 +53,26 @@ def refuse_another_job(identity: Identity, snapshot: Snapshot, manifests: Manife
         "table may have some of them",
         rests_on=frozenset({id_}),
     )
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """An append of a job whose files cannot be described any more: a rerun, or a first run that fails.
+
+    The job's first run may have landed, and its files may be gone by now, or may not fit the table any more. The
+    coordinator looks for the key before it calls `check`, so the caller hears `error` only if no snapshot has the key.
+    """
+
+    identity: Identity
+    error: IcebergHmsError
+
+    def check(self, base: TableMetadata | None) -> None:  # noqa: ARG002 - as the port says
+        """Raises the error."""
+        raise self.error
+
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:  # noqa: ARG002 - as the port says
+        """Raises the error."""
+        raise self.error
 
 
 def _named(files: Collection[str]) -> str:

@@ -162,7 +162,7 @@ class Coordinator:
         return ""
 
     def _is_waited_for(self, name: TableName, member: Member) -> bool:
-        """Whether the queue may be full because it is this one's turn. There are few of them (`turns.WAITING_MAX`)."""
+        """Whether the queue may be full because it is this one's turn. There are few of them (`turns.LOSERS_MAX`)."""
         known = self._known.get(name)
         return known is not None and known.turns.losses(member) > 0
 

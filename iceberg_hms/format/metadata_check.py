@@ -67,6 +67,7 @@ def _check_scalars(raw: Mapping[str, Any], version: int) -> None:
         read.require_int(raw, "last-partition-id", _WHAT)
     else:
         read.optional_str(raw, "table-uuid", _WHAT)
+        read.optional_long(raw, "last-sequence-number", _WHAT)
         read.optional_int(raw, "last-partition-id", _WHAT)
     if version > 2:
         read.require_long(raw, "next-row-id", _WHAT)

@@ -221,6 +221,22 @@ def test_the_manifests_are_looked_through_before_the_commit_waits_for_anybody(ta
     assert not any("-m0.avro" in location for location in reads)
 
 
+def test_a_rerun_whose_file_is_gone_by_now_finds_its_first_run(table, files):
+    """Its file may have been compacted, and deleted since. "There is no such file" would say that the job failed."""
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    first = table.append(["file:/in/1.parquet"], idempotency_key="load-1")
+    assert files.delete("file:/in/1.parquet")
+    again = table.append(["file:///in/1.parquet"], summary={"iceberg-hms.idempotency-key": "load-1"})
+    assert again.already_committed
+    assert again.snapshot_ids == first.snapshot_ids
+    for key in ("load-2", None):
+        with pytest.raises(MissingFile) as caught:
+            table.append(["file:/in/1.parquet"], idempotency_key=key)
+        assert "1.parquet" in str(caught.value)
+    with pytest.raises(AssumptionBroken, match="idempotency key load-1"):
+        table.append(["file:/in/none.parquet"], idempotency_key="load-1")
+
+
 def test_a_key_that_other_files_were_added_under_is_refused_and_nothing_is_changed(table, files):
     for number in (1, 2, 3):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))

@@ -97,7 +97,7 @@ REBASE: tuple[Mutant, ...] = (
         "ignore-a-missing-parent",
         "where a parent has expired, absence is not proved",
         _LINEAGE,
-        "            self._missing.add(parent)\n",
+        """            self._missing.setdefault(parent, set()).add(row["snapshot-id"])\n""",
         "            pass\n",
         scenario="expired-network",
     ),
