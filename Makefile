@@ -31,8 +31,9 @@ demo: setup java  ## the main job on real servers: about two minutes, ends by it
 test: setup java lint types layers simulate  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
 	$(RUN) $(PY) -m pytest tests integration -m "not slow"
 
-test-all: setup java engines lint types layers simulate mutants  ## everything: the slow tests and other metastores as well; half an hour or more
-	$(RUN) $(PY) -m pytest tests integration
+test-all: setup java engines lint types layers simulate mutants  ## the slow tests and other metastores as well, but not `make matrix`; an hour
+	$(RUN) $(PY) -m pytest tests integration \
+	  --deselect integration/matrix/test_pairs.py::test_a_pair_leaves_the_rows_of_an_order_that_its_clients_promise
 
 # Other releases of the metastore come through Maven.
 engines:

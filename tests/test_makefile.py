@@ -170,8 +170,14 @@ def test_make_test_runs_every_check_and_pytest_last(checkout: Path) -> None:
     assert lines[-1].endswith('-m pytest tests integration -m "not slow"')
 
 
-def test_make_test_all_leaves_nothing_out(checkout: Path) -> None:
-    assert make(checkout, "--dry-run", "test-all").stdout.splitlines()[-1].endswith("-m pytest tests integration")
+def test_make_test_all_leaves_nothing_out_but_the_pairs_that_make_matrix_runs(checkout: Path) -> None:
+    pairs = "integration/matrix/test_pairs.py::test_a_pair_leaves_the_rows_of_an_order_that_its_clients_promise"
+    command, left_out = make(checkout, "--dry-run", "test-all").stdout.splitlines()[-2:]
+    assert command.endswith("-m pytest tests integration \\")
+    assert left_out.split() == ["--deselect", pairs]
+    file, _, name = pairs.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
+    assert "pytest integration/matrix -v" in make(checkout, "--dry-run", "matrix").stdout
 
 
 def test_continuous_integration_calls_make_test() -> None:
