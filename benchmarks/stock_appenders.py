@@ -70,7 +70,7 @@ _REFUSED = ("CommitFailedException", "ValidationException")
 
 @dataclass
 class Share:
-    """What one writer was told. acknowledged, refused, unknown: row ids. seconds: of each acknowledged append.
+    """The answers that one writer got. acknowledged, refused, unknown: row ids. seconds: of each acknowledged append.
     started, ended: on the machine's clock."""
 
     acknowledged: list[int] = field(default_factory=list)

@@ -74,7 +74,7 @@ def test_a_java_program_in_the_driver_of_spark_has_the_keys_of_spark_and_is_not_
     assert len(others) == 1
     assert error is not None
     assert "CommitFailedException" in error
-    assert "iceberg-hms.rebase-appends=all" in error, "who reads it learns what can be set"
+    assert "iceberg-hms.rebase-appends=all" in error, "the message says what can be set"
 
 
 def test_an_overwrite_of_nothing_by_spark_that_validates_is_not_taken_for_an_insert(

@@ -36,7 +36,7 @@ _HARMLESS: Final = frozenset(
 )
 _OURS: Final = "iceberg-hms."
 
-#: What whoever reads the message of a conflict can set, and what that gives up.
+#: What the reader of a conflict's message can set, and what that gives up.
 _ALL: Final = (
     f"set the property {REBASE_APPENDS}=all on the table or its namespace, "
     "or the setting rebase-appends=all on the server"

@@ -47,7 +47,7 @@ def from_request(
     client: what is known of the sender.
     idempotency_key: the key of the caller's whole job. It is kept in the summary of the snapshots that the commit adds
     (`iceberg-hms.idempotency-key`); a snapshot that carries that property already brings its own.
-    rebase_default: which appends may be rebased where the table does not say. It is asked only when a snapshot has lost
+    rebase_default: which appends may be rebased where the table does not say. Called only when a snapshot has lost
     its branch's place.
 
     Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an

@@ -14,8 +14,8 @@ from iceberg_hms.errors import AssumptionBroken, CommitConflict
 
 
 def standing(outcomes: Sequence[tuple[Member, Outcome]], group: Iterable[Member]) -> list[tuple[Member, Outcome]]:
-    """The outcomes of a group, in their order. Who was refused because of a member that is not committed gets a
-    CommitConflict instead, which proves as much: trying again is what helps.
+    """The outcomes of a group, in their order. A member that was refused because of another one that is not committed
+    gets a CommitConflict instead, which proves as much: trying again is what helps.
 
     group: all its members, those too that were withdrawn and have their answers."""
     committed = [member for member, outcome in outcomes if isinstance(outcome, Committed)]

@@ -1,7 +1,7 @@
 """Which clients come back after their commit was refused.
 
-Some engines never send a refused commit again, and a client that was killed does not either. Others that wait for them
-wait in vain. No list of engines says which these are: each sender is judged by what it did lately.
+Some engines never send a refused commit again, and neither does a client that was killed. Waiting for them only delays
+the other writers. The server keeps no list of such engines: it judges each sender by what it did lately.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from iceberg_hms.errors import AssumptionBroken
 
 #: How many refused commits of a table are remembered; the oldest are forgotten first.
 LOSERS_MAX: Final = 256
-#: How many of their refusals are kept at a time; further ones are told at once.
+#: How many of their refusals are kept at a time; the server answers further ones at once.
 KEPT_MAX: Final = 64
 
 

@@ -1,6 +1,6 @@
 """The server's door for one writer: it notes what the writer sends, and may hold back what changes rows.
 
-Two writers have two servers over one catalog, so that what each of them sends is told apart while both meet in one
+Two writers have two servers over one catalog, so that the matrix knows what each of them sends, while both meet in one
 queue.
 """
 

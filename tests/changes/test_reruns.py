@@ -1,4 +1,4 @@
-"""A key that another job used is told from a rerun's."""
+"""A rerun carries its job's key; a key under which another job committed is refused."""
 
 from __future__ import annotations
 

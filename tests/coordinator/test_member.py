@@ -138,6 +138,6 @@ def test_a_caller_hears_of_its_outcome_when_it_is_answered_and_not_before():
     kept.decide(Committed(REPORT))
     kept.answer()
     assert heard == ["told"]
-    assert kept.wait() is REPORT, "it was decided anew before it was told"
+    assert kept.wait() is REPORT, "the outcome changed before the caller heard it"
     kept.decide(Failed(CommitFailed("late")))
     assert kept.result() is REPORT

@@ -1,4 +1,4 @@
-"""Who is waited for, by what its commits did lately."""
+"""The server waits for a sender or not, by what its commits did lately."""
 
 import threading
 

@@ -44,7 +44,7 @@ class Clients:
     firm: what others do beside them, one commit each.
     branches: one of these each time. retries: after a commit was refused, as Java has it (`commit.retry.num-retries`).
     think: seconds between two commits, at most. back_within: seconds within which who was refused comes back.
-    backoff: if there is one, seconds after which who was refused comes back, and twice as late each further time.
+    backoff: if there is one, seconds after which a refused client comes back, and twice as late each further time.
     gives_up: how likely it does not. leaves: how likely a client leaves its own list where another replaced it, as
     PyIceberg does and Java does not. litters: how likely it leaves what it made for an attempt that was refused; it may
     then name the same manifests the next time, as Java does. resent: how likely the first answer is lost on its way,

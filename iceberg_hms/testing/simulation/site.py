@@ -147,7 +147,7 @@ class Node:
         rings.wait()
 
     def append(self, attempt: Attempt, key: str | None = None, *, check_duplicates: bool = True) -> Append:
-        """The change of an attempt that adds one data file. check_duplicates: who writes without us does not."""
+        """The change of an attempt that adds one data file. check_duplicates: foreign writers do not."""
         path = attempt.data_file or ""
         self.site.storage.data.add(path)
         return Append(
