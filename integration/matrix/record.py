@@ -92,6 +92,8 @@ def serving(catalog: Any, port: int) -> Iterator[tuple[Capture, str]]:
     capture = Capture(create_app(cast(CatalogPort, catalog), token=TOKEN, settings=catalog.settings))
     server = uvicorn.Server(uvicorn.Config(capture, host="127.0.0.1", port=port, log_level="warning", ws="none"))
     listener = server.config.bind_socket()
+    # From here on clients may connect; the server answers them once it runs.
+    listener.listen()
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     try:
