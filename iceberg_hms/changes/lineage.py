@@ -18,7 +18,7 @@ The proof trusts that the numbers of a table never fall (spec: Sequence Numbers)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -58,8 +58,15 @@ class Lineage:
         self._elsewhere = seen is not None and _is_another(seen, base)
         self._seen = seen
         if seen is not None and not self._elsewhere:
-            for row in self._after(seen, base):
-                self._examine(row)
+            self._landed = any(
+                base.snapshot_rows.holding(("summary", SOURCE_SNAPSHOT_ID), str(id_)) for id_ in self._ids
+            )
+            after = self._after(seen, base)
+            # With every conflict: a row whose parent came after as well needs no look of its own.
+            ids = {row["snapshot-id"] for row in after}
+            for row in after:
+                if row.get("parent-snapshot-id") not in ids:
+                    self._examine(row)
 
     @property
     def presence(self) -> Presence:
@@ -91,7 +98,7 @@ class Lineage:
                 if not self._is_older(rows[id_]):
                     self._examine(rows[id_])
 
-    def _after(self, seen: Seen, base: TableMetadata) -> Iterable[Row]:
+    def _after(self, seen: Seen, base: TableMetadata) -> Sequence[Row]:
         """The table's snapshots that may have come after the sent one."""
         if seen.number is None:
             if seen.made_ms is not None and base.last_updated_ms + _SKEW_MS < seen.made_ms:
