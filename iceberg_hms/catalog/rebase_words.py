@@ -18,8 +18,8 @@ _REMEMBERED_MAX: Final = 1_000
 class RebaseWords:
     """The words of namespaces, each remembered for a while. Safe for threads and forks.
 
-    A namespace is read only when it is asked for, which is when an append has lost its branch's place: a commit that
-    wins costs no call. What was read, also that it could not be read, counts for `max_age_seconds`.
+    A namespace is read only when an append has lost its branch's place: a commit that wins costs no call.
+    What was read, also that it could not be read, counts for `max_age_seconds`.
 
     A namespace that cannot be read counts as `none`, whatever the reason. Its property may forbid what the server's
     setting permits, and to refuse is always right: the branch did move, nothing of the change is in the table, and its

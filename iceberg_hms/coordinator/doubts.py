@@ -1,9 +1,10 @@
 """Whether a change that is about to be refused may be in the table all the same.
 
 It may have been sent before: its answer was lost, and its client, or a proxy before us, sends it again under the same
-snapshot ids. "Failed" would then be an order to delete files that the table names. So whatever a change is refused for,
-it is looked for first: by its snapshot ids; if they are not there, by what came after them (`changes.lineage`), since
-they may have expired; and if that cannot be told from the table as it is, in the metadata files that it had before.
+snapshot ids. "Failed" would then be an order to delete files that the table names. So before
+the coordinator refuses a change, whatever for, it looks for the change's snapshot ids; if they are not there, for what
+came after them (`changes.lineage`), since they may have expired; and if the table as it is does not tell, in the
+metadata files that it had before.
 """
 
 from __future__ import annotations

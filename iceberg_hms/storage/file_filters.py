@@ -1,7 +1,7 @@
 """Which data files a manifest may have: what the check of duplicates asks of every manifest of a table.
 
 A filter holds a hash of eight bytes for each live data file. It never misses a file that is there. Once in a very long
-while it names a manifest that does not have the file: whoever asks reads that manifest's entries anyway.
+while it names a manifest that does not have the file, so its caller reads that manifest's entries.
 """
 
 from __future__ import annotations

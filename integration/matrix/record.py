@@ -135,7 +135,7 @@ class _Recorder:
 
     def _run(self, verb: Verb, *, overtaken: bool) -> tuple[bool, list[dict[str, Any]]]:
         """Run a verb on tables of its own; whether it succeeded, and what it sent. overtaken: somebody appends to its
-        table after its first commit was made and before it is looked at, and the server rebases nothing."""
+        table after the verb sent its first commit and before the server reads it; the server rebases nothing."""
         engine, warehouse = self._given.engine, self._given.warehouse
         self._tables += 1
         names = {kind: f"{NAMESPACE}.{kind}_{engine}_{self._tables}" for kind in ("t", "s", "new")}
