@@ -14,10 +14,12 @@ export PATH := $(JAVA_HOME)/bin:$(PATH)
 endif
 
 PY := .venv/bin/python
+# A file's tests stay together: each process starts the servers that its files ask for.
+ON_BOTH_CORES := -n 2 --dist loadfile
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills bench-commit bench-appenders simulate mutants matrix format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants matrix format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -29,7 +31,7 @@ demo: setup java  ## the main job on real servers: about two minutes, ends by it
 	$(RUN) .venv/bin/iceberg-hms demo
 
 test: setup java lint types layers simulate  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
-	$(RUN) $(PY) -m pytest tests integration -m "not slow"
+	$(RUN) $(PY) -m pytest tests integration -m "not slow" $(ON_BOTH_CORES)
 
 test-all: setup java engines lint types layers simulate mutants  ## the slow tests and other metastores as well, but not `make matrix`; an hour
 	$(RUN) $(PY) -m pytest tests integration \
@@ -50,16 +52,19 @@ layers: setup  ## import-linter: who may import whom
 	.venv/bin/lint-imports --no-logo
 
 tests: setup  ## the quick tests alone: no servers
-	$(RUN) $(PY) -m pytest tests
+	$(RUN) $(PY) -m pytest tests $(ON_BOTH_CORES)
 
 integration: setup java  ## the tests on real servers alone, without the slow ones
-	$(RUN) $(PY) -m pytest integration -m "not slow"
+	$(RUN) $(PY) -m pytest integration -m "not slow" $(ON_BOTH_CORES)
 
 faults: setup java  ## lost replies, killed writers and the like on a real metastore; SEEDS=50 varies the timing 50 times
 	FAULT_SEEDS=$(or $(SEEDS),1) $(RUN) $(PY) -m pytest integration/test_faults_*.py
 
 kills: setup java  ## kill -9 of the server with 64 commits in flight: KILLS=20 SEED=7
 	KILLS=$(or $(KILLS),20) KILL_SEED=$(SEED) $(RUN) $(PY) -m pytest integration/test_server_killed.py
+
+frozen: setup java  ## holders of a lock that stop, vanish or sleep: how long the next commit takes; TIMES=20
+	FROZEN=$(or $(TIMES),20) $(RUN) $(PY) -m pytest integration/test_frozen_holders.py -s
 
 matrix: setup java  ## each verb of each engine beside each other, on real servers: an hour and more; MODE=plain for a third
 	$(RUN) $(PY) -m pytest integration/matrix -v $(if $(MODE),-k "not under_ or under_$(MODE)")
@@ -73,13 +78,13 @@ bench-appenders: setup java  ## 8 stock PyIceberg and Spark writers on one table
 # Of `make simulate`: how many schedules, the seed of the first, and how many processes share them (`make mutants` too).
 SCHEDULES := 3000
 SEED := 1
-JOBS := 1
+JOBS := 2
 
 simulate: setup  ## the commit protocol in a world that goes wrong: SCHEDULES=100000 SEED=7
-	$(RUN) $(PY) -m iceberg_hms.testing.simulation --schedules $(SCHEDULES) --seed $(SEED) --jobs $(JOBS)
+	$(RUN) $(PY) -m simulation --schedules $(SCHEDULES) --seed $(SEED) --jobs $(JOBS)
 
 mutants: setup  ## planted defects of the protocol, each of which the simulation must find
-	$(RUN) $(PY) -m iceberg_hms.testing.simulation.mutants --jobs $(JOBS)
+	$(RUN) $(PY) -m simulation.mutants --jobs $(JOBS)
 
 format: setup  ## let ruff mend what it can
 	$(PY) -m ruff check --fix --quiet
@@ -88,7 +93,7 @@ format: setup  ## let ruff mend what it can
 clean:  ## remove .venv and everything that was built or cached
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .tox
 	rm -rf metastore_db spark-warehouse derby.log
-	find iceberg_hms tests integration -name __pycache__ -type d -prune -exec rm -rf {} +
+	find iceberg_hms simulation tests integration -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp holds the folder it was made in: a copied or moved checkout is set up anew.
 ifneq ($(shell cat .venv/.stamp 2>/dev/null),$(CURDIR))

@@ -49,7 +49,7 @@ class SlowFilesystem:
 
 def slowed(catalog: Catalog, seconds: float) -> Catalog:
     """The same catalog on slow files."""
-    services = catalog._services
+    services = catalog.services
     runtime = services.world.runtime
     files = PyArrowFiles(
         filesystem=lambda _location: SlowFilesystem(seconds, runtime),
@@ -58,7 +58,8 @@ def slowed(catalog: Catalog, seconds: float) -> Catalog:
     )
     manifests = ManifestStore(files, services.settings, runtime)
     world = replace(services.world, files=files, manifests=manifests.open)
-    return Catalog(replace(services, world=world, coordinator=Coordinator(world, services.settings)))
+    made = replace(services, world=world, coordinator=Coordinator(world, services.settings))
+    return Catalog(lambda: made)
 
 
 def main() -> None:

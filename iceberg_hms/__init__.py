@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import ConfigError as ConfigError
     from iceberg_hms.errors import CorruptFile as CorruptFile
     from iceberg_hms.errors import EngineError as EngineError
+    from iceberg_hms.errors import FenceUnproven as FenceUnproven
     from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
     from iceberg_hms.errors import InvalidInput as InvalidInput
     from iceberg_hms.errors import InvariantViolated as InvariantViolated
@@ -64,6 +65,7 @@ _ERRORS = (
     "ConfigError",
     "CorruptFile",
     "EngineError",
+    "FenceUnproven",
     "IcebergHmsError",
     "InvalidInput",
     "InvariantViolated",

@@ -9,18 +9,48 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+#: Where there is none (macOS), the monotonic clock is all that a suspended machine has beside the wall clock.
+_BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reading:
+    """One look at three clocks, in seconds, from which the age of a lease is told. No one of them will do.
+
+    running: the monotonic clock, which stands still while the machine is suspended.
+    boot: goes on meanwhile, but stands still with it while a virtual machine is paused.
+    wall: is set right after that, and may be set wrong at any time, back or forth.
+    """
+
+    running: float
+    boot: float
+    wall: float
+
+    def at_most_since(self, earlier: Reading) -> float:
+        """Seconds, by the clock that advanced most: how old a holder must take its own lease to be."""
+        return max(0.0, self.running - earlier.running, self.boot - earlier.boot, self.wall - earlier.wall)
+
+    def at_least_since(self, earlier: Reading) -> float:
+        """Seconds, by the clock that advanced least: for how long another may be said to have been silent."""
+        return max(0.0, min(self.running - earlier.running, self.boot - earlier.boot, self.wall - earlier.wall))
 
 
 class Clock(Protocol):
     """Time, sleep and ids. Durations are seconds as float, timestamps milliseconds since 1970 as int."""
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; for leases, waits and durations."""
+        """Seconds on a clock that never goes back; for waits and durations. For leases: `reading`."""
         ...
 
     def now_ms(self) -> int:
         """Wall clock, in milliseconds since 1970 UTC; for timestamps in metadata alone, never for a lease."""
+        ...
+
+    def reading(self) -> Reading:
+        """All clocks at once; for leases."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -48,6 +78,9 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def reading(self) -> Reading:
+        return Reading(self.monotonic(), time.clock_gettime(_BOOT), self.now_ms() / 1000)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -75,6 +75,16 @@ class Settings:
     socket_timeout_ms: int = number(
         "metastore.socket-timeout-ms", 60_000, 1, _DAY_MS, "How long one metastore call may stay without an answer."
     )
+    # Java: hive.metastore.client.socket.timeout, which holds for every call there.
+    unfenced_move_timeout_ms: int = number(
+        "metastore.unfenced-move-timeout-ms",
+        600_000,
+        1,
+        _DAY_MS,
+        "How long the answer to a swap, rename or drop is waited for, under its lock, where nothing but the lock would "
+        "keep it from being carried out over later commits. Its caller hears that its state is unknown after "
+        "`metastore.socket-timeout-ms`.",
+    )
 
     lock_creation_timeout_ms: int = number(
         "iceberg.hive.lock-creation-timeout-ms", 180_000, 1, _DAY_MS, "How long asking for a lock is tried in all."
@@ -96,15 +106,30 @@ class Settings:
     lock_check_max_wait_ms: int = number(
         "iceberg.hive.lock-check-max-wait-ms", 500, 1, _DAY_MS, "Longest wait between looks at a lock (Java: 5000)."
     )
+    lock_looks_per_second: int = number(
+        "lock.max-looks-per-second",
+        100,
+        1,
+        _MANY,
+        "How often locks that are waited for are looked at, all together; the more wait, the less often each.",
+    )
     lock_heartbeat_interval_ms: int = number(
         "iceberg.hive.lock-heartbeat-interval-ms",
         240_000,
         1,
         _DAY_MS,
-        "Longest time between heartbeats of a held lock; a tenth of the server's lease if that is shorter.",
+        "Longest time between heartbeats of a held lock; a tenth of the lease, or 5 s, if that is shorter.",
     )
     lock_lease_default_ms: int = number(
         "lock.lease-default-ms", 300_000, 1_000, _DAY_MS, "The lease to assume when the server does not tell its own."
+    )
+    lock_short_lease_ms: int = number(
+        "lock.short-lease-ms",
+        15_000,
+        0,
+        _DAY_MS,
+        "The lease of a lock under which nothing but compare-and-swap is sent: after so long without a heartbeat other "
+        "writers of iceberg-hms take it away. 0: the server's lease.",
     )
     lock_stale_check_interval_ms: int = number(
         "lock.stale-check-interval-ms",
@@ -150,14 +175,36 @@ class Settings:
         _DAY_MS,
         "After this time the outcome is reported as unknown.",
     )
+    uuid_look_up_total_timeout_ms: int = number(
+        "commit.uuid-look-up.total-timeout-ms",
+        10_000,
+        0,
+        _DAY_MS,
+        "How long to search all databases for a table's UUID before a caller hears that an outcome is unknown; "
+        "0: no search.",
+    )
     queue_max_changes: int = number(
         "commit.queue.max-changes", 1_024, 1, _MANY, "Changes that may wait for one table; more are refused at once."
     )
     queue_max_bytes: int = number(
         "commit.queue.max-bytes", 64 * _MIB, 1, 2**40, "Bytes of changes that may wait for one table."
     )
+    commit_threads: int = number(
+        "commit.threads",
+        256,
+        1,
+        4_096,
+        "Tables that are committed to at once, each on a thread that waits for its lock too; others stand in line.",
+    )
     group_max_changes: int = number(
         "commit.group.max-changes", 64, 1, _MANY, "Changes that share one lock, one metadata file and one swap."
+    )
+    refusal_max_swaps: int = number(
+        "commit.refusal.max-swaps",
+        16,
+        0,
+        _MANY,
+        "Parts of a group that are sent to find which of its changes the metastore does not take; others come again.",
     )
     group_gather_ms: int = number(
         "commit.group.gather-ms", 40, 0, 1_000, "How long callers that were answered together are waited for."
@@ -178,7 +225,7 @@ class Settings:
         256 * _MIB,
         0,
         2**40,
-        "Memory for table metadata that was read or written, in bytes, about five times the files; 0 keeps none.",
+        "Memory for table metadata that was read or written, in bytes, counted as five times its JSON; 0 keeps none.",
     )
     manifest_cache_max_bytes: int = number(
         "cache.manifest-list.max-bytes",

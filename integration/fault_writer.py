@@ -9,9 +9,9 @@ JSON line. With stop_at = "metadata-write" it stops itself (SIGSTOP) just before
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
+import threading
 from typing import Any
 
 import iceberg_hms
@@ -26,7 +26,8 @@ class StoppingFiles:
         self._files = files
 
     def write(self, location: str, data: bytes) -> None:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # To this thread: a signal to the process may meet another first, and this one goes on for a moment.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         self._files.write(location, data)
 
     def __getattr__(self, name: str) -> Any:

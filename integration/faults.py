@@ -224,11 +224,12 @@ _numbers = iter(range(1, 1_000_000))
 
 def rewired(catalog: Catalog, **ports: Any) -> Catalog:
     """The same catalog with other ports; a value that can be called gets the port that it replaces."""
-    services = catalog._services
+    services = catalog.services
     world = services.world
     for name, port in ports.items():
         world = replace(world, **{name: port(getattr(world, name)) if callable(port) else port})
-    return Catalog(replace(services, world=world, coordinator=Coordinator(world, services.settings)))
+    made = replace(services, world=world, coordinator=Coordinator(world, services.settings))
+    return Catalog(lambda: made)
 
 
 class Writer:

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from iceberg_hms.changes.append import Append
-from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.format.manifest import DataFile
+from simulation.requests import for_update_table
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def append_bodies(catalog: Any, table: str, files: Iterable[DataFile]) -> list[B
     metadata = catalog.load(table).metadata
     made = []
     for file in files:
-        manifests = catalog._services.world.manifests()
+        manifests = catalog.services.world.manifests()
         snapshot_id = SYSTEM_CLOCK.snapshot_id()
         change = Append(
             [file],

@@ -130,6 +130,7 @@ OF_THE_FENCE = frozenset(
         table_pointer.a_swap_that_is_sent_again_changes_nothing,
         table_pointer.one_of_many_swaps_wins,
         table_pointer.a_rename_is_refused,
+        table_pointer.a_rename_that_must_be_fenced_renames_the_table,
     }
 )
 
@@ -138,6 +139,7 @@ class OldMetastore(ReapingMetastore):
     """One of these releases, with LocalMetastore's life and address.
 
     database: its kind, as the schema tool calls it. conf: Hive configuration, which wins over ours.
+    makes_schema: False for a further metastore on one database.
     """
 
     def __init__(
@@ -147,9 +149,11 @@ class OldMetastore(ReapingMetastore):
         *,
         database: str = "derby",
         conf: Mapping[str, str] | None = None,
+        makes_schema: bool = True,
     ) -> None:
         super().__init__(directory)
         self._release = release
+        self._makes_schema = makes_schema
         self._database = database
         self._site = {
             **_SITE,
@@ -165,7 +169,8 @@ class OldMetastore(ReapingMetastore):
         site.mkdir(exist_ok=True)
         (site / "metastore-site.xml").write_text(_xml(self._site), encoding="utf-8")
         classes = [site, *(unpacked / entry for entry in self._release.classes)]
-        self._make_schema(class_path(classes), unpacked / "home")
+        if self._makes_schema:
+            self._make_schema(class_path(classes), unpacked / "home")
         return JavaGateway(
             self._directory,
             self.log_name,

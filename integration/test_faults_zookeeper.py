@@ -70,7 +70,7 @@ def make_scene(zookeeper: LocalZooKeeper, tmp_path: Path, timing: Timing) -> Ite
 
 
 def session_of(catalog: Any) -> Any:
-    return catalog._services.world.lock._zookeeper._session
+    return catalog.services.world.lock._zookeeper._session
 
 
 def test_17_the_lock_api_is_missing(lockless: LocalMetastore, make_scene: Callable[..., KeeperScene]) -> None:

@@ -24,7 +24,7 @@ from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import Rule, check_table
 from integration.conftest import make_namespace
-from integration.faults import ALTER, GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
+from integration.faults import GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
 from integration.fleet import processes_lose_nothing
 from integration.interop import live_paths
 from integration.old_metastores import HMS_3_1_3, OF_THE_FENCE, STOCK_COLUMNS, OldMetastore, check_lock, check_pointer
@@ -89,15 +89,29 @@ def test_each_connection_is_found_to_ignore_the_expected_value(server: OldMetast
         pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
         if number == 0:
             assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
-        assert verdict(pool) is CompareAndSwap.UNKNOWN
+        assert verdict(pool, namespace) is CompareAndSwap.UNKNOWN
         assert pointer.swap(pointer.load(name), f"file:/m{number + 1}", metadata, metadata) == Swapped()
-        assert verdict(pool) is CompareAndSwap.IGNORED
-        assert pool.verdicts.word is Word.BLIND
+        assert verdict(pool, namespace) is CompareAndSwap.IGNORED
+        assert pool.verdicts.word(namespace) is Word.BLIND
         pool.close()
 
 
-def verdict(pool: ClientPool) -> CompareAndSwap:
-    return pool.run(lambda client: client.compare_and_swap, idempotent=True)
+def verdict(pool: ClientPool, namespace: str) -> CompareAndSwap:
+    return pool.run(lambda client: client.findings.of(namespace), idempotent=True)
+
+
+def test_the_probe_changes_nothing_though_what_it_expects_is_ignored(server: OldMetastore, namespace: str) -> None:
+    pool = ClientPool([server.uri], size=1)
+    pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
+    name = TableName(namespace, "t")
+    metadata = table_metadata(f"{server.warehouse}/{namespace}.db/t")
+    assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
+    base = pointer.load(name)
+    with pytest.raises(MetastoreUnavailable, match="atomically: ignored"):
+        pointer.swap(base, "file:/m1", metadata, metadata, only_fenced=True)
+    assert verdict(pool, namespace) is CompareAndSwap.IGNORED
+    assert pointer.load(name) == base
+    pool.close()
 
 
 def test_two_swaps_from_one_base_overwrite_each_other(server: OldMetastore, namespace: str) -> None:
@@ -211,7 +225,7 @@ def test_asleep_past_its_lease_after_its_last_check_a_commit_is_lost(scene: Scen
     (test_faults_process.py). It also shows that the judge of these tests sees a lost commit.
     """
     sleeper = scene.writer("sleeper")
-    held = scene.proxy.on(ALTER, FREEZE)
+    held = scene.on_swap(FREEZE)
     sleeper.go()
     fall_asleep(sleeper, held, scene, short_lease, answered=False)
     between = scene.append("between")

@@ -97,7 +97,9 @@ def test_the_pointer_keeps_the_contract_as_far_as_there_is_a_fence(
     if case.verdict is CompareAndSwap.ATOMIC or check not in OF_THE_FENCE:
         check_pointer(check, server, request)
     else:
-        with pytest.raises((AssertionError, MetastoreUnavailable), match=r"outdated \w+: Swapped|winners|not proven"):
+        # Broken as it is found to be by a swap: that one is refused, and no later one is sent.
+        words = r"outdated \w+: Swapped|winners|not proven|Error executing SQL query"
+        with pytest.raises((AssertionError, MetastoreUnavailable), match=words):
             check_pointer(check, server, request)
 
 
@@ -114,9 +116,9 @@ def test_the_first_swap_on_a_connection_finds_out(case: Case, server: OldMetasto
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     for number in (1, 2):
         assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata) == Swapped()
-        assert pool.run(lambda client: client.compare_and_swap, idempotent=True) is case.verdict
+        assert pool.run(lambda client: client.findings.of(namespace), idempotent=True) is case.verdict
     assert pointer.load(name).metadata_location == "file:/m2"
-    assert pool.verdicts.word is case.word
+    assert pool.verdicts.word(namespace) is case.word
     pool.close()
 
 

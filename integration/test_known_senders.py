@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from iceberg_hms.changes.plain import why_not_plain
-from iceberg_hms.testing.simulation.tables import empty_table
 from integration.matrix.record import RECORDED
+from simulation.tables import empty_table
 
 #: A table that says nothing of appends.
 STOCK = empty_table("00000000-0000-4000-8000-000000000000", {}, 0)

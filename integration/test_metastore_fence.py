@@ -26,12 +26,13 @@ from iceberg_hms.metastore.lock import HmsTableLock
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.scratch import environment
 from iceberg_hms.metastore.tables import HmsTablePointer
+from iceberg_hms.metastore.thrift_types import FieldSchema
 from iceberg_hms.metastore.verdict import CompareAndSwap, Word
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 
 ALTER = "alter_table_with_environment_context"
-#: What a writer may take to commit over a dead one's lock; a lease is 300 s.
-SECONDS = 20.0
+#: What a writer may take to commit over a dead one's lock, by what that says; a lease is 300 s.
+SECONDS = {"cas": 20.0, "unproven": 30.0}
 
 # A process that takes the lock of a table (or asks for it and waits), says so, and stays until it is killed. "cas": it
 # commits before, so that it knows what its fence is worth.
@@ -48,10 +49,10 @@ catalog = iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse)
 if word == "cas":
     update = {"action": "set-properties", "updates": {"by": "the one who dies"}}
     catalog.commit(f"{namespace}.t", requirements=[], updates=[update])
-lock = catalog._services.world.lock
+lock = catalog.services.world.lock
 sys.stdout.write("asking\\n")
 sys.stdout.flush()
-held = lock.acquire(TableName(namespace, "t"), wait_seconds=600, request="dies")
+held = lock.acquire(TableName(namespace, "t"), wait_seconds=600, request="dies", compares=True)
 sys.stdout.write("held\\n")
 sys.stdout.flush()
 sys.stdin.read()
@@ -117,8 +118,9 @@ def test_the_probe_is_refused_before_anything_else_and_changes_nothing(
     base = pointer.load(name)
     wrong_columns = table_metadata(metadata.location, columns=((1, "id", "binary"),))
 
-    def refused(expected: tuple[str, str], schema: Any) -> Fault:
+    def refused(expected: tuple[str, str] | None, schema: Any, *, partition: bool = False) -> Fault:
         row = pointer._with_columns(base.table, pointer._columns(schema), schema)
+        row.partitionKeys = [FieldSchema(name="probe", type="string")] if partition else []
         row.parameters = {**base.parameters, "metadata_location": "file:/m1"}
         with pytest.raises(ServerFault) as caught:
             client.call(ALTER, dbname=name.namespace, tbl_name=name.name, new_tbl=row,
@@ -126,9 +128,12 @@ def test_the_probe_is_refused_before_anything_else_and_changes_nothing(
         return caught.value.fault
 
     for schema in (metadata, wrong_columns):
-        assert refused(("iceberg-hms.probe", "absent"), schema) is Fault.EXPECTED_KEY_MISSING
+        for partition in (True, False):
+            assert refused(("iceberg-hms.probe", "absent"), schema, partition=partition) is Fault.EXPECTED_KEY_MISSING
         assert refused(("metadata_location", "outdated"), schema) is Fault.TABLE_MODIFIED
     assert refused(("metadata_location", "file:/m0"), wrong_columns) is Fault.INCOMPATIBLE_COLUMNS
+    # As a server answers a probe that ignores what it expects.
+    assert refused(None, metadata, partition=True) is Fault.PARTITION_KEYS_CHANGED
     assert pointer.load(name) == base
     client.close()
     pool.close()
@@ -141,10 +146,10 @@ def test_the_first_swap_proves_the_connection_and_the_next_says_so(
     name = TableName(namespace, "t")
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
-    assert pool.verdicts.word is Word.UNPROVEN
+    assert pool.verdicts.word(namespace) is Word.UNPROVEN
     assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata) == Swapped()
-    assert pool.verdicts.word is Word.CAS
-    assert pool.run(lambda client: client.compare_and_swap, idempotent=True) is CompareAndSwap.ATOMIC
+    assert pool.verdicts.word(namespace) is Word.CAS
+    assert pool.run(lambda client: client.findings.of(namespace), idempotent=True) is CompareAndSwap.ATOMIC
 
 
 def test_what_must_be_fenced_leaves_no_scratch_row(metastore: Any, pool: ClientPool, namespace: str) -> None:
@@ -170,8 +175,8 @@ def test_without_direct_sql_compare_and_swap_is_broken_and_the_swap_goes_without
         base = pointer.load(name)
         for number in (1, 2):
             assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata) == Swapped()
-        assert pool.verdicts.of(server.uri) is CompareAndSwap.BROKEN
-        assert pool.verdicts.word is Word.BLIND
+        assert pool.verdicts.of(server.uri, name.namespace) is CompareAndSwap.BROKEN
+        assert pool.verdicts.word(name.namespace) is Word.BLIND
         with pytest.raises(MetastoreUnavailable, match="broken"):
             pointer.swap(base, "file:/m3", metadata, metadata, only_fenced=True)
         assert pointer.load(name).metadata_location == "file:/m2"
@@ -185,13 +190,13 @@ def test_a_writer_that_was_killed_with_the_lock_holds_nobody_up(
     with writer(metastore, namespace, word, "held") as killed:
         (entry,) = of(pool, namespace)
         assert entry.acquired
-        assert entry.agent_info.endswith(f"/{word}")
+        assert entry.agent_info.endswith("/cas-15" if word == "cas" else "/unproven")
         killed.kill()
         killed.wait()
     assert of(pool, namespace) == [entry], "the metastore removes nothing by itself"
     started = time.monotonic()
     commit(catalog, namespace)
-    assert time.monotonic() - started < SECONDS
+    assert time.monotonic() - started < SECONDS[word]
     assert of(pool, namespace) == []
 
 
@@ -210,7 +215,7 @@ def test_a_writer_that_was_killed_while_it_waited_holds_nobody_up(
     assert not entry.acquired
     started = time.monotonic()
     commit(catalog, namespace)
-    assert time.monotonic() - started < SECONDS
+    assert time.monotonic() - started < SECONDS["unproven"]
     assert of(pool, namespace) == []
 
 
@@ -246,14 +251,14 @@ def test_a_lock_of_another_machine_goes_after_its_lease_by_both_clocks(tmp_path:
     with LocalMetastore(tmp_path / "short lease", conf={"hive.txn.timeout": f"{lease:.0f}s"}) as server:
         pool = ClientPool([server.uri])
         settings = Settings.load({"lock.stale-check-interval-ms": 200}, environ={})
-        pool.verdicts.learned(server.uri, CompareAndSwap.ATOMIC)
+        pool.verdicts.learned(server.uri, "default", CompareAndSwap.ATOMIC)
         lock = HmsTableLock(pool, ThreadRuntime(), settings)
         name = TableName("default", "t")
         elsewhere = LockEntries(pool, "x").enqueue(name, f"iceberg-hms/{'0' * 32}/1/2-3/r.000/cas")
         assert elsewhere.acquired
         started = time.monotonic()
         held = lock.acquire(name, wait_seconds=60, request="r")
-        assert lease <= time.monotonic() - started < SECONDS
+        assert lease <= time.monotonic() - started < SECONDS["cas"]
         assert held.lease_seconds == lease
         held.release()
         assert LockEntries(pool, "x").of(name) == []

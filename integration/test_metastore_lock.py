@@ -47,7 +47,7 @@ def test_an_entry_says_who_holds_it_and_is_gone_after_release(
     assert entry.user == "ada"
     assert entry.agent_info.startswith("iceberg-hms/")
     assert "/3f2c-a." in entry.agent_info
-    assert entry.agent_info.endswith("/unproven")
+    assert entry.agent_info.endswith("/blind")
     assert len(entry.agent_info) <= AGENT_INFO_MAX
     assert held.lease_seconds == 300
     held.release()
@@ -70,7 +70,7 @@ def test_a_lock_that_an_operator_removed_is_lost(lock: HmsTableLock, pool: Clien
     with pytest.raises(LockLost):
         held.renew()
     with pytest.raises(LockLost):
-        held.covered_since()
+        held.unrenewed_seconds()
     held.release()
 
 

@@ -214,7 +214,7 @@ def test_loads_at_the_same_time_share_looks_at_the_metastore_and_none_is_stale(m
         ThreadPoolExecutor(16) as pool,
     ):
         # Else who waits for too long for others asks for itself, and the looks are more.
-        catalog._bases._wait_seconds = 120
+        catalog._parts.bases._wait_seconds = 120
         another.create_table((namespace, "t"), SCHEMA)
 
         def load() -> dict[str, str]:

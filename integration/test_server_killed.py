@@ -48,9 +48,10 @@ ACKNOWLEDGED_MAX = 160
 LATER_MAX = 0.3
 #: Enough bodies for the busiest clients until then.
 BODIES = 800
-#: The first commit after a restart may find a dead server's lock. A waiter looks for those every two seconds, and once
-#: more if the servers must first be proven to compare and swap; the lease, which it does not wait for, is 300 s.
-NEXT_COMMIT_SECONDS = 15.0
+#: The first commit after a restart may find a dead server's lock. A waiter looks at those every two seconds, takes
+#: three looks with five seconds between them, and one more if the servers must first be proven to compare and swap; it
+#: does not wait for the lease, which is 300 s.
+NEXT_COMMIT_SECONDS = 25.0
 
 
 @dataclass

@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 import iceberg_hms
-from iceberg_hms.catalog import lock_modes
 from iceberg_hms.catalog.lock_modes import EXCLUSIVE, LOCK_MARK
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.cli.main import app
@@ -27,11 +26,10 @@ from integration import interop
 from integration.conftest import make_namespace
 from integration.faults import SCHEMA
 from integration.fleet import processes_lose_nothing
+from tests.forking import said_by
 
 #: How long a server that is known to be gone is looked for.
 OUT_OF_REACH_MS = 500
-#: As `DATABASE_MARK_SECONDS`, but shorter.
-MARK_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -114,25 +112,48 @@ def test_new_tables_are_marked_by_who_is_set_to_zookeeper(
     catalog.drop_table(f"{table}_2")
 
 
-def test_a_marked_database_opens_its_tables_once_everybody_must_have_seen_the_mark(
-    lockless: Any,
-    zookeeper: Any,
-    connect: Any,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
+#: Forks while the parent has a session, connections to the metastore, and the table's ZooKeeper lock.
+FORKING = """
+import os, signal, sys
+import iceberg_hms
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.format.manifest import DataFile
+
+def append(number):
+    file = DataFile(f"{warehouse}/{number}.parquet", "PARQUET", partition={}, record_count=1, file_size_in_bytes=1)
+    return table.append([file])
+
+uri, warehouse, hosts, name = sys.argv[1:]
+catalog = iceberg_hms.connect(uri, warehouse, zookeeper=hosts)
+table = catalog.load_table(name)
+append(1)
+session = catalog.services.world.lock._zookeeper._session
+epoch = session.epoch
+held = catalog.services.world.lock.acquire(TableName(*name.split(".")), wait_seconds=30, request="r")
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os.write(writer, b"x")
+    append(2)
+    catalog.close()
+    os._exit(0)
+os.read(reader, 1)
+held.ensure()
+held.release()
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+append(3)
+print(code, session.epoch == epoch, len(table.snapshots()), len(catalog.locks.list(name).locks))
+catalog.close()
+"""
+
+
+def test_a_forked_child_commits_in_a_session_of_its_own_and_its_parent_keeps_its_locks(
+    metastore: Any, zookeeper: Any, connect: Any, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setattr(lock_modes, "DATABASE_MARK_SECONDS", MARK_SECONDS)
-    namespace = make_namespace(lockless, request)
-    catalog = connect(lockless, zookeeper=zookeeper.hosts)
-    catalog.create_table(f"{namespace}.t", SCHEMA)
-    catalog.locks.use_for_namespace(namespace, "zookeeper")
-    report = add_rows(catalog, f"{namespace}.t", tmp_path / "a.parquet", [1])
-    assert report.lock_wait_ms >= MARK_SECONDS * 500
-    assert add_rows(catalog, f"{namespace}.t", tmp_path / "b.parquet", [2]).lock_wait_ms < MARK_SECONDS * 500
-    # The table's own word counts more.
-    with pytest.raises(LockUnavailable):
-        catalog.locks.use(f"{namespace}.t", "hms", wait_seconds=10)
+    table = f"{make_namespace(metastore, request)}.forked"
+    connect(metastore, zookeeper=zookeeper.hosts, lock="zookeeper").create_table(table, SCHEMA)
+    assert said_by(FORKING, metastore.uri, metastore.warehouse, zookeeper.hosts, table) == "0 True 3 0\n"
 
 
 def test_four_processes_under_zookeeper_alone_lose_nothing_and_none_fails(
@@ -153,8 +174,8 @@ class AfterLock:
         self._lock = lock
         self._happens = happens
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> Any:
-        held = self._lock.acquire(name, wait_seconds=wait_seconds, request=request)
+    def acquire(self, name: TableName, **options: Any) -> Any:
+        held = self._lock.acquire(name, **options)
         self._happens()
         return held
 
@@ -190,7 +211,7 @@ def commit(catalog: Any, world: World, table: str, key: str) -> Any:
 
 
 def session_of(catalog: Any) -> Any:
-    return catalog._services.world.lock._zookeeper._session
+    return catalog.services.world.lock._zookeeper._session
 
 
 def stop_for(catalog: Any, server: LocalZooKeeper) -> None:
@@ -204,7 +225,7 @@ def stop_for(catalog: Any, server: LocalZooKeeper) -> None:
 def wait_for_connection(catalog: Any, *, there: bool) -> None:
     """Until a catalog has a connection to ZooKeeper, or has none."""
     session = session_of(catalog)
-    runtime = catalog._services.world.runtime
+    runtime = catalog.services.world.runtime
     deadline = runtime.now() + 60
     while (session.state == "CONNECTED") is not there:
         assert runtime.now() < deadline
@@ -221,7 +242,7 @@ def expire_session(catalog: Any) -> None:
     thief.start()
     thief.stop()
     thief.close()
-    runtime = catalog._services.world.runtime
+    runtime = catalog.services.world.runtime
     deadline = runtime.now() + 60
     while session.epoch == epoch:
         assert runtime.now() < deadline
@@ -240,7 +261,7 @@ def marked(lockless: Any, zookeeper: Any, connect: Any, request: pytest.FixtureR
 def test_a_session_that_expires_before_the_swap_stops_it(marked: Any) -> None:
     """lock taken -> session expires -> no swap is sent under it -> the lock is taken again, and the swap sent once."""
     catalog, table = marked
-    world = catalog._services.world
+    world = catalog.services.world
     acquired: list[str] = []
     swapped: list[str] = []
     expire = once(lambda: expire_session(catalog))
@@ -256,7 +277,7 @@ def test_a_session_that_expires_after_the_swap_leaves_no_false_answer(marked: An
     """swap sent and made -> session expires, another writer commits -> the lock is taken again, the swap is looked for
     and found: committed."""
     catalog, table = marked
-    world = catalog._services.world
+    world = catalog.services.world
 
     def lose_it() -> None:
         expire_session(catalog)
@@ -272,7 +293,9 @@ def test_a_writer_that_wakes_without_its_session_does_not_overwrite(marked: Any)
     """lock taken -> session expires, another writer commits -> the first wakes in the middle of its swap, past every
     check: compare-and-swap refuses it, and what it sends next is built on the other's commit, under a new lock."""
     catalog, table = marked
-    world = catalog._services.world
+    world = catalog.services.world
+    # Of a process that has not swapped yet nobody knows whether its swap is fenced: the others would wait.
+    commit(catalog, world, table, "before")
     others: list[str] = []
 
     def lose_it() -> None:
@@ -294,7 +317,7 @@ def test_no_swap_starts_while_zookeeper_is_out_of_reach_and_commits_go_on_after_
     try:
         catalog = connect(lockless, zookeeper=server.hosts, lock="zookeeper")
         catalog.create_table(table, SCHEMA)
-        world = catalog._services.world
+        world = catalog.services.world
 
         stop = once(lambda: stop_for(catalog, server))
         with pytest.raises(LockUnavailable, match="out of reach"):
@@ -319,7 +342,7 @@ def test_an_operator_moves_a_table_to_zookeeper_and_breaks_a_lock_there(
 
     where = ["--metastore-uri", lockless.uri, "--zookeeper", zookeeper.hosts, "--json"]
     assert json.loads(locks("use", "zookeeper", table, *where).stdout) == {"name": table, "lock": "zookeeper"}
-    held = catalog._services.world.lock.acquire(TableName(*table.split(".")), wait_seconds=60, request="r-1")
+    held = catalog.services.world.lock.acquire(TableName(*table.split(".")), wait_seconds=60, request="r-1")
     listed = locks("list", table, *where)
     assert "not asked: hms: " in listed.stderr
     [lock] = json.loads(listed.stdout)
@@ -329,7 +352,7 @@ def test_an_operator_moves_a_table_to_zookeeper_and_breaks_a_lock_there(
     with pytest.raises(LockLost):
         held.renew()
     held.release()
-    commit(catalog, catalog._services.world, table, "a")
+    commit(catalog, catalog.services.world, table, "a")
 
 
 def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
@@ -343,11 +366,11 @@ def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
         catalog.create_table(table, SCHEMA)
         where = [table, "--metastore-uri", metastore.uri, "--zookeeper", server.hosts]
         assert locks("use", "zookeeper", *where).exit_code == 0
-        commit(catalog, catalog._services.world, table, "a")
+        commit(catalog, catalog.services.world, table, "a")
         stop_for(catalog, server)
     where += ["--set", f"metastore.connect-timeout-ms={OUT_OF_REACH_MS}"]
     with pytest.raises(LockUnavailable, match="out of reach"):
-        commit(catalog, catalog._services.world, table, "b")
+        commit(catalog, catalog.services.world, table, "b")
     refused = locks("use", "hms", *where)
     assert refused.exit_code == 1
     assert f"iceberg-hms locks use hms {table} --force" in refused.stderr
@@ -355,9 +378,9 @@ def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
 
     assert locks("use", "hms", *where, "--force").exit_code == 0
     assert catalog.pointer(table).parameters[LOCK_MARK] == "hms"
-    commit(catalog, catalog._services.world, table, "c")
+    commit(catalog, catalog.services.world, table, "c")
     without = connect(metastore)
-    commit(without, without._services.world, table, "d")
+    commit(without, without.services.world, table, "d")
     properties = catalog.load(table).metadata.properties
     assert {"a", "b", "c", "d"} & set(properties) == {"a", "c", "d"}
     assert without.locks.list(table).locks == ()
@@ -369,7 +392,7 @@ def test_both_locks_are_taken_where_both_can_be_had(
     table = f"{namespace}.t"
     catalog = connect(metastore, zookeeper=zookeeper.hosts)
     catalog.create_table(table, SCHEMA)
-    world = catalog._services.world
+    world = catalog.services.world
     seen: list[list[str]] = []
 
     def look() -> None:
@@ -392,10 +415,10 @@ def test_without_a_lock_only_declared_tables_are_written(
         catalog = connect(server, lock="none")
         catalog.create_table(f"{database}.t", SCHEMA)
         with pytest.raises(LockUnavailable, match="not declared for it"):
-            commit(catalog, catalog._services.world, f"{database}.t", "a")
+            commit(catalog, catalog.services.world, f"{database}.t", "a")
         catalog.create_table(f"{database}.own", SCHEMA, properties={EXCLUSIVE: "true"})
         try:
-            commit(catalog, catalog._services.world, f"{database}.own", "a")
+            commit(catalog, catalog.services.world, f"{database}.own", "a")
         except MetastoreUnavailable as error:
             pytest.fail(str(error))
         assert catalog.load(f"{database}.own").metadata.properties["a"] == "1"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.coordinator.coverage import BEATS_PER_LEASE
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard
-from iceberg_hms.zookeeper.held import BEATS_PER_LEASE
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.nodes import ROOT
 from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession
@@ -28,11 +28,27 @@ WAIT = 60.0
 
 
 class Writer:
-    """A lock with a session of its own, as a process has it."""
+    """A lock with a session of its own, as a process has it. atomic: every metastore is proven to be."""
 
-    def __init__(self, hosts: str, timeout_ms: int = SHORTEST_MS, connect_timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        timeout_ms: int = SHORTEST_MS,
+        connect_timeout_ms: int = 30_000,
+        *,
+        atomic: bool = False,
+        move_seconds: float = 600.0,
+    ) -> None:
         self.session = ZooKeeperSession(hosts, RUNTIME, timeout_ms=timeout_ms, connect_timeout_ms=connect_timeout_ms)
-        self.lock = ZooKeeperTableLock(self.session, RUNTIME, agent_info=agent_info, user="ann", host="h1")
+        self.lock = ZooKeeperTableLock(
+            self.session,
+            RUNTIME,
+            agent_info=agent_info,
+            user="ann",
+            host="h1",
+            all_atomic=lambda _: atomic,
+            move_seconds=move_seconds,
+        )
 
     def acquire(self, name: TableName, wait_seconds: float = WAIT) -> Any:
         return self.lock.acquire(name, wait_seconds=wait_seconds, request="r-1")
@@ -85,20 +101,26 @@ def test_the_lease_is_what_the_server_grants_and_not_what_was_asked_for(writers:
         held.release()
 
 
-def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(writers: Any) -> None:
-    name = TableName("expiry", "t")
-    holder, other = writers(), writers()
+@pytest.mark.parametrize(("atomic", "seconds"), [(True, 0.0), (False, 3.0)], ids=["fenced", "not fenced"])
+def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
+    atomic: bool, seconds: float, writers: Any
+) -> None:
+    """At once, or where nothing fences what its holder may have sent, after that had its time."""
+    name = TableName("expiry", f"t{seconds:.0f}")
+    holder, other = (writers(atomic=atomic, move_seconds=seconds) for _ in range(2))
     held = holder.acquire(name)
     held.ensure()
     expire(holder.session)
+    began = RUNTIME.now()
     next_held = other.acquire(name)
+    assert RUNTIME.now() - began >= seconds
     wait_until(lambda: holder.session.epoch == 1)
-    for question in (held.covered_since, held.ensure, held.renew):
+    for question in (held.unrenewed_seconds, held.ensure, held.renew):
         with pytest.raises(LockLost):
             question()
     held.release()
     next_held.renew()
-    with pytest.raises(LockNotAcquired, match=r"held by lock expiry\.t/.* of ann on h1"):
+    with pytest.raises(LockNotAcquired, match=r"held by lock expiry\.t\d/.* of ann on h1"):
         holder.acquire(name, wait_seconds=0.2)
     next_held.release()
     holder.acquire(name).release()
@@ -138,7 +160,7 @@ def test_a_lock_that_an_operator_removed_is_lost(writers: Any) -> None:
     with pytest.raises(LockLost, match="removed"):
         held.renew()
     with pytest.raises(LockLost, match="removed"):
-        held.covered_since()
+        held.unrenewed_seconds()
     held.release()
 
 
@@ -173,7 +195,7 @@ def test_a_restart_suspends_the_session_and_the_lock_survives_it(tmp_path: Path,
         held = writer.acquire(TableName("restart", "t"))
     wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
     # It may still be ours, and what was done under it was covered; but nothing new may begin.
-    held.covered_since()
+    held.unrenewed_seconds()
     with pytest.raises(LockLost, match="SUSPENDED"):
         held.ensure()
     with LocalZooKeeper(tmp_path / "first", port=port):
@@ -223,6 +245,6 @@ def test_a_lock_whose_session_is_closed_while_no_server_is_there_ends_at_once_an
     assert len(beats) == 1
     assert RUNTIME.now() - started < held.lease_seconds / BEATS_PER_LEASE
     with pytest.raises(LockLost, match="closed"):
-        held.covered_since()
+        held.unrenewed_seconds()
     held.release()
     assert caplog.records == []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock, SystemClock
+import pytest
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock, Reading, SystemClock
 
 
 def test_the_system_clock_is_a_clock() -> None:
@@ -48,3 +50,33 @@ def test_jitter_is_at_least_zero_and_less_than_one() -> None:
     values = [SYSTEM_CLOCK.jitter() for _ in range(1_000)]
     assert all(0 <= value < 1 for value in values)
     assert len(set(values)) > 900
+
+
+def test_a_reading_is_of_all_clocks_and_they_advance() -> None:
+    clock = SystemClock()
+    before = clock.reading()
+    clock.sleep(0.02)
+    after = clock.reading()
+    assert before < after
+    assert abs(after.wall - time.time()) < 60
+    assert after.boot >= after.running
+    assert 0.0 < after.at_least_since(before) <= after.at_most_since(before)
+
+
+@pytest.mark.parametrize(
+    ("advances", "least", "most"),
+    [
+        ((10.0, 10.0, 10.0), 10.0, 10.0),
+        ((10.0, 70.0, 70.0), 10.0, 70.0),
+        ((10.0, 10.0, 70.0), 10.0, 70.0),
+        ((10.0, 10.0, -50.0), 0.0, 10.0),
+        ((0.0, 0.0, -50.0), 0.0, 0.0),
+    ],
+    ids=["quiet", "suspended", "wall set forth, or a paused virtual machine", "wall set back", "only that"],
+)
+def test_a_lease_is_as_old_as_the_clock_says_that_suits_its_judge_least(
+    advances: tuple[float, float, float], least: float, most: float
+) -> None:
+    before = Reading(5.0, 100.0, 1_000.0)
+    after = Reading(*(then + more for then, more in zip((5.0, 100.0, 1_000.0), advances, strict=True)))
+    assert (after.at_least_since(before), after.at_most_since(before)) == (least, most)

@@ -1,6 +1,7 @@
 """Every module has a test file of its own at the same path, and every test file has its module.
 
 iceberg_hms/format/schema.py  <->  tests/format/test_schema.py
+simulation/scheduler.py       <->  tests/simulation/test_scheduler.py
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ def files_below(folder: Path, pattern: str) -> set[str]:
 
 
 def test_every_module_has_its_test_file_and_every_test_file_its_module() -> None:
-    missing, stray = unmirrored(files_below(ROOT / "iceberg_hms", "*.py"), files_below(ROOT / "tests", "test_*.py"))
-    lines = [f"iceberg_hms/{module}: write tests/{expected_test(module)}" for module in sorted(missing)]
+    modules = files_below(ROOT / "iceberg_hms", "*.py")
+    modules |= {f"simulation/{module}" for module in files_below(ROOT / "simulation", "*.py")}
+    missing, stray = unmirrored(modules, files_below(ROOT / "tests", "test_*.py"))
+    lines = [f"{module}: write tests/{expected_test(module)}" for module in sorted(missing)]
     lines += [f"tests/{test}: tests no module; move it beside the one that it tests" for test in sorted(stray)]
     assert not lines, "\n" + "\n".join(lines)
 

@@ -9,7 +9,7 @@ import pytest
 from tests import tidy
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("iceberg_hms", "tests", "integration", "benchmarks")
+FOLDERS = ("iceberg_hms", "simulation", "tests", "integration", "benchmarks")
 
 
 def sources() -> list[Path]:
@@ -23,6 +23,39 @@ def test_the_project_is_tidy() -> None:
         for finding in tidy.check(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
     ]
     assert not findings, "\n" + "\n".join(map(str, findings))
+
+
+def test_everything_in_the_package_has_a_caller() -> None:
+    parsed = [
+        tidy.Source.parse(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in sources()
+    ]
+    findings = tidy.uncalled(parsed)
+    assert not findings, "\n" + "\n".join(map(str, findings))
+
+
+def test_what_nobody_calls_is_found() -> None:
+    text = """
+USED = 1
+ALONE: int = USED
+
+class Port(Protocol):
+    def asked(self): ...
+
+class Thing:
+    field = 1
+
+    def called(self): ...
+    def uncalled(self): return self.called()
+
+def main(port: Port): return Thing()
+"""
+    package = tidy.Source.parse("iceberg_hms/example.py", text)
+    test = tidy.Source.parse("tests/test_example.py", "main(ALONE).uncalled()")
+    assert [str(finding).partition(" has")[0] for finding in tidy.uncalled([package, test])] == [
+        "iceberg_hms/example.py:3: ALONE",
+        "iceberg_hms/example.py:12: uncalled",
+        "iceberg_hms/example.py:14: main",
+    ]
 
 
 def test_the_rules_see_the_whole_project() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -51,6 +51,15 @@ BANNED_IN_TESTS: dict[str, str] = {
 
 # Written apart, so that this file passes its own rule.
 _LEFT_FOR_LATER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK")) + r")\b")
+
+
+#: What the package ships for tests: its callers are elsewhere.
+FOR_TESTS = "iceberg_hms/testing/"
+#: Names without a caller in the package, and who has one.
+CALLED_ELSEWHERE = {
+    "refresh": "users of the Python API",
+    "AGENT_INFO_MAX": "tests: the metastore's column has that many characters",
+}
 
 
 @dataclass(frozen=True)
@@ -136,6 +145,40 @@ def check(path: str, text: str) -> list[Finding]:
     source = Source.parse(path, text)
     findings = {finding for rule in RULES for finding in rule(source)}
     return sorted(findings, key=lambda finding: (finding.line, finding.message))
+
+
+def uncalled(sources: Sequence[Source]) -> list[Finding]:
+    """Functions, methods, classes and constants of the package that nothing in it mentions but their own definition.
+    A name that is used for another thing elsewhere hides one."""
+    package = [source for source in sources if source.in_package]
+    known = CALLED_ELSEWHERE.keys() | {name for source in package for name in _mentioned(source.tree)}
+    return [
+        source.finding(line, f"{name} has no caller in the package: remove it, with its tests")
+        for source in package
+        if not source.path.startswith(FOR_TESTS)
+        for line, name in _defined(source.tree)
+        if name not in known and not name.startswith("__")
+    ]
+
+
+def _mentioned(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+
+
+def _defined(scope: ast.Module | ast.ClassDef) -> Iterator[tuple[int, str]]:
+    """What others can name: not fields of records, nor what a protocol asks of others."""
+    for node in scope.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+        if isinstance(node, ast.ClassDef) and not any("Protocol" in ast.unparse(base) for base in node.bases):
+            yield from _defined(node)
+        elif isinstance(scope, ast.Module) and isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((node.lineno, target.id) for target in targets if isinstance(target, ast.Name))
 
 
 def _names_used(tree: ast.Module) -> Iterator[tuple[int, str]]:

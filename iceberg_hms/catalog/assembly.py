@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,11 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
     """A catalog of settings that were loaded already. Raises ConfigError."""
     if not settings.metastore_uri:
         raise ConfigError("no metastore is named", next_step="give metastore_uri, or set ICEBERG_HMS_URI")
+    return Catalog(partial(_services, settings, clock, LoggedEvents()))
+
+
+def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Services:
+    """Everything that one process has of a catalog; its listeners hear of a forked child's commits too."""
     runtime = ThreadRuntime(clock)
     pool = ClientPool.configured(settings)
     namespaces = HmsNamespaces(pool, user=settings.user)
@@ -82,16 +88,13 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         pointer,
         hms_lock,
         zookeeper_lock,
-        LockModes(runtime, setting=settings.lock, database=namespaces.load),
+        LockModes(runtime, setting=settings.lock),
         runtime,
-        lock_api_works=lambda: lock_table.api_works(settings, clock=clock),
-        leftover_seconds=lambda: leftover_seconds(pool, settings, clock=clock),
+        lock_api_works=lambda: lock_table.api_works(pool, settings, clock=clock),
+        leftover_seconds=lambda namespace: leftover_seconds(pool, settings, namespace, clock=clock),
     )
-    files = PyArrowFiles(
-        fsync=settings.storage_fsync, clock=clock, gather=runtime.gather, io_threads=settings.io_threads
-    )
+    files = PyArrowFiles(fsync=settings.storage_fsync, gather=runtime.gather, io_threads=settings.io_threads)
     manifests = ManifestStore(files, settings, runtime)
-    events = LoggedEvents()
     world = World(
         pointer=pointer,
         lock=lock,
@@ -101,19 +104,17 @@ def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
         events=events,
         foreign_waits=hms_lock.foreign_waits,
     )
-    return Catalog(
-        Services(
-            settings=settings,
-            world=world,
-            coordinator=Coordinator(world, settings),
-            namespaces=namespaces,
-            lister=pointer,
-            open_input=files.open,
-            new_snapshot_id=clock.snapshot_id,
-            subscribe=events.subscribe,
-            close=close,
-            locks=LockAdmin(world, settings, namespaces, lock, _keepers(pool, zookeeper_lock)),
-        )
+    return Services(
+        settings=settings,
+        world=world,
+        coordinator=Coordinator(world, settings),
+        namespaces=namespaces,
+        lister=pointer,
+        open_input=files.open,
+        new_snapshot_id=clock.snapshot_id,
+        subscribe=events.subscribe,
+        close=close,
+        locks=LockAdmin(world, settings, lock, _keepers(pool, zookeeper_lock)),
     )
 
 
@@ -130,10 +131,15 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
         connect_timeout_ms=settings.connect_timeout_ms,
     )
 
-    def who(request: str) -> str:
-        return agent_info(request, pool.verdicts.word)
-
-    return ZooKeeperTableLock(session, runtime, agent_info=who, user=settings.user, host=socket.gethostname())
+    return ZooKeeperTableLock(
+        session,
+        runtime,
+        agent_info=agent_info,
+        user=settings.user,
+        host=socket.gethostname(),
+        all_atomic=pool.verdicts.all_atomic,
+        move_seconds=settings.unfenced_move_timeout_ms / 1000,
+    )
 
 
 def _keepers(pool: ClientPool, zookeeper_lock: ZooKeeperTableLock | None) -> dict[str, LockKeeper]:
@@ -197,6 +203,7 @@ class ZooKeeperLocks:
                 agent_info=node.agent_info,
                 since_ms=node.since_ms,
                 heartbeat_ms=None,
+                seems_dead=node.seems_dead,
             )
             for node in self._lock.entries(name)
         ]

@@ -5,7 +5,8 @@ It never touches a table that is not Iceberg's: loading one raises NotAnIcebergT
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -56,31 +57,58 @@ class NamespaceUpdate:
     missing: tuple[str, ...]
 
 
-class Catalog:
-    """Made by `iceberg_hms.connect`. Safe for threads. Close it, or use it as a context manager.
-
-    Every call that asks the metastore may raise MetastoreUnavailable, AccessDenied or MetastoreRefused.
-    """
+class _Parts:
+    """What a catalog is made of in one process."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
+        self.services = services
         runtime = services.world.runtime
-        self._bases = Coalesced(runtime, services.coordinator.load)
-        self._pointers = Coalesced(runtime, services.world.pointer.load)
-        self._rebase_words = RebaseWords(
+        self.bases = Coalesced(runtime, services.coordinator.load)
+        self.pointers = Coalesced(runtime, services.world.pointer.load)
+        self.rebase_words = RebaseWords(
             runtime,
             setting=services.settings.rebase_appends,
             max_age_seconds=services.settings.rebase_appends_max_age_ms / 1000,
             load=services.namespaces.load,
         )
 
+
+class Catalog:
+    """Made by `iceberg_hms.connect`. Safe for threads. Close it, or use it as a context manager.
+
+    A forked child may go on with the catalog and with its tables, and closes it itself: it has connections, threads and
+    caches of its own. What else a catalog gave out before the fork stays with the parent.
+    Every call that asks the metastore may raise MetastoreUnavailable, AccessDenied or MetastoreRefused.
+
+    make_services: called at once, and by each forked child that uses the catalog. It shares nothing between processes
+    that has threads, locks or connections.
+    """
+
+    def __init__(self, make_services: Callable[[], Services]) -> None:
+        self._make_services = make_services
+        # By process. The parent's are kept in the child, and not used: there, its threads are gone, and its mutexes may
+        # be locked for good.
+        self._made = {os.getpid(): _Parts(make_services())}
+
+    @property
+    def _parts(self) -> _Parts:
+        process = os.getpid()
+        made = self._made.get(process)
+        # Several threads of a child may come first. One of them stores what it made; nothing is connected by then.
+        return made or self._made.setdefault(process, _Parts(self._make_services()))
+
+    @property
+    def services(self) -> Services:
+        """What it stands on in this process; for the other modules of this package."""
+        return self._parts.services
+
     @property
     def settings(self) -> Settings:
-        return self._services.settings
+        return self.services.settings
 
     def close(self) -> None:
         """Give back connections and threads."""
-        self._services.close()
+        self.services.close()
 
     def __enter__(self) -> Self:
         return self
@@ -93,16 +121,16 @@ class Catalog:
     @property
     def locks(self) -> LockAdmin:
         """Which locks are held, and which lock a table takes. Raises LockUnavailable for a catalog in memory."""
-        if self._services.locks is None:
+        if self.services.locks is None:
             raise LockUnavailable("This catalog has no locks to look at", next_step="connect to a metastore")
-        return self._services.locks
+        return self.services.locks
 
     def list_namespaces(self) -> list[str]:
         """Names of all databases, Hive's own among them."""
-        return self._services.namespaces.list()
+        return self.services.namespaces.list()
 
     def namespace_exists(self, namespace: str) -> bool:
-        return self._services.namespaces.exists(namespace.lower())
+        return self.services.namespaces.exists(namespace.lower())
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
         """Create a database. Without a `location` it goes to `<warehouse>/<namespace>.db`, as Hive puts it.
@@ -111,11 +139,11 @@ class Catalog:
         wanted = dict(properties or {})
         if LOCATION not in wanted and self.settings.warehouse:
             wanted[LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
-        self._services.namespaces.create(name, wanted)
+        self.services.namespaces.create(name, wanted)
 
     def load_namespace(self, namespace: str) -> dict[str, str]:
         """A database's properties. Raises NoSuchNamespace."""
-        return self._services.namespaces.load(namespace.lower())
+        return self.services.namespaces.load(namespace.lower())
 
     def update_namespace(
         self, namespace: str, updates: Mapping[str, str] | None = None, removals: Collection[str] = ()
@@ -129,22 +157,22 @@ class Catalog:
         removed = tuple(sorted(key for key in removals if key in present))
         missing = tuple(sorted(key for key in removals if key not in present))
         if updates or removed:
-            self._services.namespaces.update(namespace.lower(), updates, removed)
+            self.services.namespaces.update(namespace.lower(), updates, removed)
         return NamespaceUpdate(tuple(sorted(updates)), removed, missing)
 
     def drop_namespace(self, namespace: str) -> None:
         """Drop an empty database. Raises NoSuchNamespace, NamespaceNotEmpty."""
-        self._services.namespaces.drop(namespace.lower())
+        self.services.namespaces.drop(namespace.lower())
 
     def list_tables(self, namespace: str) -> list[TableName]:
         """The Iceberg tables of a database, sorted by name. Raises NoSuchNamespace."""
         namespace = namespace.lower()
-        return [TableName(namespace, name) for name in self._services.lister.list_tables(namespace)]
+        return [TableName(namespace, name) for name in self.services.lister.list_tables(namespace)]
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Whether an Iceberg table of this name is there."""
         try:
-            self._pointers.get(table_name(identifier))
+            self._parts.pointers.get(table_name(identifier))
         except NoSuchTable:
             return False
         return True
@@ -152,22 +180,22 @@ class Catalog:
     def load_table(self, identifier: Identifier) -> Table:
         """Raises NoSuchTable (NotAnIcebergTable if the name is somebody else's), MissingFile, CorruptFile."""
         loaded = self.load(identifier)
-        return Table(self, self._services, loaded.name, loaded.metadata, str(loaded.metadata_location))
+        return Table(self, loaded.name, loaded.metadata, str(loaded.metadata_location))
 
     def load(self, identifier: Identifier) -> Loaded:
         """As `load_table`, as plain state. Those who load a table at the same time share a look at the metastore, never
         one that began before they came."""
         name = table_name(identifier)
-        base = self._bases.get(name)
+        base = self._parts.bases.get(name)
         return Loaded(name, base.pointer.metadata_location, base.metadata)
 
     def pointer(self, identifier: Identifier) -> Pointer:
         """The table's row in the metastore, as it is now. Raises NoSuchTable."""
-        return self._services.world.pointer.load(table_name(identifier))
+        return self.services.world.pointer.load(table_name(identifier))
 
     def manifests(self) -> Manifests:
         """Reads manifest lists and manifests."""
-        return self._services.world.manifests()
+        return self.services.world.manifests()
 
     def stage_table(
         self,
@@ -182,8 +210,8 @@ class Catalog:
         Raises NoSuchNamespace, InvalidInput."""
         name = table_name(identifier)
         new_name(name.name, "table")
-        namespace = self._services.namespaces.load(name.namespace)
-        clock = self._services.world.runtime
+        namespace = self.services.namespaces.load(name.namespace)
+        clock = self.services.world.runtime
         table_schema = schemas.to_schema(schema)
         metadata = new_table_metadata(
             table_schema,
@@ -215,7 +243,7 @@ class Catalog:
         staged = self.stage_table(identifier, schema, partition_spec, sort_order, location, properties)
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), Client())
         report = self._create(staged.name, change)
-        return Table(self, self._services, staged.name, report.metadata, report.metadata_location)
+        return Table(self, staged.name, report.metadata, report.metadata_location)
 
     def commit(
         self,
@@ -258,19 +286,19 @@ class Catalog:
         name = table_name(identifier)
         change = self._sent(name, requirements, updates, client, idempotency_key)
         wait = self._wait(wait_seconds)
-        return self._services.coordinator.submit(name, change, wait_seconds=wait, size=size)
+        return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.Events` lists them), on
         the thread that made it; it should return at once."""
-        self._services.subscribe(listener)
+        self.services.subscribe(listener)
 
     def commit_change(
         self, identifier: Identifier, change: Change, *, wait_seconds: float | None = None, size: int = 0
     ) -> CommitReport:
         """Commit any change: an operation of `iceberg_hms.changes`, or one's own. Raises as `commit`."""
         name = table_name(identifier)
-        return self._services.coordinator.commit(name, change, wait_seconds=self._wait(wait_seconds), size=size)
+        return self.services.coordinator.commit(name, change, wait_seconds=self._wait(wait_seconds), size=size)
 
     @property
     def default_wait_seconds(self) -> float:
@@ -280,18 +308,18 @@ class Catalog:
     def drop_table(self, identifier: Identifier, *, purge: bool = False, wait_seconds: float | None = None) -> None:
         """Remove a table from the metastore. With `purge` its files are deleted too, once the drop is proven: metadata,
         manifests and, unless the table says `gc.enabled=false`, data. Raises NoSuchTable, LockNotAcquired."""
-        dropped = self._services.coordinator.moves.drop(table_name(identifier), wait_seconds=self._wait(wait_seconds))
+        dropped = self.services.coordinator.moves.drop(table_name(identifier), wait_seconds=self._wait(wait_seconds))
         if purge and dropped is not None:
-            purge_files(self._services.world, dropped.metadata, dropped.pointer.metadata_location)
+            purge_files(self.services.world, dropped.metadata, dropped.pointer.metadata_location)
 
     def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.
         Raises NoSuchTable, NoSuchNamespace, AlreadyExists."""
         to = table_name(new)
         new_name(to.name, "table")
-        if not self._services.namespaces.exists(to.namespace):
+        if not self.services.namespaces.exists(to.namespace):
             raise NoSuchNamespace(to.namespace)
-        self._services.coordinator.moves.rename(table_name(old), to, wait_seconds=self._wait(wait_seconds))
+        self.services.coordinator.moves.rename(table_name(old), to, wait_seconds=self._wait(wait_seconds))
 
     def register_table(
         self,
@@ -305,16 +333,16 @@ class Catalog:
         it. Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = table_name(identifier)
         new_name(name.name, "table")
-        if not self._services.namespaces.exists(name.namespace):
+        if not self.services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
-        report = self._services.coordinator.moves.register(
+        report = self.services.coordinator.moves.register(
             name,
             metadata_location,
             overwrite=overwrite,
             owner=self.settings.user or None,
             wait_seconds=self._wait(wait_seconds),
         )
-        return Table(self, self._services, name, report.metadata, report.metadata_location)
+        return Table(self, name, report.metadata, report.metadata_location)
 
     def _sent(
         self,
@@ -329,7 +357,7 @@ class Catalog:
             updates,
             client,
             idempotency_key=idempotency_key,
-            rebase_default=partial(self._rebase_words.of, name.namespace),
+            rebase_default=partial(self._parts.rebase_words.of, name.namespace),
         )
 
     def _wait(self, wait_seconds: float | None) -> float:
@@ -337,9 +365,9 @@ class Catalog:
 
     def _create(self, name: TableName, change: Change) -> CommitReport:
         new_name(name.name, "table")
-        if not self._services.namespaces.exists(name.namespace):
+        if not self.services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
-        return self._services.coordinator.moves.create(name, change, owner=self.settings.user or None)
+        return self.services.coordinator.moves.create(name, change, owner=self.settings.user or None)
 
     def _marked(self, properties: Mapping[str, str]) -> dict[str, str]:
         """With lock=zookeeper new tables say so, for all writers to see."""
@@ -349,6 +377,6 @@ class Catalog:
     def _default_location(self, name: TableName, namespace: Mapping[str, str]) -> str:
         leaf = name.name
         if self.settings.unique_table_location:
-            leaf = f"{leaf}-{self._services.world.runtime.uuid().replace('-', '')}"
+            leaf = f"{leaf}-{self.services.world.runtime.uuid().replace('-', '')}"
         root = namespace.get(LOCATION) or f"{self.settings.warehouse.rstrip('/')}/{name.namespace}.db"
         return f"{root.rstrip('/')}/{leaf}"

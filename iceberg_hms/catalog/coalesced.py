@@ -9,7 +9,6 @@ import copy
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Event, Runtime
 from iceberg_hms.errors import IcebergHmsError
 
@@ -44,11 +43,6 @@ class Coalesced(Generic[Key, Answer]):
         self._runtime = runtime
         self._ask = ask
         self._wait_seconds = wait_seconds
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """Begin with nobody who asks: the parent's threads, which would end their rounds, are not in the child."""
         self._mutex = self._runtime.mutex()
         #: Both hold a key for as long as somebody asks about it.
         self._under_way: dict[Key, _Round[Answer]] = {}

@@ -41,11 +41,6 @@ class DescribedFile:
     extra_columns: tuple[str, ...] = ()
 
 
-def data_file_from_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DataFile:
-    """The record of a Parquet file for a table: see `describe_parquet`."""
-    return describe_parquet(location, metadata, open_input).data_file
-
-
 def describe_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
     """Read a Parquet file's footer and make what a manifest says of it.
 

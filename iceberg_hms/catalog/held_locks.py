@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iceberg_hms.catalog.lock_modes import LockMode
-from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime
+from iceberg_hms.coordinator.ports import HeldLock, Pointer
 
 #: A lease that never ends: no server can take away what is not there.
 _FOREVER = 1e9
@@ -15,26 +15,27 @@ class NoLock:
     """coordinator.ports.HeldLock of a table that takes none: compare-and-swap is all that protects its swaps."""
 
     row: Pointer | None = None
+    excludes = False
     only_fenced = True
     behind_foreign = False
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
 
     @property
     def lease_seconds(self) -> float:
         return _FOREVER
 
-    def covered_since(self) -> float:
-        return self._runtime.now()
+    def unrenewed_seconds(self) -> float:
+        return 0.0
 
-    def ensure(self) -> None:
+    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
         return
 
     def renew(self) -> None:
         return
 
     def release(self) -> None:
+        return
+
+    def leave(self) -> None:
         return
 
 
@@ -45,6 +46,11 @@ class ChosenHeldLock:
         self.parts = tuple(parts)
         self.mode = mode
         self.row: Pointer | None = None
+
+    @property
+    def excludes(self) -> bool:
+        """As the port says."""
+        return any(part.excludes for part in self.parts)
 
     @property
     def only_fenced(self) -> bool:
@@ -61,14 +67,14 @@ class ChosenHeldLock:
         """As the port says: the shortest."""
         return min(part.lease_seconds for part in self.parts)
 
-    def covered_since(self) -> float:
+    def unrenewed_seconds(self) -> float:
         """As the port says: the oldest."""
-        return min(part.covered_since() for part in self.parts)
+        return max(part.unrenewed_seconds() for part in self.parts)
 
-    def ensure(self) -> None:
+    def ensure(self, *, blind: bool = False) -> None:
         """As the port says."""
         for part in self.parts:
-            part.ensure()
+            part.ensure(blind=blind)
 
     def renew(self) -> None:
         """As the port says."""
@@ -79,3 +85,8 @@ class ChosenHeldLock:
         """As the port says; the last that was taken goes first."""
         for part in reversed(self.parts):
             part.release()
+
+    def leave(self) -> None:
+        """As the port says."""
+        for part in self.parts:
+            part.leave()

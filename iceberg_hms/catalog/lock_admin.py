@@ -8,7 +8,6 @@ from typing import Protocol
 
 from iceberg_hms.catalog.identifiers import Identifier, table_name
 from iceberg_hms.catalog.lock_modes import LOCK_MARK, LockMode
-from iceberg_hms.catalog.services import Namespaces
 from iceberg_hms.catalog.table_locks import ChosenTableLock
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
@@ -71,13 +70,11 @@ class LockAdmin:
         self,
         world: World,
         settings: Settings,
-        namespaces: Namespaces,
         chosen: ChosenTableLock,
         keepers: dict[str, LockKeeper],
     ) -> None:
         self._world = world
         self._settings = settings
-        self._namespaces = namespaces
         self._chosen = chosen
         self._keepers = keepers
 
@@ -128,10 +125,6 @@ class LockAdmin:
         world = replace(self._world, lock=self._chosen.for_marking(wanted, force=force))
         change = from_request([], [{"action": "set-properties", "updates": {LOCK_MARK: wanted.value}}], Client())
         return Coordinator(world, self._settings).commit(table_name(identifier), change, wait_seconds=wait_seconds)
-
-    def use_for_namespace(self, namespace: str, mode: str) -> None:
-        """The same for all tables of a database that say nothing themselves. Raises NoSuchNamespace."""
-        self._namespaces.update(namespace.lower(), {LOCK_MARK: self._wanted(mode).value}, ())
 
     def _wanted(self, mode: str) -> LockMode:
         if mode not in (LockMode.HMS, LockMode.ZOOKEEPER):

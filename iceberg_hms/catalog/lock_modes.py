@@ -1,28 +1,27 @@
-"""What a table says of its lock: the mark, as a parameter of the table or of its database, and who honours it."""
+"""What a table says of its lock: the mark, as a parameter of the table, and who honours it.
+
+A database has no mark for its tables: it could not be set under their locks, so that some writers would see it before
+others do. A table that is not marked is never written under another lock than the metastore's, and where that one is
+broken its writers are told which command marks it.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
-from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Pointer, Runtime, TableName
-from iceberg_hms.errors import AccessDenied, LockUnavailable, NoSuchNamespace
+from iceberg_hms.errors import LockUnavailable
 
-#: Table property (so it is an HMS parameter of the table too), or parameter of the database.
+#: Table property (so it is an HMS parameter of the table too).
 LOCK_MARK = "iceberg-hms.lock"
 #: Table property: the operator's word that nobody but one process of ours writes to the table.
 EXCLUSIVE = "iceberg-hms.exclusive"
 #: Java's table property: its writers take no lock, and swap by compare-and-swap alone.
 HIVE_LOCK_ENABLED = "engine.hive.lock-enabled"
 
-#: How old our view of a database's mark may be. So such a mark permits a swap under ZooKeeper alone only when it has
-#: been known for so long: every other writer has seen it by then.
-DATABASE_MARK_SECONDS = 5.0
-#: How many tables and databases are remembered.
+#: How many tables are remembered.
 _REMEMBERED_MAX = 10_000
 
 
@@ -37,38 +36,17 @@ class LockMode(StrEnum):
     FREE = "free"
 
 
-@dataclass(frozen=True, slots=True)
-class _DatabaseMark:
-    """What a database said. read_at: when it was last read. since: since when it says so, as far as we know."""
-
-    text: str
-    read_at: float
-    since: float
-
-
 class LockModes:
-    """The modes of tables. Safe for threads.
+    """The modes of tables. setting: `lock`. Safe for threads."""
 
-    setting: `lock`. database: a database's properties; raises NoSuchNamespace.
-    """
-
-    def __init__(self, runtime: Runtime, *, setting: str, database: Callable[[str], Mapping[str, str]]) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: Runtime, *, setting: str) -> None:
         self._setting = LockMode(setting)
-        self._database = database
-        self._marks: OrderedDict[str, _DatabaseMark] = OrderedDict()
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """Keep what databases said, and since when: the clock goes on. What tables said is forgotten: a thread of the
-        parent may have been writing it down, which for keys that Python itself compares is more than one step."""
-        self._mutex = self._runtime.mutex()
+        self._mutex = runtime.mutex()
         self._seen: OrderedDict[TableName, Mapping[str, str]] = OrderedDict()
 
     def of(self, name: TableName, row: Pointer | None) -> LockMode:
         """The mode of a table by its row, None if it has none. Raises LockUnavailable for a mark that nobody knows, and
-        for a table that this process must not write to; the metastore's errors."""
+        for a table that this process must not write to."""
         if row is None:
             return LockMode.NONE if self._setting is LockMode.NONE else LockMode.FREE
         return self._by_parameters(name, row.parameters)
@@ -88,27 +66,20 @@ class LockModes:
         """Remember what a row says, for the next time that its lock is taken."""
         said = {key: row.parameters[key] for key in (LOCK_MARK, EXCLUSIVE, HIVE_LOCK_ENABLED) if key in row.parameters}
         with self._mutex:
-            _remember(self._seen, row.name, said)
+            self._seen[row.name] = said
+            self._seen.move_to_end(row.name)
+            while len(self._seen) > _REMEMBERED_MAX:
+                self._seen.popitem(last=False)
 
     def is_marked(self, name: TableName, parameters: Mapping[str, str]) -> bool:
-        """Whether the table is ZooKeeper's, by its own mark, else by its database's. Raises LockUnavailable."""
-        text = parameters.get(LOCK_MARK) or self._database_mark(name.namespace).text
+        """Whether the table is ZooKeeper's. Raises LockUnavailable."""
+        text = parameters.get(LOCK_MARK, "")
         if text not in ("", LockMode.HMS, LockMode.ZOOKEEPER):
             raise LockUnavailable(
                 f"{name} asks for a lock that is not known: {LOCK_MARK}={text}",
                 next_step=f"a newer iceberg-hms, or `iceberg-hms locks use hms {name} --force`",
             )
         return text == LockMode.ZOOKEEPER
-
-    def is_marked_itself(self, row: Pointer) -> bool:
-        """Whether the mark is the table's own: it was set under the table's locks, and all read it under theirs."""
-        return bool(row.parameters.get(LOCK_MARK))
-
-    def seconds_to_settle(self, row: Pointer, leftover_seconds: float) -> float:
-        """How long a table must still wait until all writers know of its database's mark, which is seen by all
-        DATABASE_MARK_SECONDS after it was set, and until the locks are over that they took before."""
-        mark = self._database_mark(row.name.namespace)
-        return max(0.0, mark.since + max(DATABASE_MARK_SECONDS, leftover_seconds) - self._runtime.now())
 
     def _by_parameters(self, name: TableName, parameters: Mapping[str, str]) -> LockMode:
         if self.is_marked(name, parameters):
@@ -122,31 +93,6 @@ class LockModes:
             next_step=f"set {HIVE_LOCK_ENABLED}=false (no writer of it takes locks) or {EXCLUSIVE}=true (it has no "
             "other writer), or lock=hms",
         )
-
-    def _database_mark(self, namespace: str) -> _DatabaseMark:
-        """What the database says, not older than DATABASE_MARK_SECONDS."""
-        asked_at = self._runtime.now()
-        with self._mutex:
-            known = self._marks.get(namespace)
-        if known is not None and asked_at - known.read_at < DATABASE_MARK_SECONDS:
-            return known
-        try:
-            text = self._database(namespace).get(LOCK_MARK, "")
-        except (NoSuchNamespace, AccessDenied):
-            # Who may not read the database may still write to its tables; then only their own marks count.
-            text = ""
-        since = known.since if known is not None and known.text == text else self._runtime.now()
-        mark = _DatabaseMark(text, asked_at, since)
-        with self._mutex:
-            _remember(self._marks, namespace, mark)
-        return mark
-
-
-def _remember(memory: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    while len(memory) > _REMEMBERED_MAX:
-        memory.popitem(last=False)
 
 
 def _says(parameters: Mapping[str, str], key: str, value: str) -> bool:

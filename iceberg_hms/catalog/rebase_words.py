@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from iceberg_hms import forks
 from iceberg_hms.changes.plain import NONE, REBASE_APPENDS, Word, parse
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import IcebergHmsError
@@ -16,7 +15,7 @@ _REMEMBERED_MAX: Final = 1_000
 
 
 class RebaseWords:
-    """The words of namespaces, each remembered for a while. Safe for threads and forks.
+    """The words of namespaces, each remembered for a while. Safe for threads.
 
     A namespace is read only when an append has lost its branch's place: a commit that wins costs no call.
     What was read, also that it could not be read, counts for `max_age_seconds`.
@@ -42,11 +41,6 @@ class RebaseWords:
         self._server = Word(setting, f"the server says rebase-appends={setting}")
         self._max_age_seconds = max_age_seconds
         self._load = load
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """Begin with nothing remembered: a thread of the parent may have been writing it down."""
         self._mutex = self._runtime.mutex()
         #: Each with the time when the call ended.
         self._remembered: OrderedDict[str, tuple[float, Word]] = OrderedDict()

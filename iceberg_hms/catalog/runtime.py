@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from iceberg_hms import forks
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.coordinator.ports import Event
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock, Reading
+from iceberg_hms.coordinator.ports import Event, Result
 
 #: How many functions run side by side for all callers of `gather` together; each caller runs one more itself.
 GATHER_THREADS: Final = 32
@@ -23,15 +22,13 @@ class ThreadRuntime:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._pool = _new_pool()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """The pool's threads are not in the child, though it counts them, and one of them may have had its mutex."""
-        self._pool = _new_pool()
+        self._pool = ThreadPoolExecutor(GATHER_THREADS, thread_name_prefix="iceberg-hms-gather")
 
     def now(self) -> float:
         return self._clock.monotonic()
+
+    def reading(self) -> Reading:
+        return self._clock.reading()
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -61,24 +58,39 @@ class ThreadRuntime:
         if not functions:
             return []
         batch = _Batch(functions)
-        try:
-            for _ in range(min(len(functions) - 1, GATHER_THREADS)):
-                self._pool.submit(contextvars.copy_context().run, batch.work)
-        except RuntimeError:  # the interpreter is shutting down
-            pass
+        self._ask_for_help(batch, len(functions) - 1)
         batch.work()
         return batch.results()
 
+    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+        """As the port says. A pool whose threads are all taken makes it slower and never stops it, as `gather`."""
+        batch = _Batch([work])
+        self._ask_for_help(batch, 1)
+        try:
+            result = wait()
+        except BaseException:
+            batch.end()
+            raise
+        batch.work()
+        batch.results()
+        return result
 
-def _new_pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(GATHER_THREADS, thread_name_prefix="iceberg-hms-gather")
+    def _ask_for_help(self, batch: _Batch, threads: int) -> None:
+        try:
+            for _ in range(min(threads, GATHER_THREADS)):
+                self._pool.submit(contextvars.copy_context().run, batch.work)
+        except RuntimeError:  # the interpreter is shutting down, or no thread can be started
+            pass
 
 
 class _Batch:
-    """Functions that several threads take from, one after the other."""
+    """Functions that several threads take from, one after the other.
+
+    The pool keeps a batch until one of its threads has looked at it, which may be long after the batch has ended: so it
+    lets go of its functions, and of what they hold, as they end, and of their results when they are fetched."""
 
     def __init__(self, functions: Sequence[Callable[[], Any]]) -> None:
-        self._functions = functions
+        self._functions: list[Callable[[], Any] | None] = list(functions)
         self._left = deque(range(len(functions)))
         self._results: list[Any] = [None] * len(functions)
         self._errors: list[BaseException] = []
@@ -93,18 +105,35 @@ class _Batch:
                 index = self._left.popleft()
             except IndexError:
                 return
+            function, self._functions[index] = self._functions[index], None
             try:
-                self._results[index] = self._functions[index]()
+                self._results[index] = function() if function is not None else None
             except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
                 self._errors.append(error)
-            with self._mutex:
-                self._running -= 1
-                if not self._running:
-                    self._done.set()
+            del function
+            self._ended()
+
+    def end(self) -> None:
+        """Begin nothing more, and wait for what was begun."""
+        while self._left:
+            try:
+                self._functions[self._left.popleft()] = None
+            except IndexError:
+                break
+            self._ended()
+        self._done.wait()
 
     def results(self) -> list[Any]:
-        """Wait for all. Raises the first error."""
+        """Wait for all. Raises the first error. Called once."""
         self._done.wait()
-        if self._errors:
-            raise self._errors[0]
-        return self._results
+        results, self._results = self._results, []
+        errors, self._errors = self._errors, []
+        if errors:
+            raise errors[0]
+        return results
+
+    def _ended(self) -> None:
+        with self._mutex:
+            self._running -= 1
+            if not self._running:
+                self._done.set()

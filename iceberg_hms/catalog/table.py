@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
 from iceberg_hms.catalog.parquet_columns import NAME_MAPPING
-from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change, Identity
@@ -37,11 +36,8 @@ class Table:
     broke.
     """
 
-    def __init__(
-        self, catalog: Catalog, services: Services, name: TableName, metadata: TableMetadata, metadata_location: str
-    ) -> None:
+    def __init__(self, catalog: Catalog, name: TableName, metadata: TableMetadata, metadata_location: str) -> None:
         self._catalog = catalog
-        self._services = services
         self.name = name
         self.metadata = metadata
         self.metadata_location = metadata_location
@@ -115,13 +111,13 @@ class Table:
         except IcebergHmsError as error:
             return self._first_run(files, branch, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
-        clock = self._services.world.runtime
+        clock = self._catalog.services.world.runtime
         change = Append(
             data_files,
             branch=branch,
             summary=summary,
             idempotency_key=idempotency_key,
-            snapshot_id=self._services.new_snapshot_id(),
+            snapshot_id=self._catalog.services.new_snapshot_id(),
             schema_id=self.metadata.current_schema_id,
             spec_id=self.metadata.default_spec_id,
             table_uuid=self.metadata.uuid,
@@ -133,7 +129,7 @@ class Table:
             spec=self.metadata.spec_by_id(self.metadata.default_spec_id),
         )
         # Here, where no other writer waits for it; the commit looks only through what is new since.
-        change.look_ahead(self.metadata, self._services.world.manifests())
+        change.look_ahead(self.metadata, self._catalog.services.world.manifests())
         return self._commit(change, wait_seconds, size=_FILE_BYTES * len(data_files))
 
     def history(self) -> list[Mapping[str, int]]:
@@ -163,7 +159,7 @@ class Table:
             raise error
         paths = (file if isinstance(file, str) else file.file_path for file in files)
         identity = Identity(
-            snapshot_ids=(self._services.new_snapshot_id(),),
+            snapshot_ids=(self._catalog.services.new_snapshot_id(),),
             ref=branch,
             idempotency_key=key,
             files=frozenset(map(file_key, paths)),
@@ -194,11 +190,12 @@ class Table:
     def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
         """Read footers, `io.threads` at a time."""
         found: dict[str, DescribedFile] = {}
-        width = self._catalog.settings.io_threads
+        services = self._catalog.services
+        width = services.settings.io_threads
         for start in range(0, len(locations), width):
             batch = locations[start : start + width]
-            reads = [partial(describe_parquet, each, self.metadata, self._services.open_input) for each in batch]
-            found.update(zip(batch, self._services.world.runtime.gather(reads), strict=True))
+            reads = [partial(describe_parquet, each, self.metadata, services.open_input) for each in batch]
+            found.update(zip(batch, services.world.runtime.gather(reads), strict=True))
         return found
 
     def _take(self, metadata: TableMetadata, location: str) -> None:

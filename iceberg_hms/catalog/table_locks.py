@@ -1,8 +1,8 @@
 """Which lock a table takes: the metastore's own, ZooKeeper's, both, or none.
 
 The table says it, in the metastore, so that all of our writers see the same: `iceberg-hms.lock` = `hms` | `zookeeper`
-as a parameter of the table, else of its database. Not marked means the metastore's lock, whatever this process is set
-to; the setting `lock` says only what new tables are marked with (`zookeeper`), or that no lock is taken (`none`).
+as a parameter of the table. Not marked means the metastore's lock, whatever this process is set to; the setting `lock`
+says only what new tables are marked with (`zookeeper`), or that no lock is taken (`none`).
 
 A marked table takes the ZooKeeper lock first, and the metastore's too when it can be had: then writers that know only
 that one are kept out as well. It cannot be had when the lock API of every server is broken. The mark is the operator's
@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from iceberg_hms.catalog.held_locks import ChosenHeldLock, NoLock
 from iceberg_hms.catalog.lock_modes import LockMode, LockModes
-from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime, TableLock, TableName, TablePointer
+from iceberg_hms.coordinator.ports import Compares, HeldLock, Pointer, Runtime, TableLock, TableName, TablePointer
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, NoSuchTable
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class ChosenTableLock:
     hms, zookeeper: the locks; None without `zookeeper.hosts`.
     lock_api_works: asks every server of the list, on fresh connections, whether any carries out lock calls.
     leftover_seconds: for how long a metastore's lock that was got before its API broke may still be swapped under;
-    asked once.
+    asked once for a database.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ChosenTableLock:
         runtime: Runtime,
         *,
         lock_api_works: Callable[[], bool],
-        leftover_seconds: Callable[[], float],
+        leftover_seconds: Callable[[str], float],
     ) -> None:
         self._pointer = pointer
         self._hms = hms
@@ -62,17 +62,19 @@ class ChosenTableLock:
         self._runtime = runtime
         self._lock_api_works = lock_api_works
         self._ask_leftover_seconds = leftover_seconds
-        self._leftover: float | None = None
+        self._leftover: dict[str, float] = {}
         self._works = False
         self._broken_until: float | None = None
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+    def acquire(
+        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
+    ) -> HeldLock:
         """As the port says. LockUnavailable also when the table's mark and this process's settings do not agree."""
         deadline = self._runtime.now() + wait_seconds
         mode = self._modes.remembered(name) or self._modes.of(name, self._read(name))
         for _ in range(MODE_CHANGES_MAX):
             try:
-                held = self._take(name, mode, deadline, request)
+                held = self._take(name, mode, deadline, request, compares)
             except LockUnavailable:
                 # The table may have been moved away from this lock since we looked, for this very reason.
                 found = self._modes.of(name, self._read(name))
@@ -84,7 +86,7 @@ class ChosenTableLock:
                 row = self._read(name)
                 found = self._modes.of(name, row)
                 if found is mode:
-                    held.row = self._settled(held, row)
+                    held.row = row
                     return held
             except BaseException:
                 held.release()
@@ -99,7 +101,9 @@ class ChosenTableLock:
         table says now. force: as `take_to_mark`."""
         return _MarkingLock(self, mode, self._runtime, force)
 
-    def take_to_mark(self, name: TableName, mode: LockMode, deadline: float, request: str, *, force: bool) -> HeldLock:
+    def take_to_mark(
+        self, name: TableName, mode: LockMode, deadline: float, request: str, *, compares: Compares, force: bool
+    ) -> HeldLock:
         """ZooKeeper's lock and the metastore's. To ZOOKEEPER the second may be missing, if it is because the lock API
         is broken: this is how a table is moved away from it. To HMS it may not; ZooKeeper's may, if the table is not
         marked for it, or if it cannot be had and `force` is the operator's word that no writer is alive that has it."""
@@ -111,9 +115,9 @@ class ChosenTableLock:
             else:
                 parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
             if mode is LockMode.HMS or self._hms_can_be_had():
-                parts.append(self._take_hms(name, deadline, request))
+                parts.append(self._take_hms(name, deadline, request, compares))
             elif not self._is_marked(name, row):
-                self._outwait(name, self._leftover_seconds())
+                self._outwait(name, self._leftover_seconds(name.namespace))
         except BaseException:
             ChosenHeldLock(parts, mode).release()
             raise
@@ -132,10 +136,10 @@ class ChosenTableLock:
             logger.warning("%s goes back to the metastore's lock without ZooKeeper's: %s", name, error.message)
             return []
 
-    def _leftover_seconds(self) -> float:
-        if self._leftover is None:
-            self._leftover = self._ask_leftover_seconds()
-        return self._leftover
+    def _leftover_seconds(self, namespace: str) -> float:
+        if namespace not in self._leftover:
+            self._leftover[namespace] = self._ask_leftover_seconds(namespace)
+        return self._leftover[namespace]
 
     def _is_marked(self, name: TableName, row: Pointer | None) -> bool:
         return self._modes.is_marked(name, {} if row is None else row.parameters)
@@ -155,25 +159,27 @@ class ChosenTableLock:
         self._modes.saw(row)
         return row
 
-    def _take(self, name: TableName, mode: LockMode, deadline: float, request: str) -> ChosenHeldLock:
+    def _take(
+        self, name: TableName, mode: LockMode, deadline: float, request: str, compares: Compares
+    ) -> ChosenHeldLock:
         match mode:
             case LockMode.NONE:
-                return ChosenHeldLock([NoLock(self._runtime)], mode)
+                return ChosenHeldLock([NoLock()], mode)
             case LockMode.ZOOKEEPER:
-                return self._take_both(name, deadline, request)
+                return self._take_both(name, deadline, request, compares)
             case LockMode.FREE if self._zookeeper is not None and not self._hms_can_be_had():
                 return ChosenHeldLock([self._take_zookeeper(name, deadline, request)], mode)
             case _:
-                return ChosenHeldLock([self._take_hms(name, deadline, request)], mode)
+                return ChosenHeldLock([self._take_hms(name, deadline, request, compares)], mode)
 
-    def _take_both(self, name: TableName, deadline: float, request: str) -> ChosenHeldLock:
+    def _take_both(self, name: TableName, deadline: float, request: str, compares: Compares) -> ChosenHeldLock:
         # Asked first: whoever holds the ZooKeeper lock must not spend its time on an API that is broken.
         with_hms = self._hms_can_be_had()
         zookeeper = self._take_zookeeper(name, deadline, request)
         parts = [zookeeper]
         try:
             if with_hms:
-                parts.append(self._take_hms(name, deadline, request))
+                parts.append(self._take_hms(name, deadline, request, compares))
         except LockUnavailable:
             if self._hms_can_be_had():
                 zookeeper.release()
@@ -191,9 +197,9 @@ class ChosenTableLock:
             )
         return self._zookeeper.acquire(name, wait_seconds=self._remaining(deadline), request=request)
 
-    def _take_hms(self, name: TableName, deadline: float, request: str) -> HeldLock:
+    def _take_hms(self, name: TableName, deadline: float, request: str, compares: Compares) -> HeldLock:
         try:
-            return self._hms.acquire(name, wait_seconds=self._remaining(deadline), request=request)
+            return self._hms.acquire(name, wait_seconds=self._remaining(deadline), request=request, compares=compares)
         except LockUnavailable as error:
             self._works = False
             step = f"create its transaction tables (schematool); or, if all writers of {name} are iceberg-hms with "
@@ -212,20 +218,6 @@ class ChosenTableLock:
             self._broken_until = self._runtime.now() + BROKEN_SECONDS
         return self._works
 
-    def _settled(self, held: ChosenHeldLock, row: Pointer | None) -> Pointer | None:
-        """Before a table is written under ZooKeeper alone, all writers must know of its mark. The row, if it is still
-        fresh."""
-        if row is None or held.mode is not LockMode.ZOOKEEPER or len(held.parts) > 1:
-            return row
-        if self._modes.is_marked_itself(row):
-            return row
-        # Its database's mark was not set under a lock of the table.
-        seconds = self._modes.seconds_to_settle(row, self._leftover_seconds())
-        if not seconds:
-            return row
-        self._outwait(row.name, seconds)
-        return None
-
     def _remaining(self, deadline: float) -> float:
         return max(0.0, deadline - self._runtime.now())
 
@@ -239,7 +231,9 @@ class _MarkingLock:
         self._runtime = runtime
         self._force = force
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+    def acquire(
+        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
+    ) -> HeldLock:
         """As the port says."""
         deadline = self._runtime.now() + wait_seconds
-        return self._locks.take_to_mark(name, self._mode, deadline, request, force=self._force)
+        return self._locks.take_to_mark(name, self._mode, deadline, request, compares=compares, force=self._force)

@@ -68,44 +68,9 @@ def is_create(requirements: Iterable[Requirement]) -> bool:
     return any(requirement["type"] == ASSERT_CREATE for requirement in requirements)
 
 
-def assert_create() -> Requirement:
-    """The table must not exist."""
-    return {"type": ASSERT_CREATE}
-
-
 def assert_table_uuid(uuid: str) -> Requirement:
     """The table must be this very table, not another one of the same name."""
     return {"type": ASSERT_TABLE_UUID, "uuid": uuid}
-
-
-def assert_ref_snapshot_id(ref: str, snapshot_id: int | None) -> Requirement:
-    """The branch or tag must point to this snapshot; None = it must not exist."""
-    return {"type": ASSERT_REF_SNAPSHOT_ID, "ref": ref, "snapshot-id": snapshot_id}
-
-
-def assert_last_assigned_field_id(field_id: int) -> Requirement:
-    """No column was added: the table's `last-column-id` is unchanged."""
-    return {"type": ASSERT_LAST_ASSIGNED_FIELD_ID, "last-assigned-field-id": field_id}
-
-
-def assert_current_schema_id(schema_id: int) -> Requirement:
-    """The current schema is unchanged."""
-    return {"type": ASSERT_CURRENT_SCHEMA_ID, "current-schema-id": schema_id}
-
-
-def assert_last_assigned_partition_id(field_id: int) -> Requirement:
-    """No partition field was added: the table's `last-partition-id` is unchanged."""
-    return {"type": ASSERT_LAST_ASSIGNED_PARTITION_ID, "last-assigned-partition-id": field_id}
-
-
-def assert_default_spec_id(spec_id: int) -> Requirement:
-    """The default partition spec is unchanged."""
-    return {"type": ASSERT_DEFAULT_SPEC_ID, "default-spec-id": spec_id}
-
-
-def assert_default_sort_order_id(order_id: int) -> Requirement:
-    """The default sort order is unchanged."""
-    return {"type": ASSERT_DEFAULT_SORT_ORDER_ID, "default-sort-order-id": order_id}
 
 
 def _parse_one(requirement: object) -> Requirement:

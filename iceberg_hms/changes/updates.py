@@ -1,13 +1,12 @@
-"""The REST protocol's updates: what a commit changes (spec: TableUpdate), their shapes and how to make them.
+"""The REST protocol's updates: what a commit changes (spec: TableUpdate), their shapes, and those that we make.
 
 An update is its JSON object, {"action": "set-location", "location": "..."}. `parse` looks at shapes once, when a
-request arrives, so that a malformed one costs nothing but an answer; what an update means is in `format.apply`, what it
-assumes of the table in `changes.derived`. The functions after `parse` make updates.
+request arrives, so that a malformed one costs nothing but an answer; what an update means is in `format.apply`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from iceberg_hms.changes.change import Update
@@ -31,42 +30,6 @@ def parse(updates: object) -> tuple[Update, ...]:
     if not isinstance(updates, list | tuple):
         raise InvalidInput(f"Cannot parse metadata updates from non-array value: {updates!r}")
     return tuple(_parse_one(update) for update in updates)
-
-
-def assign_uuid(uuid: str) -> Update:
-    return {"action": "assign-uuid", "uuid": uuid}
-
-
-def upgrade_format_version(version: int) -> Update:
-    return {"action": "upgrade-format-version", "format-version": version}
-
-
-def add_schema(schema: Mapping[str, Any]) -> Update:
-    """schema: the spec's JSON. Its id counts only within this commit."""
-    return {"action": "add-schema", "schema": schema}
-
-
-def set_current_schema(schema_id: int = -1) -> Update:
-    """-1 = the schema that this commit added last."""
-    return {"action": "set-current-schema", "schema-id": schema_id}
-
-
-def add_spec(spec: Mapping[str, Any]) -> Update:
-    return {"action": "add-spec", "spec": spec}
-
-
-def set_default_spec(spec_id: int = -1) -> Update:
-    """-1 = the partition spec that this commit added last."""
-    return {"action": "set-default-spec", "spec-id": spec_id}
-
-
-def add_sort_order(order: Mapping[str, Any]) -> Update:
-    return {"action": "add-sort-order", "sort-order": order}
-
-
-def set_default_sort_order(order_id: int = -1) -> Update:
-    """-1 = the sort order that this commit added last."""
-    return {"action": "set-default-sort-order", "sort-order-id": order_id}
 
 
 def add_snapshot(snapshot: Mapping[str, Any]) -> Update:
@@ -95,25 +58,9 @@ def set_snapshot_ref(name: str, snapshot_id: int, *, kind: str = BRANCH, retenti
     return update
 
 
-def remove_snapshot_ref(name: str) -> Update:
-    return {"action": "remove-snapshot-ref", "ref-name": name}
-
-
-def remove_snapshots(snapshot_ids: Iterable[int]) -> Update:
-    return {"action": "remove-snapshots", "snapshot-ids": list(snapshot_ids)}
-
-
-def set_location(location: str) -> Update:
-    return {"action": "set-location", "location": location}
-
-
 def set_properties(properties: Mapping[str, str]) -> Update:
     """properties: table properties to add or replace; the others stay."""
     return {"action": "set-properties", "updates": dict(properties)}
-
-
-def remove_properties(names: Iterable[str]) -> Update:
-    return {"action": "remove-properties", "removals": list(names)}
 
 
 def _parse_one(update: object) -> Update:
@@ -173,8 +120,6 @@ def _snapshot(source: Mapping[str, Any]) -> Mapping[str, Any]:
         read.require_str(snapshot, "manifest-list", where)
     else:
         _str_list(snapshot, "manifests", where)
-    if snapshot.get("key-id") is not None:
-        raise UnsupportedFormat("Cannot add a snapshot whose manifest list is encrypted")
     return {"snapshot": snapshot}
 
 
@@ -207,26 +152,6 @@ def _removals(source: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"removals": _str_list(source, name, "remove-properties")}
 
 
-def _statistics(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    where = "set-statistics"
-    statistics = _child_of(source, "statistics", where)
-    read.require_str(statistics, "statistics-path", where)
-    for name in ("snapshot-id", "file-size-in-bytes", "file-footer-size-in-bytes"):
-        read.require_long(statistics, name, where)
-    if not isinstance(statistics.get("blob-metadata"), list | tuple):
-        raise InvalidInput(f"Invalid {where}: blob-metadata must be a list")
-    return {"statistics": statistics}
-
-
-def _partition_statistics(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    where = "set-partition-statistics"
-    statistics = _child_of(source, "partition-statistics", where)
-    read.require_str(statistics, "statistics-path", where)
-    for name in ("snapshot-id", "file-size-in-bytes"):
-        read.require_long(statistics, name, where)
-    return {"partition-statistics": statistics}
-
-
 def _encryption(_source: Mapping[str, Any]) -> Mapping[str, Any]:
     raise UnsupportedFormat("Cannot add an encryption key: encrypted tables are not supported")
 
@@ -251,13 +176,10 @@ _SHAPES: Mapping[str, _Shape] = {
     "set-properties": _properties,
     "remove-properties": _removals,
     "set-location": _text("set-location", "location"),
-    "set-statistics": _statistics,
+    "set-statistics": _child("set-statistics", "statistics"),
     "remove-statistics": _long("remove-statistics", "snapshot-id"),
-    "set-partition-statistics": _partition_statistics,
+    "set-partition-statistics": _child("set-partition-statistics", "partition-statistics"),
     "remove-partition-statistics": _long("remove-partition-statistics", "snapshot-id"),
     "add-encryption-key": _encryption,
     "remove-encryption-key": _text("remove-encryption-key", "key-id"),
 }
-
-#: Every action that a table commit may carry.
-ACTIONS: frozenset[str] = frozenset(_SHAPES)

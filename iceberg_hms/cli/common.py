@@ -102,6 +102,9 @@ class ServerReport(Protocol):
     def lock_api(self) -> bool: ...
 
     @property
+    def lock_seconds(self) -> float | None: ...
+
+    @property
     def lease_seconds(self) -> float | None: ...
 
     @property
@@ -112,6 +115,9 @@ class ServerReport(Protocol):
 
     @property
     def disallow_incompatible_col_type_changes(self) -> bool | None: ...
+
+    @property
+    def cached(self) -> bool: ...
 
     @property
     def problems(self) -> Sequence[str]: ...

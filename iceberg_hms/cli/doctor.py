@@ -57,6 +57,11 @@ _THE_PAUSE = (
     "what others committed meanwhile: no client can prevent that; a metastore with HIVE-26882 and HIVE-28121 refuses it"
 )
 
+#: A lock call that nobody is in the way of takes some ten milliseconds.
+_SLOW_LOCK_SECONDS = 5.0
+#: No metastore tells it: get_config_value refuses names that begin so.
+_POOL = "datanucleus.connectionPool.maxPoolSize"
+
 #: What each verdict on compare-and-swap means for commits.
 SWAP_MEANINGS = {
     "atomic": (State.OK, "a swap is refused if the table moved: lock and compare-and-swap both guard a commit"),
@@ -72,6 +77,13 @@ SWAP_MEANINGS = {
     ),
     "unknown": (State.WARNING, "it could not be found out: the lock is the guard"),
 }
+
+
+_CACHED = (
+    "it answers what was true up to a minute ago: Hive 4 refuses every commit with it, and on Hive 3 a commit through "
+    "one such server overwrites what was committed through another. Set "
+    "metastore.rawstore.impl=org.apache.hadoop.hive.metastore.ObjectStore on the servers that commits go to"
+)
 
 
 def doctor(
@@ -152,11 +164,13 @@ def server_findings(server: ServerReport) -> Iterator[Finding]:
     """What was found out about one server."""
     yield Finding(server.uri, "version", State.OK, server.version)
     if server.lock_api:
-        yield Finding(server.uri, "lock API", State.OK, "works")
+        yield _lock_finding(server)
     else:
         yield Finding(
             server.uri, "lock API", State.FAILED, "does not work", "commits need it: make its tables with schematool"
         )
+    if server.cached:
+        yield Finding(server.uri, "store", State.FAILED, "CachedStore", _CACHED)
     if server.lease_seconds is None:
         yield Finding(
             server.uri,
@@ -179,6 +193,18 @@ def server_findings(server: ServerReport) -> Iterator[Finding]:
     yield _columns_finding(server)
     for problem in server.problems:
         yield Finding(server.uri, "problem", State.WARNING, problem)
+
+
+def _lock_finding(server: ServerReport) -> Finding:
+    seconds = server.lock_seconds or 0.0
+    if seconds < _SLOW_LOCK_SECONDS:
+        return Finding(server.uri, "lock API", State.OK, "works")
+    meaning = (
+        "lock calls wait for each other where more are sent at once than the metastore has database connections: raise "
+        f"{_POOL} on the metastore (10 by default) to twice the number of writers, or look at what keeps its database "
+        "busy"
+    )
+    return Finding(server.uri, "lock API", State.WARNING, f"works, after {seconds:.0f} s", meaning)
 
 
 def lock_findings(settings: Settings, server: ServerReport) -> Iterator[Finding]:

@@ -101,7 +101,7 @@ def break_lock(
 def use(
     context: typer.Context,
     keeper: Annotated[Keeper, typer.Argument(help="The lock that it takes from now on.")],
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="database.table; or a database, for all its tables.")],
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="database.table")],
     force: Annotated[
         bool, typer.Option("--force", help="ZooKeeper is gone for good, and no writer that uses it is alive.")
     ] = False,
@@ -112,13 +112,8 @@ def use(
     as_json: AsJson = False,
 ) -> None:
     """Say which lock a table takes. `zookeeper` is your word that all of its writers are iceberg-hms with ZooKeeper."""
-    if force and "." not in name:
-        raise ConfigError("--force is for a table", next_step="leave it out: a database's mark needs no lock")
     with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
-        if "." in name:
-            catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds, force=force)
-        else:
-            catalog.locks.use_for_namespace(name, keeper)
+        catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds, force=force)
     if as_json:
         output.print_json({"name": name, "lock": keeper.value})
     else:

@@ -16,13 +16,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from iceberg_hms import forks
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
-from iceberg_hms.coordinator.doubts import Doubts
+from iceberg_hms.coordinator.doubts import Doubts, Elsewhere
 from iceberg_hms.coordinator.gathering import Gathering
-from iceberg_hms.coordinator.group import GroupCommit, Habit
+from iceberg_hms.coordinator.going_on import REPORT, SWEEP, going_on
+from iceberg_hms.coordinator.group import GroupCommit, Habit, broke_off
 from iceberg_hms.coordinator.leftovers import Leftovers
 from iceberg_hms.coordinator.member import Failed, Member, Unknown
 from iceberg_hms.coordinator.moves import Moves
@@ -30,14 +30,20 @@ from iceberg_hms.coordinator.pauses import Pauses
 from iceberg_hms.coordinator.ports import Event, TableName
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.coordinator.senders import Senders
+from iceberg_hms.coordinator.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.turns import Turns
+from iceberg_hms.coordinator.whereabouts import Whereabouts
+from iceberg_hms.coordinator.workers import Workers
 from iceberg_hms.coordinator.world import World
-from iceberg_hms.errors import CommitStateUnknown, QueueFull
+from iceberg_hms.errors import QueueFull
 
 logger = logging.getLogger(__name__)
 
 #: Of how many tables it is remembered how their groups fared.
 TABLES_MAX = 10_000
+
+#: How long one whose time is over is given to leave the queue by itself.
+LEAVING_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -61,13 +67,14 @@ class _Queue:
 
 @dataclass(slots=True)
 class _Known:
-    """What the groups of a table leave to the next ones."""
+    """What the groups of a table leave to the next ones. left_until: nothing is sent before, by `Runtime.now()`."""
 
     habit: Habit
     turns: Turns
     pauses: Pauses
     leftovers: Leftovers
     gathering: Gathering
+    left_until: float = 0.0
 
 
 class Coordinator:
@@ -76,23 +83,21 @@ class Coordinator:
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self.begin_in_forked_child()
-        forks.tell(self)
+        self._mutex = self._world.runtime.mutex()
+        self._queues: dict[TableName, _Queue] = {}
+        self._known: OrderedDict[TableName, _Known] = OrderedDict()
         self._cache = MetadataCache(
             world.files,
             world.runtime,
             max_bytes=settings.metadata_cache_max_bytes,
             read_retries=settings.metadata_refresh_max_retries,
         )
+        whereabouts = Whereabouts(world, self._cache, settings)
+        self._elsewhere = Elsewhere(whereabouts.of, self._cache.peek, SentSwaps(world.runtime))
         self._senders = Senders(world.runtime)
+        self._workers = Workers(world.runtime, settings.commit_threads)
         #: Create, register, rename, drop.
-        self.moves = Moves(world, self._cache, settings)
-
-    def begin_in_forked_child(self) -> None:
-        """The parent's queues are worked on by threads that are not in the child."""
-        self._mutex = self._world.runtime.mutex()
-        self._queues: dict[TableName, _Queue] = {}
-        self._known: OrderedDict[TableName, _Known] = OrderedDict()
+        self.moves = Moves(world, self._cache, settings, whereabouts)
 
     def load(self, name: TableName) -> Base:
         """The table as it is now: one metastore call, and the metadata from the cache or its file.
@@ -118,23 +123,26 @@ class Coordinator:
         """Queue a change and return at once: `commit` for callers that must not block. They call `Member.withdraw` when
         `wait_seconds` are over, and `Member.result`, which raises as `commit`, when it is settled; it blocks for one
         that was withdrawn. Raises QueueFull."""
-        doubts = Doubts(name, lambda: self.load(name).metadata, self._cache.get)
+        doubts = Doubts(name, lambda: self.load(name).metadata, self._elsewhere)
         member = Member(self._world.runtime, change, wait_seconds, doubts)
         if self._enqueue(name, member, size):
             try:
-                self._world.runtime.spawn(f"commit {name}", lambda: self._drain(name))
+                self._workers.start(name, lambda: self._step(name), lambda error: self._fail_queue(name, error))
             except Exception as error:
-                self._fail_queue(name, error)
-                raise
+                raise self._fail_queue(name, error) from error
         return member
 
-    def _fail_queue(self, name: TableName, error: Exception) -> None:
-        """Answer whoever is in a queue that has no worker, because no thread could be had for it. The next commit tries
-        again."""
+    def _fail_queue(self, name: TableName, error: Exception) -> QueueFull:
+        """Answer whoever is in a queue that has no worker, because no thread could be had for it, or because the worker
+        could not go on. The next commit tries again. Returns what they are told."""
+        full = QueueFull(f"nobody works on the commits to {name}: {error.__class__.__name__}: {error}")
         with self._mutex:
-            queue = self._queues.pop(name)
+            queue, known = self._queues.pop(name, _Queue()), self._known.pop(name, None)
         for member, _ in queue.members:
-            member.settle(Failed(error))
+            member.settle(Failed(full))
+        for member in known.turns.let_go() if known is not None else ():
+            member.answer()
+        return full
 
     def _enqueue(self, name: TableName, member: Member, size: int) -> bool:
         """True if the table has no worker yet."""
@@ -166,44 +174,58 @@ class Coordinator:
         known = self._known.get(name)
         return known is not None and known.turns.losses(member) > 0
 
-    def _drain(self, name: TableName) -> None:
-        known = self._what_is_known(name)
-        runtime = self._world.runtime
-        while members := self._take(name, known.turns):
+    def _step(self, name: TableName) -> bool:
+        """Commit the next group of a table. False: there is none, and its queue has ended."""
+        try:
+            known = self._what_is_known(name)
+            members = self._take(name, known)
+            if members:
+                self._commit_group(name, known, members)
+            return bool(members)
+        except Exception as error:  # whoever waits must hear of it, and the next commit begins anew
+            logger.exception("the queue of %s broke off: its commits are refused, and may be sent again", name)
+            self._fail_queue(name, error)
+            return False
 
-            def keeps(member: Member) -> bool:
-                return known.turns.keeps(member, runtime.now())
+    def _commit_group(self, name: TableName, known: _Known, members: Sequence[Member]) -> None:
+        world = self._world
 
-            group = GroupCommit(self._world, self._cache, self._settings, name, members, keeps)
-            try:
-                known.habit = group.run(known.habit)
-            except Exception as error:  # a defect: whatever the group had sent, the next one must not wait for ever
-                logger.exception("a group of %s ended without answers", name)
-                self._answer_all(name, members, error)
-                continue
-            try:
-                self._after_group(name, known, members, group)
-            except Exception:  # the group is answered, and the next one must not wait for ever
-                logger.exception("what follows a group of %s failed", name)
+        def keeps(member: Member) -> bool:
+            return known.turns.keeps(member, world.runtime.now())
+
+        try:
+            group = GroupCommit(world, self._cache, self._settings, name, members, self._elsewhere, keeps)
+            known.habit = group.run(known.habit)
+        except Exception as error:  # a defect: whatever the group had sent, the next one must not wait for ever
+            logger.exception("a group of %s ended without answers", name)
+            self._answer_all(name, members, error)
+        else:
+            self._after_group(name, known, members, group)
 
     def _answer_all(self, name: TableName, members: Sequence[Member], error: Exception) -> None:
         """Answer those of a group that broke off who have no answer: nobody knows what became of them."""
-        unknown = CommitStateUnknown(f"the group of a commit to {name} broke off: {error.__class__.__name__}: {error}")
+        unknown = broke_off(name, error)
         for member in members:
             if member.outcome is None:
                 member.decide(Unknown(unknown))
             member.answer()
 
     def _after_group(self, name: TableName, known: _Known, members: Sequence[Member], group: GroupCommit) -> None:
+        if group.left_seconds:
+            known.left_until = self._world.runtime.now() + group.left_seconds
         location = known.habit.last_location
-        known.leftovers.add(group.leftovers)
-        known.leftovers.settled(members)
-        if location is not None:
-            known.leftovers.sweep(lambda: self._cache.get(location))
-        behind, moved = group.behind_foreign, known.habit.lock_first
-        rested = known.pauses.after_group(location, behind_foreign=behind, moved=moved)
+        with going_on(f"deleting what clients left of {name}", SWEEP):
+            known.leftovers.add(group.leftovers)
+            known.leftovers.settled(members)
+            if location is not None:
+                known.leftovers.sweep(lambda: self._cache.get(location))
+        rested = False
+        with going_on(f"leaving {name} to a foreign writer", REPORT):
+            behind, moved = group.behind_foreign, known.habit.lock_first
+            rested = known.pauses.after_group(location, behind_foreign=behind, moved=moved)
         if not rested and len(members) > 1:
-            self._gather(name, known.gathering, len(members), group.answered)
+            with going_on(f"waiting for the writers of {name}", REPORT):
+                self._gather(name, known.gathering, len(members), group.answered)
 
     def _gather(self, name: TableName, gathering: Gathering, answered: int, since: float) -> None:
         """Wait for the callers that were answered and come back at once, for a bounded time. since: the first of them
@@ -216,10 +238,12 @@ class Coordinator:
             queue.wanted = min(others + expected, self._settings.group_max_changes)
             if len(queue.members) >= queue.wanted:
                 arrived.set()
-        arrived.wait(self._settings.group_gather_ms / 1000)
-        with self._mutex:
-            queue.arrived, queue.wanted = None, 1
-            back = len(queue.members) - others
+        try:
+            arrived.wait(self._settings.group_gather_ms / 1000)
+        finally:
+            with self._mutex:
+                queue.arrived, queue.wanted = None, 1
+                back = len(queue.members) - others
         gathering.came(back, expected, answered)
 
     def _what_is_known(self, name: TableName) -> _Known:
@@ -235,9 +259,22 @@ class Coordinator:
                 self._known.popitem(last=False)
             return known
 
-    def _take(self, name: TableName, turns: Turns) -> list[Member]:
-        """The next group, in arrival order, but for those that lost before; those that wait go on waiting while it is
-        the turn of somebody who is not there yet. An empty group ends the worker and its queue in the same instant."""
+    def _take(self, name: TableName, known: _Known) -> list[Member]:
+        """The next group. An empty one ends the worker and its queue in the same instant."""
+        try:
+            return self._take_in_turn(name, known.turns, known.left_until)
+        except Exception:
+            logger.exception("nobody can tell whose turn it is on %s: its commits go on as they came; %s", name, REPORT)
+        with self._mutex:
+            kept, known.turns = known.turns.let_go(), Turns(self._settings, self._senders)
+            taken = self._cut(name, self._queues[name], known.turns)
+        for member in kept:
+            member.answer()
+        return taken
+
+    def _take_in_turn(self, name: TableName, turns: Turns, left_until: float) -> list[Member]:
+        """In arrival order, but for those that lost before; those that wait go on waiting while it is the turn of
+        somebody who is not there yet, and until `left_until`: the last group's swap may still be made."""
         runtime = self._world.runtime
         held_since: float | None = None
         while True:
@@ -247,7 +284,8 @@ class Coordinator:
                 queue.let_go()
                 members, now = [member for member, _ in queue.members], runtime.now()
                 called = turns.call(members, now)
-                wait = turns.seconds_to_wait(members, now)
+                turn = turns.seconds_to_wait(members, now)
+                wait = max(turn, _seconds_left(members, now, left_until))
                 if wait <= 0:
                     # In the same instant: who comes after this look may not be taken before somebody's turn.
                     taken = self._cut(name, queue, turns)
@@ -257,12 +295,13 @@ class Coordinator:
                 member.answer()
             if wait <= 0:
                 break
-            if members and held_since is None:
+            if members and turn > 0 and held_since is None:
                 held_since = now
             arrived.wait(wait)
         if held_since is not None:
-            seconds = runtime.now() - held_since
-            self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
+            with going_on(f"telling listeners of {name}", REPORT):
+                seconds = runtime.now() - held_since
+                self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
         return taken
 
     def _cut(self, name: TableName, queue: _Queue, turns: Turns) -> list[Member]:
@@ -274,3 +313,10 @@ class Coordinator:
         if not taken:
             del self._queues[name]
         return [member for member, _ in taken]
+
+
+def _seconds_left(members: Sequence[Member], now: float, until: float) -> float:
+    """How long to wait until a time, but no longer than anybody does; a moment, for those who leave just now."""
+    if not members or now >= until:
+        return 0.0
+    return max(LEAVING_SECONDS, min(until, max(member.deadline for member in members)) - now)

@@ -5,17 +5,29 @@ snapshot ids. "Failed" would then be an order to delete files that the table nam
 the coordinator refuses a change, whatever for, it looks for the change's snapshot ids; if they are not there, for what
 came after them (`changes.lineage`), since they may have expired; and if the table as it is does not tell, in the
 metadata files that it had before.
+
+The table may have another name by then, or none: it is looked for by the UUID that the change asserts (`whereabouts`).
+
+    found under another name     the same is looked for in that table
+    nowhere                      nothing tells what the dropped table had. The change is proved absent if no swap was
+                                 sent that carried it, as far as this process knows, and it knows of all since the
+                                 change was made (`sent_swaps`)
+
+Another server of ours may have sent such a swap, if a proxy sends commits again and picks another server for that.
+Docs tell operators not to let it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from iceberg_hms.changes.change import Identity
 from iceberg_hms.changes.lineage import Lineage, Presence
+from iceberg_hms.coordinator.bases import Base
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.sent_swaps import SentSwaps
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.format.metadata import TableMetadata
 
@@ -23,19 +35,71 @@ from iceberg_hms.format.metadata import TableMetadata
 OLDER_FILES_MAX = 100
 
 
-class Doubts:
-    """Looks at a table once, when it is first asked.
+class Elsewhere:
+    """Tells of changes whose table has left the name that they were sent to.
 
-    load: the table's metadata as it is now; raises as `Coordinator.load`. read: a metadata file by its location; raises
-    as `MetadataCache.get`.
+    find: the tables with a UUID, and the name that it was known by; raises as `Whereabouts.of`.
+    read: a metadata file by its location; raises as `MetadataCache.peek`. sent: of this process.
     """
 
     def __init__(
-        self, name: TableName, load: Callable[[], TableMetadata], read: Callable[[str], TableMetadata]
+        self,
+        find: Callable[[str, TableName], Sequence[Base]],
+        read: Callable[[str], TableMetadata],
+        sent: SentSwaps,
     ) -> None:
+        self._find = find
+        self.read = read
+        self.sent = sent
+
+    def at_once(self) -> Elsewhere:
+        """The same for several changes that are asked about one after the other: a table is looked for once."""
+        results: dict[tuple[str, TableName], Sequence[Base] | Exception] = {}
+
+        def find(uuid: str, name: TableName) -> Sequence[Base]:
+            result = results.get((uuid.lower(), name))
+            if result is None:
+                try:
+                    result = self._find(uuid, name)
+                except Exception as error:  # noqa: BLE001 - whoever asks next is told the same
+                    result = error
+                results[uuid.lower(), name] = result
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        return Elsewhere(find, self.read, self.sent)
+
+    def about(self, name: TableName, identity: Identity, failure: Exception, why: str) -> CommitStateUnknown | None:
+        """As `Doubts.about`. why: what was found under the name."""
+        seen = identity.seen
+        if seen is None:
+            return None
+        if seen.uuid is None:
+            return _perhaps_renamed(f"{why}, and the change does not say which table it is for")
+        try:
+            found = self._find(seen.uuid, name)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody could look
+            return _perhaps_renamed(f"{why}, and the table could not be looked for under other names: {error}")
+        for base in found:
+            doubt = look_back(base.pointer.name, identity, failure, base.metadata, self)
+            if doubt is not None:
+                return doubt
+        if self.sent.carried(identity) or not (found or self.sent.would_know(identity)):
+            return _perhaps_renamed(why)
+        return None
+
+
+class Doubts:
+    """Looks at a table once, when it is first asked.
+
+    load: the table's metadata as it is now; raises as `Coordinator.load`.
+    """
+
+    def __init__(self, name: TableName, load: Callable[[], TableMetadata], elsewhere: Elsewhere) -> None:
         self._name = name
         self._load = load
-        self._read = read
+        self._elsewhere = elsewhere
         self._found: TableMetadata | Exception | None = None
 
     def about(self, identity: Identity, failure: Exception) -> CommitStateUnknown | None:
@@ -45,12 +109,12 @@ class Doubts:
             return None
         found = self._look()
         if isinstance(found, TableMetadata):
-            return look_back(self._name, identity, failure, found, self._read)
+            return look_back(self._name, identity, failure, found, self._elsewhere)
         if isinstance(failure, MetastoreUnavailable):
             # A metastore that is out of reach is waited for: clients are told to come again, and keep their files.
             return None
         if isinstance(found, NoSuchTable):
-            return None if identity.seen is None else _perhaps_renamed(f"there is no table {self._name}")
+            return self._elsewhere.about(self._name, identity, failure, f"there is no table {self._name}")
         return CommitStateUnknown(f"{failure.__class__.__name__}, and {self._name} could not be looked at: {found}")
 
     def _look(self) -> TableMetadata | Exception:
@@ -67,7 +131,7 @@ def look_back(
     identity: Identity,
     failure: Exception,
     found: TableMetadata,
-    read: Callable[[str], TableMetadata],
+    elsewhere: Elsewhere,
 ) -> CommitStateUnknown | None:
     """As `Doubts.about`, for a table that was looked at: `found` is its metadata as it is now."""
     ids = identity.snapshot_ids
@@ -75,13 +139,13 @@ def look_back(
         return CommitStateUnknown(f"its snapshot is in {name}, and it was not committed again: {failure}")
     lineage = Lineage(identity, found)
     if lineage.is_elsewhere:
-        return _perhaps_renamed(f"{name} is another table now")
-    for location in islice(_logged(found, read), OLDER_FILES_MAX):
+        return elsewhere.about(name, identity, failure, f"{name} is another table now")
+    for location in islice(_logged(found, elsewhere.read), OLDER_FILES_MAX):
         if lineage.presence is not Presence.OPEN:
             break
         # One that is gone hides nothing that another one shows.
         with contextlib.suppress(IcebergHmsError):
-            lineage.look_into(read(location))
+            lineage.look_into(elsewhere.read(location))
     match lineage.presence:
         case Presence.ABSENT:
             return None

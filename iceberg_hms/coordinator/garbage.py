@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from iceberg_hms.coordinator.going_on import SWEEP, going_on
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import IcebergHmsError
 
@@ -15,7 +16,8 @@ def delete_files(files: Files, locations: Iterable[str]) -> None:
     """Delete what is known to be garbage. A file that cannot be deleted is logged and passed over: whatever made it
     garbage is decided already."""
     for location in locations:
-        try:
-            files.delete(location)
-        except IcebergHmsError as error:
-            logger.warning("%s could not be deleted: %s", location, error)
+        with going_on(f"deleting {location}", SWEEP):
+            try:
+                files.delete(location)
+            except IcebergHmsError as error:
+                logger.warning("%s could not be deleted: %s", location, error)

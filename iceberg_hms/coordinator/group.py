@@ -8,7 +8,7 @@
     6  reload    moved? stage again on the new base, with the lock held: progress is certain
     7  swap      under the lock, with the base's metadata_location as the expected value
     8  outcome   from the answer, or where there is none or it is a refusal, from the table itself
-    9  answer the callers, release (for a lone caller the other way round), delete the files of proved failures only,
+    9  answer the callers, release (for a lone caller the other way round), delete the files of what was never sent,
        publish
 
 Steps 3 and 4 need no lock, and what the metastore does to grant one takes about as long; so the lock is held for three
@@ -16,7 +16,9 @@ metastore calls and what is left of the two. Where other writers keep moving the
 a group locks first and builds once.
 
 Two facts carry the safety. A member is answered "failed" only if no swap that carried it was sent, or the table's whole
-chain lacks it. A file is deleted only by the same proof.
+chain lacks it. A file is deleted only if no swap was sent that would have made the table name it. What a refused swap
+carried is left to a sweep for orphans, which waits until they are old: one look proves its absence, and a metastore
+that answers it from a cache, or from a copy of its database, would make us delete a living table's files.
 """
 
 from __future__ import annotations
@@ -25,23 +27,36 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.attempt import Attempt, Draft
 from iceberg_hms.coordinator.bases import Base, MetadataCache
-from iceberg_hms.coordinator.coverage import keep_covered
-from iceberg_hms.coordinator.doubts import Doubts, look_back
+from iceberg_hms.coordinator.coverage import keep_covered, moving_under
+from iceberg_hms.coordinator.doubts import Doubts, Elsewhere, look_back
 from iceberg_hms.coordinator.garbage import delete_files
+from iceberg_hms.coordinator.going_on import REPORT, going_on
 from iceberg_hms.coordinator.mates import standing
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Outcome, Unknown
 from iceberg_hms.coordinator.outcome import Trace
-from iceberg_hms.coordinator.ports import HeldLock, Manifests, Pointer, Refused, SwapAnswer, TableName, Unanswered
+from iceberg_hms.coordinator.overdue import leave, tell_overdue
+from iceberg_hms.coordinator.patience import when_overdue
+from iceberg_hms.coordinator.ports import Compares, HeldLock, Pointer, Refused, SwapAnswer, TableName, Unanswered
+from iceberg_hms.coordinator.refusals import Refusals
 from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.coordinator.resolution import Resolution, Swap
+from iceberg_hms.coordinator.resolution import Resolution, Swap, may_still_land
 from iceberg_hms.coordinator.staging import Staging
 from iceberg_hms.coordinator.usage import Usage, measured
 from iceberg_hms.coordinator.world import World
-from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost, LockNotAcquired
+from iceberg_hms.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    FenceUnproven,
+    IcebergHmsError,
+    LockLost,
+    LockNotAcquired,
+)
 from iceberg_hms.format import metadata_file
 from iceberg_hms.format.metadata import TableMetadata
 
@@ -67,40 +82,10 @@ class Habit:
     ended: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A group as it is staged on one base. data: of the metadata file. manifests: with the lists that go with it."""
-
-    base: Base
-    metadata: TableMetadata
-    location: str
-    data: bytes
-    manifests: Manifests
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A group as it was built on one base.
-
-    written: files that only this attempt's metadata would name; worthless once the attempt is.
-    """
-
-    base: Base
-    metadata: TableMetadata
-    location: str
-    members: tuple[Member, ...]
-    written: tuple[str, ...]
-
-    @property
-    def snapshot_ids(self) -> Sequence[int]:
-        """Of all members; none if one of them adds no snapshot."""
-        ids = [member.change.identity.snapshot_ids for member in self.members]
-        return [id_ for each in ids for id_ in each] if all(ids) else ()
-
-
 class GroupCommit:
     """Commits a group of changes to a table that is there; every member has its outcome when `run` returns.
 
+    elsewhere: for changes whose table has left its name.
     keeps: called with each member once it has its outcome; True: somebody else tells its caller, later.
     """
 
@@ -111,9 +96,11 @@ class GroupCommit:
         settings: Settings,
         name: TableName,
         members: Sequence[Member],
+        elsewhere: Elsewhere,
         keeps: Callable[[Member], bool] = lambda _: False,
     ) -> None:
         self._world = world
+        self._elsewhere = elsewhere
         self._keeps = keeps
         self._cache = cache
         self._settings = settings
@@ -126,6 +113,8 @@ class GroupCommit:
         #: `Runtime.now()` at which the callers began to be answered.
         self.answered = math.inf
         self._garbage: list[str] = []
+        #: What swaps carried that were refused.
+        self._kept: set[str] = set()
         #: What each member wrote; in order, so that a simulated run can be replayed.
         self._own_files: dict[Member, dict[str, None]] = {}
         self._rebased: set[Member] = set()
@@ -137,14 +126,22 @@ class GroupCommit:
         self._attempts = 0
         self._moved = 0
         self._contested = False
+        #: A metastore that answers too slowly for a short lease must not cost the group one lock after the other.
+        self._lost_a_lock = False
         #: As `HeldLock` says of the lock that the group had.
         self.behind_foreign = False
         self._last_location: str | None = None
         self._lock_wait_ms = 0.0
         self._swap_ms = 0.0
-        self._refusal: Exception | None = None
+        self._refusals = Refusals(settings.refusal_max_swaps, lambda: world.pointer.takes_writes(name))
+        #: The table as it was last read under the lock.
+        self._seen: TableMetadata | None = None
         #: Readers may have seen numbers up to this one, under snapshot ids that come again.
         self._numbers_seen = 0
+        #: The callers of the swap that is under way, or was the last, have been answered before it was.
+        self._is_overdue = False
+        #: For how long its lock is left, since its swap may still be made.
+        self.left_seconds = 0.0
         #: Built, and not yet sent, abandoned or landed.
         self._unsent: Attempt | None = None
 
@@ -153,7 +150,7 @@ class GroupCommit:
         with measured() as usage:
             try:
                 self._commit(habit, usage)
-            except Exception as error:  # noqa: BLE001 - nothing was sent, or _swap would have made an outcome of it
+            except Exception as error:  # noqa: BLE001 - whatever it is, every member gets its answer
                 self._abandon(self._unsent)
                 self._fail_unsent(error)
         self._finish(usage)
@@ -162,16 +159,18 @@ class GroupCommit:
 
     def _commit(self, habit: Habit, usage: Usage) -> None:
         lock = None if habit.lock_first else self._build_and_acquire(habit)
-        for _ in range(self._settings.commit_retry_num_retries + 1):
+        # One more, for a server that is found not to compare: the first lock in a database may be `only_fenced`.
+        for _ in range(self._settings.commit_retry_num_retries + 2):
             if lock is None:
                 self._let_go()
-                if not self._waiting:
+                if not self._waiting and not self._send_next(self._refusals.skipped()):
                     return
                 lock = self._acquire()
             try:
                 self._commit_locked(lock, habit)
             except LockLost as error:
                 # Raised before a swap was sent; what was built is built still.
+                self._lost_a_lock = True
                 logger.warning("the lock of %s is taken again: %s", self._name, error)
             else:
                 if len(self._outcomes) > 1:
@@ -185,13 +184,16 @@ class GroupCommit:
 
     def _commit_locked(self, lock: HeldLock, habit: Habit) -> None:
         """Steps 6 to 8, as often as the table moves. Raises LockLost before a swap is sent."""
-        # Each round ends in an outcome, in a withdrawn member or in a proved conflict, so the bound is their sum.
-        rounds = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
-        for round_ in range(rounds):
-            if round_ and lock.only_fenced and not self._step_back(round_):
+        # Each round ends in an outcome, in a withdrawn member, in a proved conflict, or in a part of the group that is
+        # sent next, once more if it is a single change; so the bound is their sum.
+        tries = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
+        for round_ in range(tries + 2 * self._settings.refusal_max_swaps + 2):
+            moves = round_ - self._refusals.rounds
+            if moves >= tries or (moves > 0 and not lock.excludes and not self._step_back(moves)):
                 break
             base = self._load(None if round_ else lock.row)
-            keep_covered(lock, self._world.runtime.now())
+            self._seen = base.metadata
+            keep_covered(lock)
             attempt = self._unsent
             if not round_:
                 known = attempt.base.pointer.metadata_location if attempt else habit.last_location
@@ -200,20 +202,18 @@ class GroupCommit:
             if attempt is None or attempt.base.pointer.metadata_location != base.pointer.metadata_location:
                 self._moved += attempt is not None
                 self._abandon(attempt)
-                draft = self._draft(base, self._stage(base))
-                attempt = None if draft is None else self._write(draft)
-            if attempt is None:
-                return
-            lock.ensure()
-            if not self._take_for_swap(attempt):
-                if not self._waiting:
+                attempt = self._write(self._draft(base, self._stage(base)))
+            if attempt is not None:
+                lock.ensure()
+            if attempt is None or not self._take_for_swap(attempt):
+                if not self._waiting and not self._send_next(self._refusals.skipped()):
                     return
             elif self._swap(attempt, base, lock):
                 return
         self._fail_waiting(
             CommitConflict(
                 f"{self._name} moved under every one of {self._moved} attempts"
-                + ("" if lock.only_fenced else ", although it was locked"),
+                + (", although it was locked" if lock.excludes else ""),
                 next_step="another writer swaps without the lock: see `iceberg-hms doctor`; then try again",
             ),
             base.metadata,
@@ -273,9 +273,15 @@ class GroupCommit:
         staging = self._stage(base)
 
         def build() -> None:
-            draft = self._draft(base, staging, locked=False, fresh=fresh)
-            if draft is not None:
-                self._write(draft)
+            try:
+                self._write(self._draft(base, staging, locked=False, fresh=fresh))
+            except Exception as error:
+                # The lock may be long in coming, and cannot help those that wait.
+                answered = len(self._outcomes)
+                self._fail_unsent(error)
+                for member, outcome in self._outcomes[answered:]:
+                    member.settle(outcome)
+                raise
 
         if not staging.begin():
             # Whoever is refused is told so without a lock.
@@ -283,7 +289,7 @@ class GroupCommit:
             return None
         held: list[HeldLock] = []
         try:
-            self._world.runtime.gather([build, lambda: held.append(self._acquire())])
+            self._world.runtime.meanwhile(build, lambda: held.append(self._acquire()))
         except Exception:
             for lock in held:
                 lock.release()
@@ -329,7 +335,8 @@ class GroupCommit:
             base.pointer.metadata_location, base.metadata.last_updated_ms
         )
         location = metadata_file.new_location(metadata, base.pointer.metadata_location, self._world.runtime.uuid())
-        return Draft(base, metadata, location, metadata_file.encode(metadata), staging.manifests)
+        staged = tuple(each for member in staging.carried for each in staging.files.get(member, ()))
+        return Draft(base, metadata, location, metadata_file.encode(metadata), staging.manifests, staged)
 
     def _above_numbers_seen(self, metadata: TableMetadata) -> TableMetadata:
         """A snapshot that is committed anew gets a number that its first commit cannot have had, so that who saw that
@@ -338,8 +345,10 @@ class GroupCommit:
             return metadata
         return metadata.replace(last_sequence_number=self._numbers_seen)
 
-    def _write(self, draft: Draft) -> Attempt:
-        """Step 4."""
+    def _write(self, draft: Draft | None) -> Attempt | None:
+        """Step 4. None if there is nothing to write."""
+        if draft is None:
+            return None
         location, data = draft.location, draft.data
         try:
             lists, _ = self._world.runtime.gather(
@@ -348,15 +357,28 @@ class GroupCommit:
         except Exception:
             self._garbage.append(location)
             raise
-        self._cache.put(location, draft.metadata, len(data))
-        self._unsent = Attempt(draft.base, draft.metadata, location, tuple(self._waiting), (location, *lists))
+        members, written = tuple(self._waiting), (location, *lists)
+        self._unsent = Attempt(draft.base, draft.metadata, location, members, written, draft.staged)
+        self._cache.put(location, draft.metadata)
         return self._unsent
 
     def _acquire(self) -> HeldLock:
         runtime = self._world.runtime
         started = runtime.now()
-        deadline = max(member.deadline for member in self._waiting)
-        lock = self._world.lock.acquire(self._name, wait_seconds=max(0.0, deadline - started), request=runtime.uuid())
+        deadline = max((member.deadline for member in self._waiting), default=started)
+        try:
+            lock = self._world.lock.acquire(
+                self._name,
+                wait_seconds=max(0.0, deadline - started),
+                request=runtime.uuid(),
+                compares=Compares.SLOWLY if self._lost_a_lock else Compares.YES,
+            )
+        except IcebergHmsError:
+            raise
+        except Exception as error:
+            # No thread for its heartbeats, for one.
+            why = f"The lock of {self._name} could not be taken: {error.__class__.__name__}: {error}"
+            raise LockNotAcquired(why) from error
         self._lock_wait_ms = (runtime.now() - started) * 1000
         return lock
 
@@ -364,58 +386,94 @@ class GroupCommit:
         """Steps 7 and 8. False: proved absent, build again. Otherwise every member of the attempt has its outcome."""
         runtime = self._world.runtime
         started = runtime.now()
-        self._unsent = None
-        try:
-            answer: SwapAnswer = self._world.pointer.swap(
-                base.pointer,
-                attempt.location,
-                attempt.metadata,
-                attempt.base.metadata,
-                only_fenced=lock.only_fenced,
-            )
-        except IcebergHmsError:
-            # The port raises its own errors only for what happened before anything was sent.
-            for member in attempt.members:
-                member.proved_absent()
-            self._unsent = attempt
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
-            answer = Unanswered(error)
+        self._unsent, self._is_overdue = None, False
+        self._elsewhere.sent.sending(attempt.carried_ids)
+        overdue = partial(self._tell_overdue, attempt)
+        answer = self._send(attempt, base, lock, overdue)
         sent = Swap(Base(base.pointer, attempt.base.metadata), attempt.location, attempt.metadata, attempt.snapshot_ids)
-        found = Resolution(self._world, self._cache, self._settings, sent, lock).resolve(answer)
+        found = Resolution(self._world, self._cache, self._settings, sent, lock, overdue=overdue).resolve(answer)
         self._swap_ms += (runtime.now() - started) * 1000
+        if may_still_land(answer, found):
+            self.left_seconds = leave(self._world, self._name, [lock])
         if found is Trace.LANDED:
             self._last_location = attempt.location
-            self.leftovers = self._replaced
+            self.leftovers += self._replaced
             self._garbage.extend(_expired_metadata_files(attempt.base.metadata, attempt.metadata))
             for member in attempt.members:
                 self._outcomes.append((member, Committed(self._report(member, base, attempt=attempt))))
-            self._waiting = []
-            return True
+            return not self._send_next(self._refusals.landed())
         if found is Trace.UNTRACEABLE:
             unknown = CommitStateUnknown(f"it is not known whether {attempt.location} became {self._name}: {answer}")
             for member in attempt.members:
                 self._outcomes.append((member, Unknown(unknown)))
-            self._waiting = []
+            self._send_next([])
             return True
-        for member in attempt.members:
-            member.proved_absent()
-        self._abandon(attempt)
+        self._proved_absent(attempt)
+        self._keep(attempt)
+        if self._is_overdue:
+            # Their callers left with "unknown", and may look at the table by now. Those set aside still wait.
+            return not self._send_next(self._refusals.skipped())
         if not isinstance(answer, Refused):
             # It may have been there for a while.
             self._numbers_seen = max(self._numbers_seen, attempt.metadata.last_sequence_number)
-        if not isinstance(answer, Refused) or answer.conflict:
-            self._moved += 1
-        elif self._refusal is None:
-            self._refusal = answer.error
-        else:
-            # A refusal that is no conflict and comes again is the metastore's last word, never a loop.
-            self._fail_waiting(answer.error, base.metadata)
-            return True
+        if isinstance(answer, Refused) and not answer.conflict:
+            return not self._send_next(self._refusals.refused(attempt.members, answer.error))
+        self._moved += 1
         return False
 
+    def _send_next(self, part: list[Member]) -> bool:
+        """Go on with a part of the group. False: it is empty, so that all that was set aside is refused."""
+        self._waiting = part
+        if not part and self._seen is not None:
+            for member, error in self._refusals.verdicts():
+                self._refuse(member, error, self._seen)
+        return bool(part)
+
+    def _proved_absent(self, attempt: Attempt) -> None:
+        self._elsewhere.sent.proved_absent(attempt.carried_ids)
+        for member in attempt.members:
+            member.proved_absent()
+
+    def _keep(self, attempt: Attempt) -> None:
+        """An attempt whose swap was refused: what it would have named stays."""
+        self._kept.update(attempt.written, attempt.staged)
+        logger.info("%s was refused: it stays for a sweep for orphans", attempt.location)
+
+    def _send(self, attempt: Attempt, base: Base, lock: HeldLock, overdue: Callable[[], None]) -> SwapAnswer:
+        try:
+            with when_overdue(overdue), moving_under([lock]):
+                return self._world.pointer.swap(
+                    base.pointer,
+                    attempt.location,
+                    attempt.metadata,
+                    attempt.base.metadata,
+                    only_fenced=lock.only_fenced,
+                )
+        except IcebergHmsError as error:
+            # The port raises its own errors only for what happened before anything was sent.
+            self._proved_absent(attempt)
+            self._unsent = attempt
+            if isinstance(error, FenceUnproven) and lock.excludes:
+                raise LockLost(f"it allows only a swap that is fenced: {error.message}") from error
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
+            return Unanswered(error)
+
+    def _tell_overdue(self, attempt: Attempt) -> None:
+        """Answer all callers, since the swap goes on without them; the lock is kept meanwhile. Never raises."""
+        if self._is_overdue:
+            return
+        self._is_overdue = True
+        error = tell_overdue(self._world, self._name, f"whether {attempt.location} became {self._name}")
+        for member in attempt.members:
+            member.settle(Unknown(error))
+        with going_on(f"answering those of a group of {self._name} whose swap is overdue", REPORT):
+            for told in standing(self._outcomes, self._members):
+                told[0].settle(told[1])
+            self._settle_doubts()
+
     def _abandon(self, attempt: Attempt | None) -> None:
-        """An attempt that no swap carried, or whose swap is proved absent: its own files are garbage."""
+        """An attempt that no swap carried: its own files are garbage."""
         if attempt is not None:
             self._garbage.extend(attempt.written)
             self._unsent = None
@@ -423,7 +481,7 @@ class GroupCommit:
     def _fail_waiting(self, error: Exception, metadata: TableMetadata) -> None:
         for member in self._waiting:
             self._refuse(member, error, metadata)
-        self._waiting = []
+        self._send_next([])
 
     def _refuse(self, member: Member, error: Exception, metadata: TableMetadata) -> None:
         """Note that no swap of this group carried a member. But a change may be here for the second time, and its
@@ -439,20 +497,27 @@ class GroupCommit:
     def _settle_doubts(self) -> None:
         """Answer those of whom the table as it is does not prove that they have failed. Older metadata files are read
         for that, so it is done when the lock is given back and the others are answered."""
-        for member, error, metadata in self._doubtful:
-            doubt = look_back(self._name, member.change.identity, error, metadata, self._cache.get)
+        doubtful, self._doubtful = self._doubtful, []
+        elsewhere = self._elsewhere.at_once()
+        for member, error, metadata in doubtful:
+            try:
+                doubt = look_back(self._name, member.change.identity, error, metadata, elsewhere)
+            except Exception as defect:  # noqa: BLE001 - then nobody can tell
+                doubt = broke_off(self._name, defect)
             outcome: Outcome = Failed(error) if doubt is None else Unknown(doubt)
             self._outcomes.append((member, outcome))
-            member.decide(outcome)
-            if not self._keeps(member):
-                member.answer()
+            self._tell(member, outcome)
 
     def _fail_unsent(self, error: Exception) -> None:
-        """No swap of this group was sent. But a change may be here for the second time."""
-        doubts = Doubts(self._name, lambda: self._load().metadata, self._cache.get)
-        for member in self._waiting:
-            doubt = doubts.about(member.change.identity, error)
-            self._outcomes.append((member, Failed(error) if doubt is None else Unknown(doubt)))
+        """Nothing that carries those that wait was sent, unless a defect kept its outcome from being noted. A change
+        may be here for the second time all the same."""
+        doubts = Doubts(self._name, lambda: self._load().metadata, self._elsewhere.at_once())
+        for member, told in [*((each, error) for each in self._waiting), *self._refusals.verdicts()]:
+            if member.sent:
+                doubt: CommitStateUnknown | None = broke_off(self._name, error)
+            else:
+                doubt = doubts.about(member.change.identity, told)
+            self._outcomes.append((member, Failed(told) if doubt is None else Unknown(doubt)))
         self._waiting = []
 
     def _report(
@@ -489,9 +554,15 @@ class GroupCommit:
         if self.answered == math.inf:
             self.answered = self._world.runtime.now()
             for member, outcome in standing(self._outcomes, self._members):
-                member.decide(_with_usage(outcome, usage))
-                if not self._keeps(member):
-                    member.answer()
+                self._tell(member, _with_usage(outcome, usage))
+
+    def _tell(self, member: Member, outcome: Outcome) -> None:
+        member.decide(outcome)
+        kept = False
+        with going_on(f"noting whose turn it is on {self._name}", REPORT):
+            kept = self._keeps(member)
+        if not kept:
+            member.answer()
 
     def _finish(self, usage: Usage) -> None:
         """Step 9: answer the callers first, then tidy up."""
@@ -500,10 +571,16 @@ class GroupCommit:
         for member, outcome in self._outcomes:
             if isinstance(outcome, Failed) or self._landed_as_another(member, outcome):
                 self._garbage.extend(self._own_files.get(member, ()))
-        delete_files(self._world.files, self._garbage)
+        delete_files(self._world.files, [each for each in self._garbage if each not in self._kept])
         for _, outcome in self._outcomes:
             if isinstance(outcome, Committed) and not outcome.report.already_committed:
-                self._world.events.publish({"event": "committed", "report": outcome.report.with_usage(usage)})
+                with going_on(f"telling listeners of {self._name}", REPORT):
+                    self._world.events.publish({"event": "committed", "report": outcome.report.with_usage(usage)})
+
+
+def broke_off(name: TableName, error: Exception) -> CommitStateUnknown:
+    """What is told to callers of whom a defect of ours leaves open what became of them."""
+    return CommitStateUnknown(f"a commit to {name} broke off: {error.__class__.__name__}: {error}")
 
 
 def _with_usage(outcome: Outcome, usage: Usage) -> Outcome:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Runtime
+
+#: Between two looks while a table's lock is kept for a move that may still be carried out: nobody else commits.
+LONGEST_WAIT_SECONDS = 10.0
 
 
 def looks(runtime: Runtime, settings: Settings) -> Iterator[None]:
@@ -19,3 +22,25 @@ def looks(runtime: Runtime, settings: Settings) -> Iterator[None]:
         runtime.sleep(wait)
         yield
         wait = min(wait * 2, settings.status_check_max_wait_ms / 1000)
+
+
+def looks_until(runtime: Runtime, settings: Settings, deadline: float) -> Iterator[None]:
+    """The same until a time by `Runtime.now()`, however many they are, and the last one then."""
+    wait = settings.status_check_min_wait_ms / 1000
+    longest = min(settings.status_check_max_wait_ms / 1000, LONGEST_WAIT_SECONDS)
+    while (remaining := deadline - runtime.now()) > 0:
+        runtime.sleep(min(wait, remaining))
+        yield
+        wait = min(wait * 2, longest)
+
+
+def looks_while_under_way(
+    runtime: Runtime, settings: Settings, waited: float, overdue: Callable[[], None]
+) -> Iterator[None]:
+    """One turn a look for a move that nothing but its lock fences, until it can hardly be made any more: those of
+    `looks`, then `overdue` is called, and then those until `metastore.unfenced-move-timeout-ms` are over. waited: how
+    long the driver waited for the answer, which counts."""
+    deadline = runtime.now() + settings.unfenced_move_timeout_ms / 1000 - waited
+    yield from looks(runtime, settings)
+    overdue()
+    yield from looks_until(runtime, settings, deadline)

@@ -20,6 +20,7 @@ from enum import Enum, auto
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.doubts import Doubts
+from iceberg_hms.coordinator.going_on import REPORT, going_on
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LockNotAcquired
@@ -81,6 +82,11 @@ class Member:
         return self._state is State.WITHDRAWN
 
     @property
+    def sent(self) -> bool:
+        """Whether a swap that carries it was sent, or is about to be, and is not proved absent."""
+        return self._state is State.SENT
+
+    @property
     def outcome(self) -> Outcome | None:
         """None until it is settled, and for one that was withdrawn."""
         return self._outcome
@@ -118,7 +124,8 @@ class Member:
             listener, self._listener = self._listener, None
         self._done.set()
         if listener is not None:
-            listener()
+            with going_on("telling a caller what became of its commit", REPORT):
+                listener()
 
     def when_settled(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, as soon as the outcome is there: on the worker's thread, which must not wait for it, or
@@ -130,11 +137,15 @@ class Member:
         listener()
 
     def withdraw(self) -> bool:
-        """The caller waits no longer. False: it must, since a swap may carry its change."""
+        """The caller waits no longer. False: it must, since a swap may carry its change. Or it has its outcome now,
+        which was kept from it (`turns`): the queue that keeps it may be long in getting a thread."""
         with self._mutex:
             if self._state is State.WAITING:
                 self._state = State.WITHDRAWN
-            return self._state is State.WITHDRAWN
+            state = self._state
+        if state is State.SETTLED:
+            self.answer()
+        return state is State.WITHDRAWN
 
     def wait(self) -> CommitReport:
         """Block the caller until the outcome is there, or until its time is over and it can still be withdrawn. Raises

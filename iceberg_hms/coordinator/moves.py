@@ -19,16 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
-from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.coordinator.coverage import keep_covered, moving_under
 from iceberg_hms.coordinator.garbage import delete_files
-from iceberg_hms.coordinator.looks import looks
+from iceberg_hms.coordinator.looks import looks, looks_while_under_way
 from iceberg_hms.coordinator.outcome import Trace, trace
+from iceberg_hms.coordinator.overdue import beside, leave
+from iceberg_hms.coordinator.patience import overdue
 from iceberg_hms.coordinator.ports import (
+    Compares,
     HeldLock,
     Manifests,
     Pointer,
@@ -39,15 +42,18 @@ from iceberg_hms.coordinator.ports import (
     Unanswered,
 )
 from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.coordinator.resolution import Resolution, Swap
+from iceberg_hms.coordinator.resolution import Resolution, Swap, may_still_land
 from iceberg_hms.coordinator.staging import Noted, stage_one
 from iceberg_hms.coordinator.usage import measured
+from iceberg_hms.coordinator.whereabouts import Whereabouts
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import (
     AlreadyExists,
     CommitConflict,
     CommitStateUnknown,
+    FenceUnproven,
     IcebergHmsError,
+    LockLost,
     NoSuchTable,
     NotAnIcebergTable,
 )
@@ -56,14 +62,17 @@ from iceberg_hms.format.metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class Moves:
     """Safe for threads; needs no queue, since the metastore orders these moves."""
 
-    def __init__(self, world: World, cache: MetadataCache, settings: Settings) -> None:
+    def __init__(self, world: World, cache: MetadataCache, settings: Settings, whereabouts: Whereabouts) -> None:
         self._world = world
         self._cache = cache
         self._settings = settings
+        self._whereabouts = whereabouts
 
     def create(self, name: TableName, change: Change, *, owner: str | None = None) -> CommitReport:
         """Create a table from a change whose base is nothing (`assert-create` and the updates that build the metadata).
@@ -82,13 +91,16 @@ class Moves:
         location = metadata_file.new_location(metadata, None, self._world.runtime.uuid())
         data = metadata_file.encode(metadata)
         lists, _ = self._world.runtime.gather([manifests.flush, lambda: self._world.files.write(location, data)])
-        self._cache.put(location, metadata, len(data))
+        self._cache.put(location, metadata)
         try:
-            self._insert(name, location, metadata, owner)
-        except IcebergHmsError as error:
-            if error.proved_failed:
-                delete_files(self._world.files, [location, *lists, *staged.files])
+            answer = self._send(lambda: self._world.pointer.create(name, location, metadata, owner))
+        except IcebergHmsError:
+            delete_files(self._world.files, [location, *lists, *staged.files])
             raise
+        # It was sent, so its files stay whatever comes of it: a sweep for orphans finds them when they are old.
+        another = self._settle_creation(answer, name, location, metadata)
+        if another is not None:
+            return self._already_created(another, change, manifests)
         return _report(name, location, metadata, None, change.identity.snapshot_ids)
 
     def _already_created(self, taken: Pointer, change: Change, manifests: Manifests) -> CommitReport:
@@ -127,7 +139,11 @@ class Moves:
 
         Tables without a catalog give the names of their metadata files again (`v1.metadata.json`), so the file is read
         whatever is known of its name."""
-        return self._told(lambda: self._register(name, location, overwrite, owner, wait_seconds))
+
+        def register() -> CommitReport:
+            return self._told(lambda: self._register(name, location, overwrite, owner, wait_seconds))
+
+        return beside(self._world, name, f"registration of {name}", register) if overwrite else register()
 
     def _register(
         self, name: TableName, location: str, overwrite: bool, owner: str | None, wait_seconds: float
@@ -135,18 +151,25 @@ class Moves:
         metadata = self._cache.read_anew(location)
         taken = self._taken(name)
         if taken is None:
-            self._insert(name, location, metadata, owner)
+            answer = self._send(lambda: self._world.pointer.create(name, location, metadata, owner))
+            another = self._settle_creation(answer, name, location, metadata, new_file=False)
+            if another is not None:
+                # Whoever registers a file twice has one UUID twice.
+                raise _perhaps_created(name, f"{another.name} has the uuid {metadata.uuid}")
             return _report(name, location, metadata, None)
         if not overwrite:
             raise AlreadyExists(f"Table already exists: {name}")
         copy = metadata_file.new_location(metadata, taken.metadata_location, self._world.runtime.uuid())
         data = metadata_file.encode(metadata)
         self._world.files.write(copy, data)
-        self._cache.put(copy, metadata, len(data))
+        self._cache.put(copy, metadata)
+        sent: list[Swap] = []
         try:
-            previous = self._repoint(name, copy, metadata, wait_seconds)
-        except IcebergHmsError as error:
-            if error.proved_failed:
+            previous = self._compared(
+                lambda compares: self._repoint(name, copy, metadata, wait_seconds, compares, sent)
+            )
+        except IcebergHmsError:
+            if not sent:
                 delete_files(self._world.files, [copy])
             raise
         return _report(name, copy, metadata, previous)
@@ -154,11 +177,19 @@ class Moves:
     def rename(self, name: TableName, to: TableName, *, wait_seconds: float) -> None:
         """Give a table another name. Raises NoSuchTable, NoSuchNamespace, AlreadyExists, LockNotAcquired,
         CommitStateUnknown."""
-        with self._locked(sorted({name, to}), wait_seconds) as locks:
+
+        def rename() -> None:
+            self._compared(lambda compares: self._rename(name, to, wait_seconds, compares))
+
+        beside(self._world, name, f"rename of {name}", rename)
+
+    def _rename(self, name: TableName, to: TableName, wait_seconds: float, compares: Compares) -> None:
+        with self._locked(sorted({name, to}), wait_seconds, compares=compares) as locks:
             self._refuse_taken(to)
             base = self._world.pointer.load(name)
-            answer = self._send(lambda: self._world.pointer.rename(base, to), locks)
-            if self._seen(answer, lambda: self._points_at(to, base.metadata_location)):
+            rename = partial(self._world.pointer.rename, base, to)
+            answer = self._send(partial(_fenced_as_asked, locks, rename), locks)
+            if self._seen(name, answer, lambda: self._points_at(to, base.metadata_location), locks):
                 return
             still = self._points_at(name, base.metadata_location)
             self._raise_unmade(answer, still_there=still, what=f"rename of {name}")
@@ -170,10 +201,14 @@ class Moves:
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitStateUnknown.
         """
-        with self._locked([name], wait_seconds) as locks:
+        return beside(self._world, name, f"drop of {name}", lambda: self._drop(name, wait_seconds))
+
+    def _drop(self, name: TableName, wait_seconds: float) -> Base | None:
+        # A drop carries no expected value: one that wakes after its lease would remove what others committed since.
+        with self._locked([name], wait_seconds, compares=Compares.NO) as locks:
             pointer = self._world.pointer.load(name)
-            answer = self._send(lambda: self._world.pointer.drop(pointer), locks)
-            if not self._seen(answer, lambda: self._is_gone(name)):
+            answer = self._send(lambda: self._world.pointer.drop(pointer), locks, blind=True)
+            if not self._seen(name, answer, lambda: self._is_gone(name), locks):
                 still = self._points_at(name, pointer.metadata_location)
                 self._raise_unmade(answer, still_there=still, what=f"drop of {name}")
             if not (isinstance(answer, Swapped) and self._covered(locks)):
@@ -185,60 +220,136 @@ class Moves:
             logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
             return None
 
-    def _insert(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> None:
-        answer = self._send(lambda: self._world.pointer.create(name, location, metadata, owner))
-        if self._seen(answer, lambda: self._points_at(name, location)):
-            return
+    def _settle_creation(
+        self, answer: SwapAnswer, name: TableName, location: str, metadata: TableMetadata, *, new_file: bool = True
+    ) -> Pointer | None:
+        """What became of a creation that was sent. None: it was made. A table: it has the UUID of ours, and is not what
+        this creation made, as far as its metadata files tell. Raises the refusal, proved, or CommitStateUnknown.
+        new_file: nobody else can have made a table of it.
+
+            the name                            our UUID                what the caller hears
+            points at our file, or to what      -                       made
+            came after it
+            is another's, or free               a table has it, and     made: another has renamed it since
+                                                came after our file
+            is another's, or free               another table has it    what `_already_created` says
+            is another's                        nowhere                 a refusal; without an answer: unknown
+            is free                             nowhere                 a refusal that the name is taken: unknown, since
+                                                                        ours may have been made, refused by a metastore
+                                                                        that retries inside, and dropped by another; any
+                                                                        other refusal; without an answer: unknown
+            whatever                            nobody can look         unknown; or a refusal that is not of the name,
+                                                                        and proves nothing, if that is free
+
+        A refusal that is final is over, and cannot be made any more. So a table that is nowhere then was not made
+        (`whereabouts` says what that rests on). One that is not final counts as no answer.
+        """
+        what = f"creation of {name}"
+        if self._seen(name, answer, lambda: self._points_at(name, location)):
+            return None
+        free = False
         try:
-            found = self._world.pointer.load(name)
-        except NotAnIcebergTable as error:
-            raise _taken_meanwhile(name) from error
+            if self._is_ours(self._world.pointer.load(name), location):
+                return None
+        except NotAnIcebergTable:
+            pass
         except NoSuchTable:
-            self._raise_unmade(answer, still_there=True, what=f"creation of {name}")
+            free = True
         except IcebergHmsError as error:
             logger.warning("the outcome of the creation of %s could not be looked up: %s", name, error)
-            self._raise_unmade(answer, still_there=False, what=f"creation of {name}")
-        if trace(self._cache, found.metadata_location, ours=location, base="") is Trace.LANDED:
-            return
-        if isinstance(answer, Refused) and answer.conflict:
-            raise _taken_meanwhile(name)
-        self._raise_unmade(answer, still_there=False, what=f"creation of {name}")
+            self._raise_unmade(answer, still_there=False, what=what)
+        conflict = isinstance(answer, Refused) and answer.conflict
+        found = self._with_uuid(metadata, name)
+        if found is None:
+            self._raise_unmade(answer, still_there=free and not conflict, what=what)
+        if not found:
+            perhaps_dropped = free and conflict
+            over = isinstance(answer, Refused) and answer.final and not perhaps_dropped
+            if isinstance(answer, Refused) and isinstance(answer.error, IcebergHmsError):
+                answer.error.proved_failed = over
+            self._raise_unmade(answer, still_there=not perhaps_dropped, what=what)
+        return None if new_file and any(self._is_ours(each, location) for each in found) else found[0]
 
-    def _repoint(self, name: TableName, location: str, metadata: TableMetadata, wait_seconds: float) -> str:
-        """Swap a table to metadata that does not follow from its own. Returns what was replaced."""
-        with self._locked([name], wait_seconds) as locks:
+    def _is_ours(self, found: Pointer, location: str) -> bool:
+        """Whether a table points at a metadata file, or did."""
+        return trace(self._cache, found.metadata_location, ours=location, base="") is Trace.LANDED
+
+    def _with_uuid(self, metadata: TableMetadata, known_as: TableName) -> Sequence[Pointer] | None:
+        """All tables with the UUID of a new one. None: nobody can tell."""
+        if metadata.uuid is None:
+            return None
+        try:
+            return [base.pointer for base in self._whereabouts.of(metadata.uuid, known_as)]
+        except IcebergHmsError as error:
+            logger.warning("%s could not be looked for under other names: %s", known_as, error)
+            return None
+
+    def _repoint(
+        self,
+        name: TableName,
+        location: str,
+        metadata: TableMetadata,
+        wait_seconds: float,
+        compares: Compares,
+        sent: list[Swap],
+    ) -> str:
+        """Swap a table to metadata that does not follow from its own. Returns what was replaced. sent: gets each swap
+        that was sent."""
+        with self._locked([name], wait_seconds, compares=compares) as locks:
             [lock] = locks
             for _ in range(self._settings.commit_retry_num_retries + 1):
                 pointer = self._world.pointer.load(name)
                 base = Base(pointer, self._cache.get(pointer.metadata_location))
                 swap = partial(self._world.pointer.swap, pointer, location, metadata, base.metadata)
-                answer = self._send(partial(swap, only_fenced=lock.only_fenced), locks)
-                sent = Swap(base, location, metadata, ())
-                found = Resolution(self._world, self._cache, self._settings, sent, lock).resolve(answer)
+                answer = self._send(partial(_fenced_as_asked, locks, swap), locks)
+                sent.append(Swap(base, location, metadata, ()))
+                resolution = Resolution(self._world, self._cache, self._settings, sent[-1], lock, overdue=overdue)
+                found = resolution.resolve(answer)
                 if found is Trace.LANDED:
                     return pointer.metadata_location
+                if may_still_land(answer, found):
+                    leave(self._world, name, locks)
                 if found is Trace.UNTRACEABLE or not (isinstance(answer, Refused) and answer.conflict):
                     self._raise_unmade(answer, still_there=found is Trace.ABSENT, what=f"registration of {name}")
         raise CommitConflict(f"{name} moved under every attempt to register it, although its lock was held")
 
+    def _compared(self, move: Callable[[Compares], T]) -> T:
+        """A move that carries an expected value. Where the metastore is too slow for a short lease, or has a server
+        that cannot be proven, nothing was sent, and it is made under locks with the server's lease."""
+        try:
+            return move(Compares.YES)
+        except (LockLost, FenceUnproven) as error:
+            logger.info("a table's lock is taken again, with the server's lease: %s", error)
+            return move(Compares.SLOWLY)
+
     @contextmanager
-    def _locked(self, names: Sequence[TableName], wait_seconds: float) -> Iterator[Sequence[HeldLock]]:
+    def _locked(
+        self, names: Sequence[TableName], wait_seconds: float, *, compares: Compares
+    ) -> Iterator[Sequence[HeldLock]]:
         """Locks in the order of the names, so that two renames that cross cannot wait for each other."""
         request = self._world.runtime.uuid()
         held: list[HeldLock] = []
         try:
             for name in names:
-                held.append(self._world.lock.acquire(name, wait_seconds=wait_seconds, request=request))
+                lock = self._world.lock.acquire(name, wait_seconds=wait_seconds, request=request, compares=compares)
+                held.append(lock)
             yield held
         finally:
             for lock in reversed(held):
                 lock.release()
 
-    def _send(self, move: Callable[[], SwapAnswer], locks: Sequence[HeldLock] = ()) -> SwapAnswer:
+    def _send(
+        self, move: Callable[[], SwapAnswer], locks: Sequence[HeldLock] = (), *, blind: bool = False
+    ) -> SwapAnswer:
         try:
             for lock in locks:
-                lock.ensure()
-            return move()
+                lock.ensure(blind=blind)
+        except IcebergHmsError as error:
+            error.proved_failed = True
+            raise
+        try:
+            with moving_under(locks):
+                return move()
         except IcebergHmsError as error:
             # The ports raise their own errors only for what happened before anything was sent.
             error.proved_failed = True
@@ -246,27 +357,38 @@ class Moves:
         except Exception as error:  # noqa: BLE001 - whatever this is, the move may have been sent
             return Unanswered(error)
 
-    def _seen(self, answer: SwapAnswer, made: Callable[[], bool]) -> bool:
-        """Whether a move was made. Without an answer it may still be under way, so it is looked for more than once."""
+    def _seen(
+        self, name: TableName, answer: SwapAnswer, made: Callable[[], bool], locks: Sequence[HeldLock] = ()
+    ) -> bool:
+        """Whether a move was made. Without a final answer it may still be under way, so it is looked for more than
+        once; where nothing but `locks` fences it, until it can hardly be made any more."""
         match answer:
             case Swapped():
                 return True
-            case Refused():
+            case Refused(final=True):
                 return made()
-            case Unanswered():
+            case Unanswered(fenced=False, waited=waited) if locks:
+                under_way = looks_while_under_way(self._world.runtime, self._settings, waited, overdue)
+                seen = any(made() for _ in under_way)
+                if not seen:
+                    leave(self._world, name, locks)
+                return seen
+            case Refused() | Unanswered():
                 return any(made() for _ in looks(self._world.runtime, self._settings))
 
     def _covered(self, locks: Sequence[HeldLock]) -> bool:
         """Whether the locks were held until now: what was moved is then what was loaded under them."""
         try:
             for lock in locks:
-                keep_covered(lock, self._world.runtime.now())
+                keep_covered(lock)
         except IcebergHmsError:
             return False
         return True
 
     def _raise_unmade(self, answer: SwapAnswer, *, still_there: bool, what: str) -> NoReturn:
-        if isinstance(answer, Refused) and still_there:
+        # The metastore found the table otherwise than it stands: another has undone what may have been our move.
+        came_back = isinstance(answer, Refused) and answer.conflict and not isinstance(answer.error, AlreadyExists)
+        if isinstance(answer, Refused) and answer.final and still_there and not came_back:
             raise answer.error
         raise CommitStateUnknown(
             f"it is not known whether the {what} was made: {answer}",
@@ -312,15 +434,9 @@ class Moves:
         return report
 
 
-def _taken_meanwhile(name: TableName) -> AlreadyExists:
-    """Another has the name after our creation was sent. A metastore that retries inside may have refused its own
-    creation, and ours may be renamed or registered over by now: its files stay."""
-    error = AlreadyExists(
-        f"Table already exists: {name}",
-        next_step="it may be what this creation made: look at it before you try again, and delete nothing",
-    )
-    error.proved_failed = False
-    return error
+def _fenced_as_asked(locks: Sequence[HeldLock], move: Callable[..., SwapAnswer]) -> SwapAnswer:
+    """Locks know what they ask for once a move may start."""
+    return move(only_fenced=any(lock.only_fenced for lock in locks))
 
 
 def _perhaps_created(name: TableName, why: str) -> CommitStateUnknown:

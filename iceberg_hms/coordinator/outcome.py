@@ -61,7 +61,7 @@ def _by_the_chain(cache: MetadataCache, current_location: str, ours: str, base: 
     location = current_location
     for _ in range(CHAIN_HOPS_MAX):
         try:
-            metadata = cache.get(location)
+            metadata = cache.get(location) if location == current_location else cache.peek(location)
         except IcebergHmsError:
             return Trace.UNTRACEABLE
         if _names(metadata, ours):

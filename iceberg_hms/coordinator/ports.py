@@ -18,10 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from enum import IntEnum
+from typing import Any, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
+from iceberg_hms.clock import Reading
 from iceberg_hms.format.metadata import TableMetadata
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, order=True)
@@ -63,10 +67,13 @@ class Refused:
 
     conflict: the metastore says that the table is not what we expected it to be.
     error: what to raise once it is known that the move was not made.
+    final: what was refused is not under way any more. False: it failed on the metastore's database, which may have a
+        transaction of it in doubt, and may carry that out later.
     """
 
     conflict: bool
     error: Exception
+    final: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,18 +82,33 @@ class Unanswered:
 
     fenced: it carried an expected value to a server that is proven to compare and swap atomically. So it may be sent
     again, and once the pointer stands elsewhere it can no longer be made.
+    waited: for how many seconds its driver waited.
     """
 
     error: Exception
     fenced: bool = False
+    waited: float = 0.0
 
 
 SwapAnswer = Swapped | Refused | Unanswered
 
 
+@dataclass(frozen=True)
+class Identified:
+    """Rows of Iceberg tables, by what they say of the table's UUID.
+
+    said: it is the one that was asked for. silent: the row does not say, since not every writer writes it there."""
+
+    said: Sequence[Pointer]
+    silent: Sequence[Pointer]
+
+
 class TablePointer(Protocol):
     """Rows of Iceberg tables in the metastore. Never touches a row that is not an Iceberg table's.
 
+    The answer to a swap, rename or drop that is not fenced is waited for up to `metastore.unfenced-move-timeout-ms`;
+    `coordinator.patience` hears of it when the ordinary time is over. Before such a move goes out
+    `coordinator.coverage.refuse_uncovered` is asked, whose LockLost says that it was not sent.
     All calls raise MetastoreUnavailable, AccessDenied or MetastoreRefused for what happens before a move is sent.
     """
 
@@ -108,18 +130,33 @@ class TablePointer(Protocol):
         `replaced` (the metadata at `base`) had and `metadata` has not are removed from the parameters.
 
         Sent once; the caller may send the same swap again after Unanswered(fenced=True), with only_fenced: then nothing
-        is sent unless the server is proven to compare and swap atomically (else raises MetastoreUnavailable)."""
+        is sent unless the server is proven to compare and swap atomically (else raises FenceUnproven)."""
+        ...
+
+    def takes_writes(self, name: TableName) -> bool | None:
+        """Whether the metastore carries out a write on a row of its own beside a table's, which is removed again. None
+        if that cannot be told: none may be made there. Raises nothing."""
         ...
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """Insert a new row: the metastore's own compare-and-swap. A taken name is Refused(conflict=True,
-        AlreadyExists).
-        Raises NoSuchNamespace."""
+        AlreadyExists), a missing database Refused(conflict=False, NoSuchNamespace)."""
         ...
 
-    def rename(self, base: Pointer, to: TableName) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, *, only_fenced: bool = False) -> SwapAnswer:
         """Give the row another name, with `base.metadata_location` expected. A taken name is Refused(conflict=True,
-        AlreadyExists)."""
+        AlreadyExists). only_fenced: as `swap`."""
+        ...
+
+    def databases(self) -> Sequence[str]:
+        """The names of all databases. One metastore call, never from a cache."""
+        ...
+
+    def identified(self, namespace: str, uuid: str, *, seconds: float) -> Identified:
+        """The rows of a database that may be the table with this UUID, in any case; none if there is no such database.
+        What stays in the database under whatever name is not missed. Never from a cache.
+
+        Raises MetastoreUnavailable when it took longer than `seconds`, or tables came and went all the while."""
         ...
 
     def drop(self, base: Pointer) -> SwapAnswer:
@@ -142,8 +179,14 @@ class HeldLock(Protocol):
         ...
 
     @property
+    def excludes(self) -> bool:
+        """Whether others are kept out. False: nothing is locked (`lock=none`)."""
+        ...
+
+    @property
     def only_fenced(self) -> bool:
-        """Nothing is locked (`lock=none`): a swap may go only to a server that is proven to be atomic."""
+        """A swap or rename may go only to a server that is proven to be atomic: nothing is locked, or the lock may
+        be taken away from a holder that sleeps or has ended (`TableLock.acquire`, `compares`)."""
         ...
 
     @property
@@ -152,30 +195,51 @@ class HeldLock(Protocol):
         where that cannot be told."""
         ...
 
-    def covered_since(self) -> float:
-        """`Runtime.now()` at which the last successful lock or heartbeat call was *sent*. Raises LockLost."""
+    def unrenewed_seconds(self) -> float:
+        """How long ago the last successful lock or heartbeat call was *sent*, by the clock that advanced most. Raises
+        LockLost, also when that is more than the lease: the lock may have been given away."""
         ...
 
-    def ensure(self) -> None:
+    def ensure(self, *, blind: bool = False) -> None:
         """Called before each move. Raises LockLost when none may start: the lock is gone, or nobody can be asked
         whether it is. A lock that was not renewed for half of its lease is renewed first, and that may raise
-        MetastoreUnavailable."""
+        MetastoreUnavailable. blind: the move carries no expected value on any server."""
         ...
 
     def renew(self) -> None:
-        """One heartbeat, now. Raises LockLost, MetastoreUnavailable."""
+        """One heartbeat, now. Raises LockLost, MetastoreUnavailable. A lease that passed before the heartbeat was
+        answered is not renewed but lost, even if the lock is still there: whoever found it silent for so long may be
+        about to remove it."""
         ...
 
     def release(self) -> None:
         """Give the lock back. Never raises: a failure is logged, the lease ends the lock. Twice is harmless."""
         ...
 
+    def leave(self) -> None:
+        """Do not give the lock back, and keep it alive no longer: a move that was sent under it may still be made. Its
+        lease ends it. Never raises; `release` does nothing afterwards."""
+        ...
+
+
+class Compares(IntEnum):
+    """Whether all that is sent under a lock carries an expected value."""
+
+    NO = 0
+    YES = 1
+    #: All does, but a short lease was lost before: the metastore may be too slow for one.
+    SLOWLY = 2
+
 
 class TableLock(Protocol):
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+    def acquire(
+        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
+    ) -> HeldLock:
         """Wait for the exclusive lock on a table (which need not exist) and keep it alive.
 
         request: who takes it, at most 36 characters of [0-9a-z-]; shown to operators.
+        compares: not NO if nothing is or will be under way from the caller that does not carry an expected value: no
+        drop. Then the lock may be `only_fenced`, and for YES have a lease that is much shorter than the server's.
         Raises LockNotAcquired (time is over; no entry is left behind), LockUnavailable, MetastoreUnavailable.
         """
         ...
@@ -224,7 +288,11 @@ class Runtime(Protocol):
     from."""
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Monotonic seconds; for waits and durations."""
+        ...
+
+    def reading(self) -> Reading:
+        """All clocks at once; for leases."""
         ...
 
     def now_ms(self) -> int:
@@ -250,7 +318,13 @@ class Runtime(Protocol):
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """Run functions side by side, in the caller's context, and return their results in order; the first exception
-        is raised after all ended."""
+        is raised after all ended. They must not wait for long: those of all callers share some threads."""
+        ...
+
+    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+        """Run `wait`, which may take long, on the caller's own thread, and `work` meanwhile on another one, in the
+        caller's context; or `work` after it, if no thread was free. Returns what `wait` returns once both have ended;
+        the error of either is raised then. `work` need not be begun any more after an error of `wait`."""
         ...
 
 
@@ -261,5 +335,9 @@ class Events(Protocol):
         committed    `report`: a CommitReport
         held-back    `table`, `seconds`: commits waited for one whose turn it was
         rested       `table`, `seconds`: the table was left to a foreign writer
+        overdue      `table`: a move was not answered in time; its callers were told that its state is unknown. The lock
+                     is kept until it is over. What comes of it is told by `committed`, by `left-locked`, or by neither
+                     if it was refused
+        left-locked  `table`, `seconds`: it is still not known whether the move is over; the lock is left to its lease
         """
         ...

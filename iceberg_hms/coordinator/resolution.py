@@ -4,13 +4,20 @@
     Swapped                        it was made                              counted, if the lock covered it
     Refused                        nothing yet: a metastore can refuse      looked up once; absent is proof, since a
                                    its own committed change                 refused swap is not under way any more
+    Refused, not final             nothing: the metastore's database may    sent again where that is fenced; then
+                                   have it in doubt, and make it later      looked up; absent is no proof
     Unanswered, fenced             at most one of two equal swaps is made   sent again; then looked up, and absent is
                                                                             proof once the pointer has left our base
-    Unanswered                     nothing: it may be made at any time      looked up for a bounded time; absent is no
-                                                                            proof, and it is never sent again
+    Unanswered                     nothing: it may be made at any time      looked up, with the lock held, until
+                                                                            `metastore.unfenced-move-timeout-ms` are
+                                                                            over; absent is no proof, and it is never
+                                                                            sent again
 
 However it is known that the swap was made, it counts only if the lock covered it: else whoever took the lock may have
 swapped over it, or be about to. Then the lock is taken again, which waits out the thief, and the table is looked at.
+
+A swap that nothing but its lock fences, and whose outcome is unknown at last, may still be made over later commits. So
+its lock is not given back, but left to its lease (`may_still_land`).
 
 Nothing here raises: once a swap was sent, not even a defect of ours may turn "unknown" into "failed".
 """
@@ -18,15 +25,15 @@ Nothing here raises: once a swap was sent, not even a defect of ours may turn "u
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.bases import Base, MetadataCache
 from iceberg_hms.coordinator.coverage import keep_covered
-from iceberg_hms.coordinator.looks import looks
+from iceberg_hms.coordinator.looks import looks, looks_while_under_way
 from iceberg_hms.coordinator.outcome import Trace, trace
-from iceberg_hms.coordinator.ports import HeldLock, Refused, SwapAnswer, Swapped, Unanswered
+from iceberg_hms.coordinator.ports import Compares, HeldLock, Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata import TableMetadata
@@ -47,15 +54,27 @@ class Swap:
 
 
 class Resolution:
-    """Tells the outcome of one swap, with its lock held."""
+    """Tells the outcome of one swap, with its lock held.
 
-    def __init__(self, world: World, cache: MetadataCache, settings: Settings, swap: Swap, lock: HeldLock) -> None:
+    overdue: called if that takes longer than callers should wait."""
+
+    def __init__(
+        self,
+        world: World,
+        cache: MetadataCache,
+        settings: Settings,
+        swap: Swap,
+        lock: HeldLock,
+        *,
+        overdue: Callable[[], None],
+    ) -> None:
         self._world = world
         self._cache = cache
         self._settings = settings
         self._swap = swap
         self._name = swap.base.pointer.name
         self._lock = lock
+        self._overdue = overdue
 
     def resolve(self, answer: SwapAnswer) -> Trace:
         """Landed, proved absent, or untraceable."""
@@ -63,13 +82,16 @@ class Resolution:
             match answer:
                 case Swapped():
                     return self._confirm_coverage()
-                case Refused():
+                case Refused(final=True):
                     return self._covered(self._look(could_still_land=False))
+                case Refused():
+                    sent = self._send_again()
+                    return self._confirm_coverage() if sent else self._covered(self._look_until_seen(fenced=False))
                 case Unanswered(fenced=True):
                     sent = self._send_again()
                     return self._confirm_coverage() if sent else self._covered(self._look_until_seen(fenced=True))
-                case Unanswered():
-                    return self._covered(self._look_until_seen(fenced=False))
+                case Unanswered(waited=waited):
+                    return self._covered(self._look_while_under_way(waited))
         except Exception:
             logger.exception("the outcome of a swap of %s could not be told", self._name)
             return Trace.UNTRACEABLE
@@ -94,7 +116,7 @@ class Resolution:
     def _confirm_coverage(self) -> Trace:
         """Acknowledge only what the lock covered: a writer that took a lost lock swaps blindly over ours."""
         try:
-            keep_covered(self._lock, self._world.runtime.now())
+            keep_covered(self._lock)
         except IcebergHmsError as error:
             logger.warning("the lock of %s did not cover its swap: %s", self._name, error)
             return self._look_behind_the_thief()
@@ -103,9 +125,15 @@ class Resolution:
     def _look_behind_the_thief(self) -> Trace:
         # Where no reaper runs our own entry may still be there, and would stand in our way.
         self._lock.release()
-        wait = self._lock.lease_seconds
+        wait = max(self._lock.lease_seconds, self._settings.lock_timeout_ms / 1000)
         try:
-            again = self._world.lock.acquire(self._name, wait_seconds=wait, request=self._world.runtime.uuid())
+            # What was sent may still be under way: with an expected value, if the lock that we lost asked for that.
+            again = self._world.lock.acquire(
+                self._name,
+                wait_seconds=wait,
+                request=self._world.runtime.uuid(),
+                compares=Compares.YES if self._lock.excludes and self._lock.only_fenced else Compares.NO,
+            )
         except IcebergHmsError as error:
             logger.warning("the lock of %s could not be taken again: %s", self._name, error)
             return Trace.UNTRACEABLE
@@ -119,6 +147,12 @@ class Resolution:
             found = self._look(could_still_land=True, fenced=fenced)
             if found is not Trace.UNTRACEABLE:
                 return found
+        return Trace.UNTRACEABLE
+
+    def _look_while_under_way(self, waited: float) -> Trace:
+        for _ in looks_while_under_way(self._world.runtime, self._settings, waited, self._overdue):
+            if self._look(could_still_land=True) is Trace.LANDED:
+                return Trace.LANDED
         return Trace.UNTRACEABLE
 
     def _look(self, *, could_still_land: bool, fenced: bool = False) -> Trace:
@@ -137,3 +171,8 @@ class Resolution:
         if found is Trace.ABSENT and could_still_land and not (fenced and current != base):
             return Trace.UNTRACEABLE
         return found
+
+
+def may_still_land(answer: SwapAnswer, found: Trace) -> bool:
+    """Whether a move may yet be made over what others commit, once its lock is given back."""
+    return isinstance(answer, Unanswered) and not answer.fenced and found is Trace.UNTRACEABLE

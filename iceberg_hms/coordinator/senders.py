@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Runtime
 
 #: After staying away so often in a row a sender is not waited for, until one of its commits comes back.
@@ -31,11 +30,6 @@ class Senders:
         self._runtime = runtime
         #: How often in a row each stayed away.
         self._vain: OrderedDict[str, int] = OrderedDict()
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """The parent's thread that has the mutex is not in the child."""
         self._mutex = self._runtime.mutex()
 
     def come_back(self, sender: str) -> bool:

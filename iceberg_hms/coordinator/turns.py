@@ -114,6 +114,12 @@ class Turns:
                 self._losers[id_].since = now
         return [self._kept.pop(id_) for id_ in called]
 
+    def let_go(self) -> list[Member]:
+        """Those whose clients have not heard that they were refused: nobody keeps them any longer."""
+        kept = list(self._kept.values())
+        self._kept.clear()
+        return kept
+
     def seconds_to_wait(self, queued: Sequence[Member], now: float) -> float:
         """For how long the queue waits unless a commit comes; 0: it does not. Ask after `call`."""
         if self._away is None:

@@ -12,7 +12,6 @@ from iceberg_hms.format import apply_layout as layout
 from iceberg_hms.format import apply_schema as schemas
 from iceberg_hms.format import apply_snapshots as snapshots
 from iceberg_hms.format import apply_table as table
-from iceberg_hms.format import raw as read
 from iceberg_hms.format.apply_draft import Draft
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.metadata_check import SUPPORTED_FORMAT_VERSION
@@ -42,12 +41,8 @@ _APPLIERS: Final[Mapping[str, Callable[[Draft, Mapping[str, Any]], None]]] = {
     "remove-statistics": table.remove_statistics,
     "set-partition-statistics": table.set_partition_statistics,
     "remove-partition-statistics": table.remove_partition_statistics,
-    "add-encryption-key": table.add_encryption_key,
     "remove-encryption-key": table.remove_encryption_key,
 }
-
-#: Every `action` that a table commit may have.
-ACTIONS: Final = frozenset(_APPLIERS)
 
 _LAYOUT_FIELDS: Final = (
     "current-schema-id",
@@ -66,9 +61,11 @@ def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, n
     """The metadata after all updates, in their order; `base` itself if they change nothing.
 
     base: None makes a new table: uuid, location, schema, spec and sort order have to be among the updates.
+    updates: of the shapes that `changes.updates.parse` looks at. Here only that is looked at which would get into the
+    metadata unseen.
     now_ms: wall clock; becomes last-updated-ms, which never falls.
 
-    Raises InvalidInput for an update that is unknown, lacks a field or can never be applied, UnsupportedFormat for
+    Raises InvalidInput for an update that is unknown or can never be applied, UnsupportedFormat for
     format version 4 and encryption, and CommitFailed for a snapshot that was made for an older state of the table: the
     caller makes it again on the new one. One kind of it is AssumptionBroken: a schema, spec or sort order gets another
     id than it was sent with, beside a snapshot whose files say that id. Spec: Table Metadata, Snapshots; REST protocol:
@@ -76,11 +73,9 @@ def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, n
     """
     draft = Draft(base, _first_format_version(base, updates), now_ms)
     for update in updates:
-        update = read.require_object(update, "update")
-        action = read.require_str(update, "action", "update")
-        applier = _APPLIERS.get(action)
+        applier = _APPLIERS.get(update["action"])
         if applier is None:
-            raise InvalidInput(f"Unknown update action: {action!r}")
+            raise InvalidInput(f"Unknown update action: {update['action']!r}")
         applier(draft, update)
     if base is not None and not draft.changed:
         return base
@@ -98,8 +93,8 @@ def _first_format_version(base: TableMetadata | None, updates: Sequence[Mapping[
     if base is not None:
         return base.format_version
     for update in updates:
-        if isinstance(update, Mapping) and update.get("action") == "upgrade-format-version":
-            version = read.require_int(update, "format-version", "upgrade-format-version")
+        if update["action"] == "upgrade-format-version":
+            version: int = update["format-version"]
             if version > SUPPORTED_FORMAT_VERSION:
                 raise UnsupportedFormat(f"Unsupported format version: v{version} (supported: v3)")
             if version < 1:

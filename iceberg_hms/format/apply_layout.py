@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format import raw as read
 from iceberg_hms.format.apply_draft import Draft
 from iceberg_hms.format.partition import PartitionField, PartitionSpec
 from iceberg_hms.format.schema import Schema
@@ -37,8 +36,7 @@ def add_spec(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def set_default_spec(draft: Draft, update: Mapping[str, Any]) -> None:
     """`set-default-spec`: -1 is the spec that this request added last."""
-    wanted = read.require_int(update, "spec-id", "set-default-spec")
-    spec_id = draft.last_added_or("partition-specs", wanted, "spec")
+    spec_id = draft.last_added_or("partition-specs", update["spec-id"], "spec")
     if spec_id not in {spec.spec_id for spec in draft.specs}:
         raise InvalidInput(f"Cannot set default partition spec to unknown spec: {spec_id}")
     draft.put("default-spec-id", spec_id)
@@ -46,7 +44,7 @@ def set_default_spec(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def remove_partition_specs(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-partition-specs`: unknown ids are ignored, the default spec is refused."""
-    gone = set(read.require_int_list(update, "spec-ids", "remove-partition-specs"))
+    gone = set(update["spec-ids"])
     if draft.raw["default-spec-id"] in gone:
         raise InvalidInput("Cannot remove the default partition spec")
     kept = [spec.raw for spec in draft.specs if spec.spec_id not in gone]
@@ -75,8 +73,7 @@ def add_sort_order(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def set_default_sort_order(draft: Draft, update: Mapping[str, Any]) -> None:
     """`set-default-sort-order`: -1 is the order that this request added last."""
-    wanted = read.require_int(update, "sort-order-id", "set-default-sort-order")
-    order_id = draft.last_added_or("sort-orders", wanted, "sort order")
+    order_id = draft.last_added_or("sort-orders", update["sort-order-id"], "sort order")
     if order_id not in {order.order_id for order in draft.sort_orders}:
         raise InvalidInput(f"Cannot set default sort order to unknown sort order: {order_id}")
     draft.put("default-sort-order-id", order_id)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format import raw as read
 from iceberg_hms.format.apply_draft import Draft
 from iceberg_hms.format.schema import Schema
 
@@ -29,8 +28,7 @@ def add_schema(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def set_current_schema(draft: Draft, update: Mapping[str, Any]) -> None:
     """`set-current-schema`: -1 is the schema that this request added last."""
-    wanted = read.require_int(update, "schema-id", "set-current-schema")
-    schema_id = draft.last_added_or("schemas", wanted, "schema")
+    schema_id = draft.last_added_or("schemas", update["schema-id"], "schema")
     if schema_id not in {schema.schema_id for schema in draft.schemas}:
         raise InvalidInput(f"Cannot set current schema to unknown schema: {schema_id}")
     draft.put("current-schema-id", schema_id)
@@ -38,7 +36,7 @@ def set_current_schema(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def remove_schemas(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-schemas`: unknown ids are ignored, the current schema is refused."""
-    gone = set(read.require_int_list(update, "schema-ids", "remove-schemas"))
+    gone = set(update["schema-ids"])
     if draft.raw["current-schema-id"] in gone:
         raise InvalidInput("Cannot remove the current schema")
     kept = [schema.raw for schema in draft.schemas if schema.schema_id not in gone]

@@ -15,8 +15,7 @@ from iceberg_hms.format.snapshot import MAIN_BRANCH, Ref, Snapshot
 def add_snapshot(draft: Draft, update: Mapping[str, Any]) -> None:
     """`add-snapshot`. Raises InvalidInput for a snapshot that can never be added, CommitFailed for one whose numbers
     are behind the table's: it was made for an older state and has to be made again (apache/iceberg#15126)."""
-    raw = read.require_object(update.get("snapshot"), "add-snapshot: snapshot")
-    raw = {key: value for key, value in raw.items() if value is not None}
+    raw = {key: value for key, value in update["snapshot"].items() if value is not None}
     snapshot = Snapshot.parse(raw)
     _check_ready(draft)
     _check_complete(draft, snapshot)
@@ -31,7 +30,7 @@ def add_snapshot(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def set_snapshot_ref(draft: Draft, update: Mapping[str, Any]) -> None:
     """`set-snapshot-ref`: makes or moves a branch or tag. Moving main changes the current snapshot and the log."""
-    name = read.require_str(update, "ref-name", "set-snapshot-ref")
+    name = update["ref-name"]
     if not name:
         raise InvalidInput("set-snapshot-ref: ref-name must not be empty")
     ref = Ref.parse(update, name)
@@ -51,12 +50,12 @@ def set_snapshot_ref(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def remove_snapshot_ref(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-snapshot-ref`: without main the table has no current snapshot. An unknown name changes nothing."""
-    _remove_ref(draft, read.require_str(update, "ref-name", "remove-snapshot-ref"))
+    _remove_ref(draft, update["ref-name"])
 
 
 def remove_snapshots(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-snapshots`: with their statistics, and with the refs that name them. Unknown ids are ignored."""
-    gone = set(read.require_long_list(update, "snapshot-ids", "remove-snapshots"))
+    gone = set(update["snapshot-ids"])
     if not draft.remove_snapshots(gone):
         return
     for key in ("statistics", "partition-statistics"):

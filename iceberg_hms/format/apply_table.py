@@ -44,12 +44,12 @@ def assign_uuid(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def upgrade_format_version(draft: Draft, update: Mapping[str, Any]) -> None:
     """`upgrade-format-version`: 1 to 2 to 3, never back."""
-    _upgrade(draft, read.require_int(update, "format-version", "upgrade-format-version"))
+    _upgrade(draft, update["format-version"])
 
 
 def set_location(draft: Draft, update: Mapping[str, Any]) -> None:
     """`set-location`: the base of new files; files that are there stay where they are."""
-    location = strip_trailing_slash(read.require_str(update, "location", "set-location"))
+    location = strip_trailing_slash(update["location"])
     if not location:
         raise InvalidInput("set-location: location must not be empty")
     if "location" not in draft.raw or strip_trailing_slash(draft.raw["location"]) != location:
@@ -71,11 +71,8 @@ def set_properties(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def remove_properties(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-properties`: names that are not there are ignored."""
-    removals = read.require_list(update, "removals", "remove-properties")
-    if not all(isinstance(name, str) for name in removals):
-        raise InvalidInput("remove-properties: removals must be a list of strings")
     known = draft.raw.get("properties") or {}
-    for name in removals:
+    for name in update["removals"]:
         if name in known:
             draft.own_object("properties").pop(name, None)
             draft.changed = True
@@ -97,7 +94,7 @@ def set_statistics(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def remove_statistics(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-statistics` of one snapshot, if there are any."""
-    _remove_statistics_files(draft, "statistics", read.require_long(update, "snapshot-id", "remove-statistics"))
+    _remove_statistics_files(draft, "statistics", update["snapshot-id"])
 
 
 def set_partition_statistics(draft: Draft, update: Mapping[str, Any]) -> None:
@@ -109,21 +106,13 @@ def set_partition_statistics(draft: Draft, update: Mapping[str, Any]) -> None:
 
 def remove_partition_statistics(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-partition-statistics` of one snapshot, if there are any."""
-    snapshot_id = read.require_long(update, "snapshot-id", "remove-partition-statistics")
-    _remove_statistics_files(draft, "partition-statistics", snapshot_id)
-
-
-def add_encryption_key(draft: Draft, update: Mapping[str, Any]) -> None:
-    """`add-encryption-key`: always refused, because encrypted tables are; `draft` stays as it is."""
-    read.require_object(update.get("encryption-key"), "add-encryption-key: encryption-key")
-    raise UnsupportedFormat(f"Cannot add an encryption key to table {draft.raw.get('table-uuid')}: encryption")
+    _remove_statistics_files(draft, "partition-statistics", update["snapshot-id"])
 
 
 def remove_encryption_key(draft: Draft, update: Mapping[str, Any]) -> None:
     """`remove-encryption-key`: an unknown key changes nothing."""
-    key_id = read.require_str(update, "key-id", "remove-encryption-key")
     keys = draft.raw.get("encryption-keys") or []
-    kept = [key for key in keys if key.get("key-id") != key_id]
+    kept = [key for key in keys if key.get("key-id") != update["key-id"]]
     if len(kept) < len(keys):
         draft.replace_list("encryption-keys", kept)
 

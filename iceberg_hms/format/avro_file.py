@@ -152,7 +152,7 @@ def parsed_if_possible(schema: Any) -> Any:
 
 
 def encode_record(parsed: Any, record: Mapping[str, Any]) -> bytes:
-    """One record, for `Writer.add_encoded`. Raises InvalidInput for one that does not fit the schema."""
+    """One record. Raises InvalidInput for one that does not fit the schema."""
     target = io.BytesIO()
     _encode(target, parsed, record)
     return target.getvalue()
@@ -219,11 +219,6 @@ class Writer:
             self._block.seek(start)
             self._block.truncate()
             raise
-        self._added()
-
-    def add_encoded(self, record: bytes) -> None:
-        """Append a record that `encode_record` made with the same schema."""
-        self._block.write(record)
         self._added()
 
     def add_block(self, block: Block) -> None:

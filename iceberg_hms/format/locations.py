@@ -68,11 +68,6 @@ def parse(location: str) -> Location:
     return Location(scheme, "" if scheme == "file" else authority, rest)
 
 
-def same_file(first: str, second: str) -> bool:
-    """Whether two locations name one file. Raises InvalidInput as `parse` does."""
-    return parse(first) == parse(second)
-
-
 def file_key(location: str) -> str:
     """One text for all locations that name one file, for sets and look-ups. A location that `parse` refuses is its own
     key."""

@@ -8,14 +8,13 @@ those of the version before it, and their JSON text (`rows.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import orjson
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import raw as read
+from iceberg_hms.format.cached import cached_property
 from iceberg_hms.format.gzip_parts import plain
 from iceberg_hms.format.metadata_check import check_shape, verify
 from iceberg_hms.format.partition import FIRST_PARTITION_FIELD_ID, PartitionSpec
@@ -30,21 +29,6 @@ PREVIOUS_VERSIONS_MAX_DEFAULT: Final = 100
 #: The fields that grow with every commit.
 LONG_LISTS: Final = ("snapshots", "snapshot-log")
 _WHAT = "table metadata"
-#: JSON takes about three times its text once it is decoded; schemas and specs are there as objects too.
-_DECODED_TIMES: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What metadata takes in memory, in bytes, as an estimate.
-
-    text: its JSON. own: what else no other version of the table shares. shared: the parts that others may share; each
-    knows its `memory`.
-    """
-
-    text: int
-    own: int
-    shared: tuple[Block, ...]
 
 
 class TableMetadata:
@@ -57,7 +41,6 @@ class TableMetadata:
         """Wrap JSON that is known to be sound; use `parse` for what comes from outside."""
         self.fields = fields
         self._text: bytes | None = None
-        self._keeps_text = True
 
     @cached_property
     def raw(self) -> Mapping[str, Any]:
@@ -84,23 +67,18 @@ class TableMetadata:
         return metadata
 
     def to_bytes(self) -> bytes:
-        """The JSON text, UTF-8, made once unless `keep_text` says otherwise. Raises InvalidInput for what JSON cannot
-        express: a lone surrogate, say."""
+        """The JSON text, UTF-8, made once. Raises InvalidInput for what JSON cannot express: a lone surrogate, say."""
         text = self._text
         if text is None:
             try:
-                text = plain(self.json_parts())
+                text = self._text = plain(self.json_parts())
             except TypeError as error:
                 raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
-            if self._keeps_text:
-                self._text = text
         return text
 
-    def keep_text(self, keep: bool) -> None:
-        """Whether the text is kept once it is made: the past of a table is asked for it no more, and may let it go."""
-        self._keeps_text = keep
-        if not keep:
-            self._text = None
+    def forget_text(self) -> None:
+        """Let the text go until somebody asks for it again."""
+        self._text = None
 
     def json_parts(self) -> Iterator[bytes | Block]:
         """The text that orjson makes of `raw`, in parts: of the long lists those that other versions of the table
@@ -118,12 +96,6 @@ class TableMetadata:
             yield from self.rows(key).json_parts()
             separator = b","
         yield separator + orjson.dumps(between)[1:] if between else (b"{}" if separator == b"{" else b"}")
-
-    def memory(self) -> Memory:
-        """What it takes in memory once its text is made, which this does. Raises as `to_bytes`."""
-        shared = tuple(block for key in LONG_LISTS for block in self.rows(key).blocks)
-        text = len(self.to_bytes())
-        return Memory(text, _DECODED_TIMES * (text - sum(len(block.json) for block in shared)), shared)
 
     def verify(self) -> TableMetadata:
         """Look at what `parse` left out: each snapshot, ref and log entry, and that refs name snapshots that are there.
@@ -221,9 +193,6 @@ class TableMetadata:
         """The default sort order."""
         return self.sort_orders_by_id[self.default_sort_order_id]
 
-    def sort_order_by_id(self, order_id: int) -> SortOrder | None:
-        return self.sort_orders_by_id.get(order_id)
-
     @property
     def properties(self) -> Mapping[str, str]:
         """The Iceberg properties."""
@@ -308,14 +277,6 @@ class TableMetadata:
                 return
             yield snapshot
             snapshot_id = snapshot.parent_id
-
-    def snapshot_as_of(self, timestamp_ms: int) -> Snapshot | None:
-        """The snapshot that was current at a time, by the snapshot log; None before the first entry."""
-        found = None
-        for entry in self.snapshot_log:
-            if entry["timestamp-ms"] <= timestamp_ms:
-                found = entry["snapshot-id"]
-        return None if found is None else self.snapshot_by_id(found)
 
     def with_metadata_log_entry(self, location: str, timestamp_ms: int) -> TableMetadata:
         """This metadata with its predecessor's file in the metadata log, and the log trimmed to the newest

@@ -15,7 +15,6 @@ from typing import Any, Final, overload
 import orjson
 
 from iceberg_hms.format.gzip_parts import deflated
-from iceberg_hms.format.memory import estimated_bytes
 
 Row = Mapping[str, Any]
 
@@ -24,22 +23,17 @@ Row = Mapping[str, Any]
 BLOCK_ROWS: Final = 128
 #: Rows that `ById` copies with each one that comes; more make a new index of all.
 RECENT_ROWS: Final = 64
-#: What a row takes in lists and in `ById`, beside itself.
-_INDEX_BYTES: Final = 64
-#: How many times smaller snapshots are at least when they are compressed.
-_SHRINKS: Final = 6
 
 
 class Block:
     """A full part of a list. Equal to no other block, and never changed; what it has computed is kept."""
 
-    __slots__ = ("_by_value", "_deflated", "_json", "_last_number", "_memory", "rows")
+    __slots__ = ("_by_value", "_deflated", "_json", "_last_number", "rows")
 
     def __init__(self, rows: tuple[Row, ...]) -> None:
         self.rows = rows
         self._json: bytes | None = None
         self._deflated: bytes | None = None
-        self._memory = 0
         self._last_number: int | None = None
         self._by_value: dict[tuple[str, ...], dict[str, list[Row]]] = {}
 
@@ -56,14 +50,6 @@ class Block:
         if self._deflated is None:
             self._deflated = deflated(self.json)
         return self._deflated
-
-    @property
-    def memory(self) -> int:
-        """About how many bytes it takes, its JSON text, compressed too, and its place in indexes included."""
-        if not self._memory:
-            text = len(self.json) + len(self.json) // _SHRINKS
-            self._memory = estimated_bytes(self.rows) + text + _INDEX_BYTES * len(self.rows)
-        return self._memory
 
     @property
     def last_number(self) -> int:

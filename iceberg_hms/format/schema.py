@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import raw as read
+from iceberg_hms.format.cached import cached_property
 from iceberg_hms.format.types import (
     ListType,
     MapType,

@@ -6,7 +6,6 @@ reaper of expired locks is not started, as on most production servers.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +13,6 @@ from typing import Any
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.local.gateway import JavaGateway, describe_java_error
 from iceberg_hms.local.server import LocalServer
-
-logger = logging.getLogger(__name__)
 
 _MIN_WORKER_THREADS = 8
 #: Hive's own default of hive.metastore.server.max.threads.

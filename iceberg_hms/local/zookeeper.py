@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.local.gateway import JavaGateway
 from iceberg_hms.local.server import LocalServer
-
-logger = logging.getLogger(__name__)
 
 _HEAP_MB = 128
 #: ZooKeeper's own default of tickTime: sessions last between 2 and 20 ticks.

@@ -26,6 +26,8 @@ from iceberg_hms.metastore.versions import server_version
 
 logger = logging.getLogger(__name__)
 
+# Hive 3 and later know both names, Hive 2 the second.
+_STORES = ("metastore.rawstore.impl", "hive.metastore.rawstore.impl")
 _DISALLOW = "hive.metastore.disallow.incompatible.col.type.changes"
 
 
@@ -35,6 +37,8 @@ class Capabilities:
 
     version: "4.0.1", "2.x" or "3.x" for servers before Hive 4, which do not tell more, or "unknown".
     lock_api: a lock was taken, seen and given back. lease_seconds: None if the server does not tell.
+    lock_seconds: how long the answer to that one lock call took, None if none was given. cached: the server reads
+    through CachedStore, so that it may answer what was true a while ago.
     transaction_tables: a transaction could be opened and aborted.
     disallow_incompatible_col_type_changes: the server's setting, None if it does not tell.
     problems: one sentence for each thing that did not work, and for each lock whose holder seems to be dead.
@@ -48,48 +52,67 @@ class Capabilities:
     compare_and_swap: CompareAndSwap
     disallow_incompatible_col_type_changes: bool | None
     problems: tuple[str, ...]
+    lock_seconds: float | None = None
+    cached: bool = False
 
 
-def probe(uri: str, settings: Settings, *, namespace: str = "default", clock: Clock = SYSTEM_CLOCK) -> Capabilities:
+def probe(
+    uri: str,
+    settings: Settings,
+    *,
+    namespace: str = "default",
+    clock: Clock = SYSTEM_CLOCK,
+    pool: ClientPool | None = None,
+) -> Capabilities:
     """Ask one server. It leaves nothing behind: the scratch row for the compare-and-swap probe is a view named
     `iceberg_hms_probe_...` in `namespace`, without files, and is dropped.
 
+    pool: whose way of connecting is used; without one, a way of its own by `settings`.
     Raises MetastoreUnavailable if the server cannot be reached.
     """
-    pool = ClientPool.configured(settings, only=uri)
+    alone = ClientPool.configured(settings, only=uri) if pool is None else pool.only(uri)
     try:
-        return _Probe(pool, settings, scratch_name(namespace, clock)).run(uri)
+        return _Probe(alone, settings, scratch_name(namespace, clock), clock).run(uri)
     finally:
-        pool.close()
+        alone.close()
 
 
 class _Probe:
-    def __init__(self, pool: ClientPool, settings: Settings, scratch: TableName) -> None:
+    def __init__(self, pool: ClientPool, settings: Settings, scratch: TableName, clock: Clock) -> None:
         self._pool = pool
+        self._clock = clock
+        self._lock_seconds: float | None = None
         self._settings = settings
         self._scratch = scratch
         self._problems: list[str] = []
 
     def run(self, uri: str) -> Capabilities:
-        disallow = self._pool.run(lambda client: config_value(client, _DISALLOW), idempotent=True)
+        disallow = self._told(_DISALLOW)
         return Capabilities(
             uri=uri,
             version=self._pool.run(server_version, idempotent=True),
             lock_api=self._lock_works(),
+            lock_seconds=self._lock_seconds,
             lease_seconds=lease_seconds(self._pool),
             transaction_tables=self._transactions_work(),
             compare_and_swap=self._compare_and_swap(),
             disallow_incompatible_col_type_changes=None if disallow is None else disallow.lower() == "true",
+            cached=any("CachedStore" in (self._told(name) or "") for name in _STORES),
             problems=tuple(self._problems),
         )
+
+    def _told(self, name: str) -> str | None:
+        return self._pool.run(lambda client: config_value(client, name), idempotent=True)
 
     def _call(self, method: str, /, **arguments: Any) -> Any:
         return self._pool.run(lambda client: client.call(method, **arguments), idempotent=False)
 
     def _lock_works(self) -> bool:
         entries = LockEntries(self._pool, self._settings.user)
+        asked = self._clock.monotonic()
         try:
             with entries.trial(self._scratch, "probe") as entry:
+                self._lock_seconds = self._clock.monotonic() - asked
                 entries.renew(entry)
             dead = [row for row in LockTable(self._pool).rows() if row.seems_dead]
         except MetastoreError as error:

@@ -7,7 +7,8 @@ A call ends in one of four ways, and the difference decides whether a commit may
     NotSent         the server never had the whole call; repeating it is safe
     NoAnswer        the server may have the call; whether it was carried out is not known
 
-After NotSent or NoAnswer the connection is broken and must be closed.
+After NotSent or NoAnswer the connection is broken and is closed. So it is after the answer of a handler that lost its
+store (seen on a 4.1.0 in its first seconds), which every further call would get too: that one counts as NoAnswer.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import grp
 import logging
 import os
 import pwd
+import select
 import socket
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -27,9 +30,9 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault, classify
+from iceberg_hms.metastore.faults import Fault, NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.thrift_types import messages
-from iceberg_hms.metastore.verdict import CompareAndSwap
+from iceberg_hms.metastore.verdict import Findings
 
 logger = logging.getLogger(__name__)
 
@@ -59,17 +62,24 @@ class MetastoreClient:
     """One open connection. Not safe for threads: a pool hands it to one at a time.
 
     uri: thrift://host:port. user: who we are (`set_ugi`, which servers without Kerberos believe); "" says nothing.
-    compare_and_swap: what its server makes of an expected value, as far as fence.py found out. has_swapped: an alter
-    with the expected value has succeeded, so that it is known to work on the server's database too.
+    findings: what its server makes of an expected value, as far as fence.py found out.
+    patience_ms: how long `call_patiently` waits. on_overdue: called by it when socket_timeout_ms are over.
     Raises NotSent if the server cannot be reached within connect_timeout_ms.
     """
 
-    def __init__(self, uri: str, *, connect_timeout_ms: int, socket_timeout_ms: int, user: str = "") -> None:
+    is_patient = False
+    on_overdue: Callable[[], None] | None = None
+
+    def __init__(
+        self, uri: str, *, connect_timeout_ms: int, socket_timeout_ms: int, patience_ms: int = 0, user: str = ""
+    ) -> None:
         self.uri = uri
-        self.compare_and_swap = CompareAndSwap.UNKNOWN
-        self.has_swapped = False
+        self.findings = Findings()
+        self._ordinary_ms = socket_timeout_ms
+        self._patience_ms = patience_ms
         self._sequence = 0
         self._broken = False
+        self._process = os.getpid()
         host, port = parse_uri(uri)
         self._socket = TSocket(host, port)
         self._transport = TBufferedTransport(self._socket)
@@ -103,8 +113,13 @@ class MetastoreClient:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a call could be sent: nothing went wrong before, and the server has not hung up meanwhile."""
-        return not self._broken and bool(self._socket.isOpen())
+        """Whether a call could be sent: nothing went wrong before, and the server has not hung up meanwhile. Never in a
+        forked child: two processes on one connection would read each other's answers."""
+        return not self._broken and self._is_ours and bool(self._socket.isOpen())
+
+    @property
+    def _is_ours(self) -> bool:
+        return self._process == os.getpid()
 
     def call(self, method: str, /, **arguments: Any) -> Any:
         """Call the metastore. `method` and the names of the arguments are the IDL's; structures are thrift_types'.
@@ -118,12 +133,43 @@ class MetastoreClient:
         try:
             self._send(method, message)
             return self._read(method, result_type())
-        except ServerFault:
-            raise
+        except ServerFault as fault:
+            self._answered(method, fault)
         except BaseException:
             # Whatever came between, an interrupt too: the next call must not find half a message, or our reply.
             self.close()
             raise
+
+    def _answered(self, method: str, fault: ServerFault) -> NoReturn:
+        """Raise what an answered error comes to."""
+        if fault.fault is Fault.INTERNAL:
+            # It may be the handler: some calls have no other error for it.
+            self.close()
+        if fault.fault is not Fault.HANDLER_BROKEN:
+            raise fault
+        self.close()
+        error = NoAnswer(f"The metastore {self.uri} lost what serves {method}: {fault.detail}")
+        error.is_over = True
+        raise error from fault
+
+    def call_patiently(self, method: str, /, **arguments: Any) -> Any:
+        """`call` for what may do harm if it is carried out when nobody waits for it any more."""
+        self.is_patient = True
+        try:
+            return self.call(method, **arguments)
+        finally:
+            self.is_patient = False
+
+    def _wait_patiently(self) -> None:
+        """Wait for the first byte of the answer. Raises TimeoutError."""
+        reply = select.poll()
+        reply.register(self._socket.handle, select.POLLIN)
+        if reply.poll(self._ordinary_ms):
+            return
+        if self.on_overdue is not None:
+            self.on_overdue()
+        if not reply.poll(max(0, self._patience_ms - self._ordinary_ms)):
+            raise TimeoutError
 
     def _send(self, method: str, message: Any) -> None:
         try:
@@ -137,6 +183,8 @@ class MetastoreClient:
 
     def _read(self, method: str, result: Any) -> Any:
         try:
+            if self.is_patient:
+                self._wait_patiently()
             return self._receive(method, result)
         except ServerFault:
             raise
@@ -181,8 +229,14 @@ class MetastoreClient:
         raise classify(error, method)
 
     def close(self) -> None:
-        """Hang up. Never raises; twice is harmless."""
+        """Hang up. Never raises; twice is harmless. In a forked child its parent goes on with the connection."""
         self._broken = True
+        try:
+            if self._is_ours and self._socket.handle is not None:
+                # While a forked child has the socket too, the server would not learn of a mere close.
+                self._socket.handle.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the server hung up before
         try:
             self._transport.close()
         except OSError:

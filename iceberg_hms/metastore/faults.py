@@ -29,10 +29,16 @@ class Fault(Enum):
     EXPECTED_KEY_MISSING = auto()
     #: The server knows the compare-and-swap keys and cannot carry it out on its database.
     SWAP_BROKEN = auto()
+    #: The partition keys of the row that was sent are not those of the table, which cannot be changed.
+    PARTITION_KEYS_CHANGED = auto()
+    #: The server reads and writes through a cache that has no compare-and-swap (CachedStore), and may be outdated.
+    CACHED_STORE = auto()
     #: hive.metastore.disallow.incompatible.col.type.changes stands in the way of the new columns.
     INCOMPATIBLE_COLUMNS = auto()
     #: The server's database cannot compare the values of parameters, so that tables cannot be found by them.
     NOT_COMPARABLE = auto()
+    #: The server's database has no room for a parameter or another value of this length.
+    VALUE_TOO_LONG = auto()
     NOT_EMPTY = auto()
     NO_SUCH_LOCK = auto()
     ACCESS_DENIED = auto()
@@ -41,6 +47,9 @@ class Fault(Enum):
     UNKNOWN_METHOD = auto()
     #: The server failed inside and says no more.
     INTERNAL = auto()
+    #: What serves this connection in the server lost its store, or its own connection to another server. It says so to
+    #: every call from now on, and what became of this one is not known.
+    HANDLER_BROKEN = auto()
     OTHER = auto()
 
 
@@ -48,12 +57,35 @@ class Fault(Enum):
 NO_DATABASE = frozenset({Fault.NO_SUCH_OBJECT, Fault.NO_SUCH_DATABASE})
 
 
+#: What a metastore says of a write before its database is asked to make it, or in place of it. Every other error may
+#: stand for a COMMIT whose answer the metastore lost: the database then makes the write when nobody waits for it.
+_FINAL = frozenset(
+    {
+        Fault.NO_SUCH_OBJECT,
+        Fault.NO_SUCH_DATABASE,
+        Fault.ALREADY_EXISTS,
+        Fault.TABLE_MODIFIED,
+        Fault.EXPECTED_KEY_MISSING,
+        Fault.CACHED_STORE,
+        Fault.INCOMPATIBLE_COLUMNS,
+        Fault.VALUE_TOO_LONG,
+        Fault.NOT_EMPTY,
+        Fault.NO_SUCH_LOCK,
+        Fault.ACCESS_DENIED,
+        Fault.INVALID,
+        Fault.UNKNOWN_METHOD,
+    }
+)
+
+
 class ServerFault(MetastoreRefused):
-    """The metastore answered a call with an error. fault: what it says. detail: the server's own words."""
+    """The metastore answered a call with an error. fault: what it says. detail: the server's own words. final: nothing
+    of the call is made later."""
 
     def __init__(self, fault: Fault, detail: str, method: str) -> None:
         self.fault = fault
         self.detail = detail
+        self.final = fault in _FINAL
         super().__init__(f"The metastore refused {method}: {detail}", next_step=_NEXT_STEPS.get(fault))
 
 
@@ -66,11 +98,17 @@ class NotSent(MetastoreUnavailable):
 
 
 class NoAnswer(MetastoreError):
-    """The call was sent and no answer came, or none that can be read: it may have been carried out, or may yet be."""
+    """The call was sent and no answer came, or none that can be read or that says what became of it: it may have been
+    carried out, or may yet be.
+
+    is_over: the server said that it does not work on it any more."""
+
+    is_over = False
 
 
 _NEXT_STEPS = {
     Fault.INCOMPATIBLE_COLUMNS: "set hive.metastore.disallow.incompatible.col.type.changes=false on the metastore",
+    Fault.CACHED_STORE: "set metastore.rawstore.impl=org.apache.hadoop.hive.metastore.ObjectStore on the metastore",
     Fault.ACCESS_DENIED: AccessDenied.default_next_step,
     Fault.INTERNAL: "look into the metastore's log",
 }
@@ -90,9 +128,11 @@ _BY_TYPE: tuple[tuple[type[Exception], Fault], ...] = (
 _BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
     (re.compile(r"The table has been modified"), Fault.TABLE_MODIFIED),
     (re.compile(r"New value for expected key"), Fault.EXPECTED_KEY_MISSING),
+    (re.compile(r"This Store doesn't support updating table parameter"), Fault.CACHED_STORE),
     (re.compile(r"Cannot update parameter with JDO"), Fault.SWAP_BROKEN),
     (re.compile(r"(?s)Error executing SQL query.*TABLE_PARAMS"), Fault.SWAP_BROKEN),
     (re.compile(r"types incompatible with the existing columns"), Fault.INCOMPATIBLE_COLUMNS),
+    (re.compile(r"partition keys can ?not be changed"), Fault.PARTITION_KEYS_CHANGED),
     (re.compile(r"is not empty"), Fault.NOT_EMPTY),
     (re.compile(r"(?i)\bpermission denied|access ?denied|not allowed to perform|no privilege"), Fault.ACCESS_DENIED),
     (re.compile(r"AccessControlException|AuthorizationException|HiveAccessControl"), Fault.ACCESS_DENIED),
@@ -103,6 +143,14 @@ _BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
 
 # Below the query that failed, which is the first line: Derby's and Oracle's words for columns of long text.
 _NOT_COMPARABLE = re.compile(r"Comparisons between 'CLOB|ORA-00932")
+
+# Java's RetryingMetaStoreClient and HiveClientPool connect anew for these words, anywhere in a MetaException.
+_HANDLER_BROKEN = re.compile(r"(JDO[a-zA-Z]*|TProtocol|TTransport)Exception")
+# JDO's word for a statement that the database refused, which every other handler would be refused as well.
+_REFUSED_STATEMENT = re.compile(r"(?i)SQLIntegrityConstraintViolationException|when executing query")
+# Its own database denies the metastore something, not us: the user or the node that a lost connection came back to.
+_DATABASE_DENIES = re.compile(r"(JDO|SQL)[a-zA-Z]*Exception|(?i:access denied for user)")
+_TOO_LONG = re.compile(r"(?i)\btoo (long|large)\b|truncation error")
 
 # What is missing, in the words of an InvalidOperationException or InvalidObjectException. In a MetaException the same
 # words speak of a class that the server lacks, or of its own database: whoever took those for "no such table" would
@@ -119,7 +167,10 @@ def classify(error: TException, method: str) -> ServerFault:
     detail = _words(error)
     fault = _fault(error, detail)
     kind = AccessFault if fault is Fault.ACCESS_DENIED else ServerFault
-    return kind(fault, detail, method)
+    answer = kind(fault, detail, method)
+    # These speak of what was asked, whatever their words.
+    answer.final |= isinstance(error, _OF_A_REQUEST)
+    return answer
 
 
 def _fault(error: TException, detail: str) -> Fault:
@@ -130,11 +181,16 @@ def _fault(error: TException, detail: str) -> Fault:
     for kind, fault in _BY_TYPE:
         if isinstance(error, kind):
             return fault
+    text = str(getattr(error, "message", None))
     for pattern, fault in _BY_MESSAGE + (_MISSING if isinstance(error, _OF_A_REQUEST) else ()):
-        if pattern.search(detail):
+        if pattern.search(detail) and not (fault is Fault.ACCESS_DENIED and _DATABASE_DENIES.search(text)):
             return fault
-    if _NOT_COMPARABLE.search(str(getattr(error, "message", None))):
+    if _NOT_COMPARABLE.search(text):
         return Fault.NOT_COMPARABLE
+    if isinstance(error, ttypes.MetaException) and _TOO_LONG.search(text):
+        return Fault.VALUE_TOO_LONG
+    if isinstance(error, ttypes.MetaException) and _HANDLER_BROKEN.search(text) and not _REFUSED_STATEMENT.search(text):
+        return Fault.HANDLER_BROKEN
     return Fault.INVALID if isinstance(error, ttypes.InvalidObjectException) else Fault.OTHER
 
 

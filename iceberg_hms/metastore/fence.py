@@ -1,34 +1,48 @@
-"""Compare-and-swap on every alter of a table's row, with a verdict on each connection of whether it is atomic.
+"""Compare-and-swap on every alter of a table's row, with a verdict on each connection and database of whether it is
+atomic there.
 
 Servers are asked, not judged by their version: some carry out `expected_parameter_key` and `expected_parameter_value`,
 some check them without being atomic (HIVE-26882 without HIVE-28121), some ignore them in silence, some fail on their
-database. The first alter on a connection asks by expecting a parameter that the row has not:
+database. Before the first alter a probe asks, an alter that no metastore carries out: it expects a parameter that the
+row has not, and changes the partition keys, which no release of Hive allows. What comes first in the server answers:
 
-    "New value for expected key"        atomic: the server looks for the new value before it compares
-    "The table has been modified"       checked, not atomic
-    success                             ignored, and the alter is done
-    an error of the swap's own SQL      broken here: look at the row, and alter it without the keys
-    any other error, or no answer       tells nothing
+    "New value for expected key"            atomic: the server looks for the new value before it compares
+    "The table has been modified"           checked, not atomic
+    "partition keys can not be changed"     ignored
+    any other error, or no answer           tells nothing
 
-and then goes out with what is truly expected.
+and then goes out what is truly expected. An error of the swap's own SQL is a refusal like any other, since a database
+has bad moments. Only where a swap fails on a scratch row too, on the same connection and in the same database, and an
+alter without the keys works there, compare-and-swap is broken, and alters go out without the keys for a while.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
+from dataclasses import replace
 from typing import Any
 
-from iceberg_hms import forks
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.coordinator.coverage import refuse_uncovered
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
-from iceberg_hms.errors import MetastoreError, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import FenceUnproven, LockLost, MetastoreError, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.faults import Fault, NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.parameters import METADATA_LOCATION
 from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.scratch import PROBE_KEY, PROBE_VALUE, drop, environment, prove, scratch_name
-from iceberg_hms.metastore.thrift_types import GetTableRequest
+from iceberg_hms.metastore.scratch import (
+    PROBE_KEY,
+    PROBE_VALUE,
+    Trial,
+    drop,
+    environment,
+    prove,
+    scratch_name,
+    try_to_write,
+)
+from iceberg_hms.metastore.thrift_types import FieldSchema, GetTableRequest
 from iceberg_hms.metastore.verdict import CompareAndSwap
 
 logger = logging.getLogger(__name__)
@@ -40,6 +54,7 @@ _LEFT_MAX = 100
 _VERDICTS = {
     Fault.EXPECTED_KEY_MISSING: CompareAndSwap.ATOMIC,
     Fault.TABLE_MODIFIED: CompareAndSwap.CHECKED,
+    Fault.PARTITION_KEYS_CHANGED: CompareAndSwap.IGNORED,
 }
 
 
@@ -49,57 +64,116 @@ class Fence:
     def __init__(self, pool: ClientPool, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._pool = pool
         self._clock = clock
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """The parent drops the scratch rows that it left."""
         self._mutex = threading.Lock()
         self._left: list[TableName] = []
 
     def alter(self, base: Pointer, table: Any, *, only_fenced: bool = False) -> SwapAnswer:
         """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`.
 
-        Unanswered is `fenced` only if the connection's server was known to be atomic when the alter was sent. With
-        only_fenced nothing is sent to any other: a connection without a verdict is proven on a scratch row of the same
-        namespace first. Raises MetastoreUnavailable if the alter was not sent.
+        Unanswered is `fenced` only if the connection's server was known to be atomic for this database when the alter
+        was sent. With only_fenced nothing is sent to any other, and FenceUnproven is raised. Raises LockLost (see
+        `refuse_uncovered`) and MetastoreUnavailable if the alter was not sent.
         """
+        probes_lost: list[NotSent] = []
         try:
-            return self._pool.run(lambda client: self._on(client, base, table, only_fenced), idempotent=False)
+            return self._pool.run(
+                lambda client: self._on(client, base, table, only_fenced, probes_lost), idempotent=False
+            )
+        except NotSent as error:
+            if not probes_lost:
+                raise
+            # No Hive carries out a probe. Some other kind of server may, so the caller shall look.
+            return Unanswered(MetastoreUnavailable(error.message), fenced=True)
         finally:
-            if only_fenced:
-                self._drop_left()
+            self._drop_left()
 
-    def _on(self, client: MetastoreClient, base: Pointer, table: Any, only_fenced: bool) -> SwapAnswer:
-        """One alter on one connection. NotSent means that no alter was sent that is not refused by now, so that all of
-        it may be repeated on another connection."""
-        if only_fenced:
-            self._require_atomic(client, base.name.namespace)
-        elif client.compare_and_swap is CompareAndSwap.UNKNOWN:
-            answer = self._probe(client, base, table)
-            if client.compare_and_swap in (CompareAndSwap.UNKNOWN, CompareAndSwap.IGNORED):
+    def _on(
+        self, client: MetastoreClient, base: Pointer, table: Any, only_fenced: bool, probes_lost: list[NotSent]
+    ) -> SwapAnswer:
+        """One alter on one connection. NotSent means that no alter was sent that can be made, or is not refused by now,
+        so that all of it may be repeated on another connection."""
+        namespace = base.name.namespace
+        if self._is_unknown(client, namespace) and self._is_broken_elsewhere(client, namespace):
+            # A swap here may well meet the same error, and would have to be looked up.
+            self._ask_scratch_row(client, namespace)
+        if self._is_unknown(client, namespace):
+            answer = self._probe(client, base, table, probes_lost)
+            if isinstance(answer, Swapped) or self._is_unknown(client, namespace):
                 return answer
-        if client.compare_and_swap is CompareAndSwap.BROKEN:
-            return _send(client, base, table, None)
-        answer = _send(client, base, table, (METADATA_LOCATION, base.metadata_location))
+        verdict = client.findings.of(namespace)
+        if only_fenced and verdict is not CompareAndSwap.ATOMIC:
+            # The next lock must not say that whatever is sent under it is fenced.
+            self._pool.verdicts.learned(client.uri, namespace, verdict)
+            raise self._unproven(client, verdict)
+        if verdict is CompareAndSwap.BROKEN:
+            return self._send(client, base, table, None)
+        fenced = verdict is CompareAndSwap.ATOMIC
+        answer = self._send(client, base, table, (METADATA_LOCATION, base.metadata_location), fenced=fenced)
         if isinstance(answer, Swapped):
-            client.has_swapped = True
-            self._pool.verdicts.learned(client.uri, client.compare_and_swap)
-        if only_fenced or client.has_swapped or _fault_of(answer) is not Fault.SWAP_BROKEN:
+            self._swapped(client, namespace)
+        if _fault_of(answer) is not Fault.SWAP_BROKEN or client.findings.has_swapped(namespace):
             # A server that could swap once can do it: this error was of the moment.
             return answer
-        return self._without_keys(client, base, table, answer)
+        self._ask_scratch_row(client, namespace)
+        if client.findings.of(namespace) is not CompareAndSwap.BROKEN:
+            return answer
+        # It fails so whenever it is tried, before anything is written.
+        if only_fenced:
+            raise self._unproven(client, CompareAndSwap.BROKEN)
+        return self._without_keys(client, base, table, _final(answer))
 
-    def _probe(self, client: MetastoreClient, base: Pointer, table: Any) -> SwapAnswer:
-        answer = _send(client, base, table, (_probe_key(base, table), PROBE_VALUE))
+    def _probe(self, client: MetastoreClient, base: Pointer, table: Any, lost: list[NotSent]) -> SwapAnswer:
+        """Ask what the server makes of an expected value, and return its answer. Without one NotSent is raised, and is
+        kept in `lost`."""
+        impossible = copy.copy(table)
+        # More keys than the table has, whatever it has.
+        impossible.partitionKeys = [*(table.partitionKeys or []), FieldSchema(name="iceberg_hms_probe", type="string")]
+        answer = self._send(client, base, impossible, (_probe_key(base, table), PROBE_VALUE), can_be_made=False)
+        if isinstance(answer, Unanswered):
+            lost.append(NotSent(str(answer.error)))
+            raise lost[-1]
+        namespace = base.name.namespace
         if isinstance(answer, Swapped):
-            self._learn(client, CompareAndSwap.IGNORED)
-        elif (verdict := _VERDICTS.get(_fault_of(answer) or Fault.OTHER)) is CompareAndSwap.CHECKED:
-            self._learn(client, verdict)
-        elif verdict is not None:
-            # Known to be atomic by its code; that it works on its database is shown by the swap.
-            client.compare_and_swap = verdict
-        return answer
+            verdict = CompareAndSwap.IGNORED
+        else:
+            verdict = _VERDICTS.get(_fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)
+        client.findings.learned(namespace, verdict)
+        if verdict is not CompareAndSwap.ATOMIC:
+            # ATOMIC is known by its code here; that it works on its database is shown by the swap.
+            self._pool.verdicts.learned(client.uri, namespace, verdict)
+        return _final(answer)
+
+    def _unproven(self, client: MetastoreClient, verdict: CompareAndSwap) -> FenceUnproven:
+        return FenceUnproven(f"The metastore {client.uri} is not proven to compare and swap atomically: {verdict}")
+
+    def _is_unknown(self, client: MetastoreClient, namespace: str) -> bool:
+        return client.findings.of(namespace) is CompareAndSwap.UNKNOWN
+
+    def _is_broken_elsewhere(self, client: MetastoreClient, namespace: str) -> bool:
+        return self._pool.verdicts.of(client.uri, namespace) is CompareAndSwap.BROKEN
+
+    def _ask_scratch_row(self, client: MetastoreClient, namespace: str) -> None:
+        """Find out on a scratch row whether compare-and-swap works."""
+        scratch = scratch_name(namespace, self._clock)
+        proof = prove(client.call, scratch)
+        if proof.left_behind:
+            self._remember_left(scratch)
+        for problem in proof.problems:
+            logger.info("%s: %s", client.uri, problem)
+        if proof.verdict is CompareAndSwap.BROKEN:
+            logger.warning(
+                "Compare-and-swap fails on the database of %s: swaps in %s are protected by the lock alone",
+                client.uri,
+                namespace,
+            )
+        client.findings.learned(namespace, proof.verdict)
+        if proof.verdict is CompareAndSwap.ATOMIC:
+            client.findings.swapped(namespace)
+        self._pool.verdicts.learned(client.uri, namespace, proof.verdict)
+
+    def _swapped(self, client: MetastoreClient, namespace: str) -> None:
+        client.findings.swapped(namespace)
+        self._pool.verdicts.learned(client.uri, namespace, client.findings.of(namespace))
 
     def _without_keys(self, client: MetastoreClient, base: Pointer, table: Any, answer: SwapAnswer) -> SwapAnswer:
         """The server's database cannot do the swap. It may also have failed because the row moved at that moment:
@@ -114,34 +188,47 @@ class Fence:
             return answer
         if (row.parameters or {}).get(METADATA_LOCATION) != base.metadata_location:
             return Refused(True, answer.error) if isinstance(answer, Refused) else answer
-        logger.warning(
-            "Compare-and-swap fails on the database of %s: swaps there are protected by the lock alone", client.uri
-        )
-        self._learn(client, CompareAndSwap.BROKEN)
         try:
-            return _send(client, base, table, None)
-        except NotSent:
+            return self._send(client, base, table, None)
+        except LockLost as error:
             # The caller must look at the row: a first alter was sent, and its error is not proof enough.
+            return Refused(True, error)
+        except NotSent:
             return answer
 
-    def _require_atomic(self, client: MetastoreClient, namespace: str) -> None:
-        if client.compare_and_swap is CompareAndSwap.UNKNOWN:
-            scratch = scratch_name(namespace, self._clock)
-            proof = prove(client.call, scratch)
-            if proof.left_behind:
-                self._remember_left(scratch)
-            for problem in proof.problems:
-                logger.info("%s: %s", client.uri, problem)
-            client.has_swapped = proof.verdict is CompareAndSwap.ATOMIC
-            self._learn(client, proof.verdict)
-        if client.compare_and_swap is not CompareAndSwap.ATOMIC:
-            raise MetastoreUnavailable(
-                f"The metastore {client.uri} is not proven to compare and swap atomically: {client.compare_and_swap}"
+    def _send(
+        self,
+        client: MetastoreClient,
+        base: Pointer,
+        table: Any,
+        expected: tuple[str, str] | None,
+        *,
+        fenced: bool = False,
+        can_be_made: bool = True,
+    ) -> SwapAnswer:
+        """One alter, with an expected parameter or none. fenced: the server is known to compare it atomically. One that
+        can be made and is not fenced is waited for. Raises NotSent, and LockLost before such a one."""
+        call = client.call
+        if can_be_made and not fenced:
+            refuse_uncovered()
+            call = client.call_patiently
+        sent = self._clock.monotonic()
+        try:
+            call(
+                "alter_table_with_environment_context",
+                dbname=base.name.namespace,
+                tbl_name=base.name.name,
+                new_tbl=table,
+                environment_context=environment(expected),
             )
-
-    def _learn(self, client: MetastoreClient, verdict: CompareAndSwap) -> None:
-        client.compare_and_swap = verdict
-        self._pool.verdicts.learned(client.uri, verdict)
+        except ServerFault as fault:
+            return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, fault.final)
+        except NoAnswer as error:
+            if error.is_over and can_be_made and not fenced:
+                return Refused(False, MetastoreUnavailable(error.message), final=False)
+            waited = self._clock.monotonic() - sent
+            return Unanswered(MetastoreUnavailable(error.message), fenced, waited)
+        return Swapped()
 
     def _remember_left(self, scratch: TableName) -> None:
         with self._mutex:
@@ -158,24 +245,23 @@ class Fence:
                 logger.warning("The scratch view %s could not be dropped: %s", scratch, error.message)
                 self._remember_left(scratch)
 
+    def takes_writes(self, namespace: str) -> bool | None:
+        """As `TablePointer.takes_writes`, in a database."""
+        scratch = scratch_name(namespace, self._clock)
+        try:
+            trial = self._pool.run(lambda client: try_to_write(client.call, scratch), idempotent=False)
+        except MetastoreError as error:
+            trial = Trial(False, error.message)
+        if trial.left_behind:
+            self._remember_left(scratch)
+        if trial.problem:
+            logger.warning("A scratch view in %s, to see whether anything can be written: %s", namespace, trial.problem)
+        return trial.works
 
-def _send(client: MetastoreClient, base: Pointer, table: Any, expected: tuple[str, str] | None) -> SwapAnswer:
-    """One alter, with an expected parameter or none. Raises NotSent."""
-    # The probe goes out before there is a verdict, and an alter without the keys where they are broken.
-    fenced = client.compare_and_swap is CompareAndSwap.ATOMIC
-    try:
-        client.call(
-            "alter_table_with_environment_context",
-            dbname=base.name.namespace,
-            tbl_name=base.name.name,
-            new_tbl=table,
-            environment_context=environment(expected),
-        )
-    except ServerFault as fault:
-        return Refused(fault.fault is Fault.TABLE_MODIFIED, fault)
-    except NoAnswer as error:
-        return Unanswered(MetastoreUnavailable(error.message), fenced)
-    return Swapped()
+
+def _final(answer: SwapAnswer) -> SwapAnswer:
+    """The same, where nothing was sent that can be made."""
+    return replace(answer, final=True) if isinstance(answer, Refused) else answer
 
 
 def _fault_of(answer: SwapAnswer) -> Fault | None:

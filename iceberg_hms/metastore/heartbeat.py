@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.clock import Reading
+from iceberg_hms.coordinator.coverage import Cover, beat_seconds, keep_covered
 from iceberg_hms.coordinator.ports import Pointer, Runtime
 from iceberg_hms.errors import LockLost, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.entries import Entry, LockEntries
@@ -13,20 +14,17 @@ from iceberg_hms.metastore.faults import Fault, ServerFault
 
 logger = logging.getLogger(__name__)
 
-#: A lease outlives this many missed heartbeats.
-BEATS_PER_LEASE = 10
-
 
 class HmsHeldLock:
     """coordinator.ports.HeldLock on one entry of the metastore's lock table.
 
-    sent_at: `Runtime.now()` when the call that got the lock was sent.
-    behind_foreign: as the port says.
-    on_release: called once, after the entry was given back; told whether that worked.
+    sent: when the call that got the lock was sent.
+    behind_foreign, only_fenced: as the port says.
+    on_release: called once, after the entry was given back; told whether that worked. on_leave: in place of it.
     """
 
     row: Pointer | None = None
-    only_fenced = False
+    excludes = True
 
     def __init__(
         self,
@@ -34,23 +32,26 @@ class HmsHeldLock:
         runtime: Runtime,
         entry: Entry,
         *,
-        sent_at: float,
+        sent: Reading,
         behind_foreign: bool,
+        only_fenced: bool,
         lease_seconds: float,
         interval_seconds: float,
         on_release: Callable[[bool], None],
+        on_leave: Callable[[], None],
     ) -> None:
         self._entries = entries
         self._runtime = runtime
         self._entry = entry
         self._lease_seconds = lease_seconds
-        self._interval_seconds = min(interval_seconds, lease_seconds / BEATS_PER_LEASE)
+        self._interval_seconds = min(interval_seconds, beat_seconds(lease_seconds))
         self._on_release = on_release
+        self._on_leave = on_leave
         self._mutex = runtime.mutex()
         self._released = runtime.event()
-        self._covered_since = sent_at
+        self._cover = Cover(runtime, lease_seconds, entry, sent)
         self.behind_foreign = behind_foreign
-        self._lost = ""
+        self.only_fenced = only_fenced
 
     @property
     def lock_id(self) -> int:
@@ -66,38 +67,27 @@ class HmsHeldLock:
         """Begin to send heartbeats on a thread of the runtime."""
         self._runtime.spawn(f"heartbeat-{self._entry.lock_id}", self._beat, background=True)
 
-    def covered_since(self) -> float:
-        """As the port says. A lock whose lease has passed counts as lost: the metastore may have given it away."""
-        with self._mutex:
-            lost, since = self._lost, self._covered_since
-        if lost:
-            raise LockLost(lost)
-        if self._runtime.now() - since > self._lease_seconds:
-            raise LockLost(f"{self._entry} was not renewed for its lease of {self._lease_seconds:.0f} s")
-        return since
-
-    def ensure(self) -> None:
+    def unrenewed_seconds(self) -> float:
         """As the port says."""
-        keep_covered(self, self._runtime.now())
+        return self._cover.seconds()
+
+    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
+        """As the port says."""
+        keep_covered(self)
 
     def renew(self) -> None:
         """As the port says."""
         if self._released.is_set():
             raise LockLost(f"{self._entry} was released")
-        sent_at = self._runtime.now()
+        self._cover.seconds()
+        sent = self._runtime.reading()
         try:
             self._entries.renew(self._entry)
         except ServerFault as fault:
             if fault.fault is Fault.NO_SUCH_LOCK:
-                self._lose()
-                raise LockLost(self._lost) from None
+                raise self._cover.lose("is no longer in the metastore: it was removed, or its lease passed") from None
             raise MetastoreUnavailable(f"{self._entry} could not be renewed: {fault.detail}") from fault
-        with self._mutex:
-            self._covered_since = max(self._covered_since, sent_at)
-
-    def _lose(self) -> None:
-        with self._mutex:
-            self._lost = f"{self._entry} is no longer in the metastore: it was removed, or its lease passed"
+        self._cover.renewed(sent)
 
     def _beat(self) -> None:
         while not self._released.wait(self._interval_seconds):
@@ -109,15 +99,32 @@ class HmsHeldLock:
                 return
             except MetastoreError as error:
                 logger.warning("A heartbeat of %s failed: %s", self._entry, error.message)
-                if self._runtime.now() - self._covered_since > self._lease_seconds:
-                    return
+
+    def leave(self) -> None:
+        """As the port says."""
+        if not self._end():
+            return
+        logger.warning(
+            "%s is left for its lease of %.0f s, since a move under it may still be made. A metastore without a reaper "
+            "keeps it: once no metastore works on that move, `iceberg-hms locks break %d --yes`",
+            self._entry,
+            self._lease_seconds,
+            self._entry.lock_id,
+        )
+        self._on_leave()
+
+    def _end(self) -> bool:
+        """End the heartbeats. False if the lock was given back or left before."""
+        with self._mutex:
+            if self._released.is_set():
+                return False
+            self._released.set()
+            return True
 
     def release(self) -> None:
         """As the port says."""
-        with self._mutex:
-            if self._released.is_set():
-                return
-            self._released.set()
+        if not self._end():
+            return
         removed = False
         try:
             self._entries.remove(self._entry)

@@ -1,10 +1,13 @@
 """Who holds a lock: the text that goes into a lock's `agentInfo`, from which anybody can tell whether it still lives.
 
-    iceberg-hms/<boot id>/<pid namespace>/<pid>-<start time>/<request>.<attempt>/<cas|unproven|blind>
+    iceberg-hms/<boot id>/<pid namespace>/<pid>-<start time>/<request>.<attempt>/<cas|cas-SECONDS|unproven|blind>
 
 The boot id (without dashes) and the pid namespace say where the process is, its id and start time which one it is. The
 attempt, a counter of this process, makes the text unique, so that a lock whose reply was lost is found by it. The last
 part says what protects the swap beside the lock, by what the process knew when it asked for the lock: verdict.Word.
+With seconds it announces a lease that is shorter than the server's: the holder sends nothing that does not compare, and
+gives the lock up for lost when it could not renew it for so long. Who does not know of that takes such a text for
+somebody else's, and leaves the entry alone.
 """
 
 from __future__ import annotations
@@ -33,20 +36,24 @@ _START_TIME_FIELD = 19
 _ENDED = frozenset({"Z", "X"})
 #: Linux's largest.
 _PID_MAX = 4_194_304
-_TEXT = re.compile(r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)")
+_TEXT = re.compile(
+    r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)(?:(?<=cas)-([1-9][0-9]{0,4}))?"
+)
 
 _attempts = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One of our processes, as it tells of itself. boot_id, pid_namespace, start_time: "-" where it could not tell."""
+    """One of our processes, as it tells of itself. boot_id, pid_namespace, start_time: "-" where it could not tell.
+    lease_seconds: what it announces; None: it lives by the server's."""
 
     boot_id: str
     pid_namespace: str
     pid: int
     start_time: str
     word: Word
+    lease_seconds: int | None = None
 
 
 def parse(text: str) -> Holder | None:
@@ -54,15 +61,18 @@ def parse(text: str) -> Holder | None:
     match = _TEXT.fullmatch(text)
     if match is None or not 0 < int(match[3]) <= _PID_MAX:
         return None
-    return Holder(match[1], match[2], int(match[3]), match[4], Word(match[5]))
+    return Holder(match[1], match[2], int(match[3]), match[4], Word(match[5]), int(match[6]) if match[6] else None)
 
 
 def has_ended(holder: Holder) -> bool:
-    """Whether it is certain that the process is no longer there: it ran on this boot of this machine, among the
-    processes that we see, and its id is free or somebody else's. False whenever that cannot be told."""
+    """Whether the process is no longer there: it ran on this boot of this machine, among the processes that we see, and
+    its id is free or somebody else's. False whenever that cannot be told.
+
+    Two clones of one virtual machine have one boot id and the same namespaces, so this alone proves no death: a process
+    that lives on the other clone goes on renewing its entry."""
     if _UNKNOWN in (holder.boot_id, holder.pid_namespace):
         return False
-    if (holder.boot_id, holder.pid_namespace) != (_boot_id(), _pid_namespace()):
+    if (holder.boot_id, holder.pid_namespace) != (_boot_id(), _pid_namespace()) or not _proc_shows_our_namespace():
         return False
     try:
         # /proc may hide other users' processes; this tells them from those that are not there.
@@ -77,13 +87,20 @@ def has_ended(holder: Holder) -> bool:
     return fields[0] in _ENDED or holder.start_time not in (_UNKNOWN, fields[_START_TIME_FIELD])
 
 
-def agent_info(request: str, word: Word = Word.UNPROVEN) -> str:
+def agent_info(request: str, word: Word = Word.UNPROVEN, lease_seconds: int | None = None) -> str:
     """A new agentInfo of this process for a request, at most AGENT_INFO_MAX characters; no two calls give the same.
+    lease_seconds: to announce, up to a day; the word is `cas` then.
     Raises InvalidInput for a request that is not [0-9a-z-]{1,36}."""
     if not _REQUEST.fullmatch(request):
         raise InvalidInput(f"A lock's request is at most 36 of the characters 0-9, a-z and -: {request!r}")
     process = f"{os.getpid()}-{_start_time()}"
-    return f"iceberg-hms/{_boot_id()}/{_pid_namespace()}/{process}/{request}.{_attempt()}/{word}"
+    last = last_part(word, lease_seconds)
+    return f"iceberg-hms/{_boot_id()}/{_pid_namespace()}/{process}/{request}.{_attempt()}/{last}"
+
+
+def last_part(word: Word, lease_seconds: int | None) -> str:
+    """The end of an agentInfo."""
+    return str(word) if lease_seconds is None else f"{Word.CAS}-{lease_seconds}"
 
 
 def _attempt() -> str:
@@ -101,6 +118,14 @@ def _pid_namespace() -> str:
     except OSError:
         return _UNKNOWN
     return "".join(character for character in link if character.isdigit()) or _UNKNOWN
+
+
+def _proc_shows_our_namespace() -> bool:
+    """Whether /proc has us under the id that we have here. In a container it may be the host's: there our ids are other
+    processes'. NSpid has our id in each namespace from that of /proc down to our own."""
+    own = str(os.getpid())
+    ids = [line.split()[1:] for line in _read(_PROC / "self/status").splitlines() if line.startswith("NSpid:")]
+    return _read(_PROC / "self/stat").partition(" ")[0] == own and ids == [[own]]
 
 
 def _stat(process: str) -> list[str]:

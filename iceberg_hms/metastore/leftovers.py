@@ -11,17 +11,18 @@ from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.verdict import CompareAndSwap
 
 
-def leftover_seconds(pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> float:
-    """Seconds until nobody sends a swap any more under a lock that was got before: its heartbeats fail, so after one
-    lease it no longer covers anything. 0 where every server of the list is proven to compare and swap atomically: there
-    such a swap is refused. Raises MetastoreUnavailable."""
-    if all(_is_atomic(uri, settings, clock) for uri in settings.metastore_uris):
+def leftover_seconds(pool: ClientPool, settings: Settings, namespace: str, *, clock: Clock = SYSTEM_CLOCK) -> float:
+    """Seconds until no swap is made any more under a lock that was got before: its heartbeats fail, so after one lease
+    it no longer covers anything, and what was sent by then has its time. 0 where every server of the list is proven to
+    compare and swap atomically in this database: there such a swap is refused. Raises MetastoreUnavailable."""
+    if all(_is_atomic(pool, uri, settings, namespace, clock) for uri in settings.metastore_uris):
         return 0.0
-    return lease_or_default(pool, settings)
+    return lease_or_default(pool, settings) + settings.unfenced_move_timeout_ms / 1000
 
 
-def _is_atomic(uri: str, settings: Settings, clock: Clock) -> bool:
+def _is_atomic(pool: ClientPool, uri: str, settings: Settings, namespace: str, clock: Clock) -> bool:
     try:
-        return probe(uri, settings, clock=clock).compare_and_swap is CompareAndSwap.ATOMIC
+        found = probe(uri, settings, namespace=namespace, clock=clock, pool=pool)
     except MetastoreError:
         return False
+    return found.compare_and_swap is CompareAndSwap.ATOMIC

@@ -2,27 +2,33 @@
 
 EXCLUSIVE on TABLE level, outside transactions, as Java's MetastoreLock takes it, so that all writers of a table queue
 together. What Java does not: whoever gives up removes its entry, entries of lost replies are looked for until they can
-no longer appear, heartbeats come at a tenth of the server's lease, and whoever waits removes what the dead left behind
-and sleeps while others come before it (queue_position.py).
+no longer appear, a held lock sends a heartbeat at a tenth of its lease and every five seconds at least, and a waiter
+removes what the dead left behind and sleeps while others come before it (queue_position.py).
 """
 
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Callable
 
-from iceberg_hms import forks
+from iceberg_hms.clock import Reading
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Event, HeldLock, Runtime, TableName
-from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
+from iceberg_hms.coordinator.coverage import beat_seconds
+from iceberg_hms.coordinator.ports import Compares, Event, HeldLock, Runtime, TableName
+from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
+from iceberg_hms.metastore.crowd import Crowd
 from iceberg_hms.metastore.entries import Entry, LockEntries
 from iceberg_hms.metastore.faults import Fault, NoAnswer, ServerFault
-from iceberg_hms.metastore.heartbeat import BEATS_PER_LEASE, HmsHeldLock
-from iceberg_hms.metastore.identity import agent_info, parse
+from iceberg_hms.metastore.heartbeat import HmsHeldLock
+from iceberg_hms.metastore.identity import Holder, agent_info, has_ended, parse
 from iceberg_hms.metastore.lease import lease_or_default
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.queue_position import QueuePosition
 from iceberg_hms.metastore.stale import StaleEntries, Watch
+from iceberg_hms.metastore.standstill import warn_if_slow
 from iceberg_hms.metastore.strays import StraySweeper
+from iceberg_hms.metastore.verdict import Word
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +37,8 @@ _CREATION_FACTOR = 2.0
 _CHECK_FACTOR = 1.5
 #: A look at the queue costs the server less than a look at our entry, so it may come this much sooner.
 _LOOKS_PER_CHECK = 4
+#: So many beats may pass between two looks, where many wait.
+_BEATS_BETWEEN_LOOKS = 2.5
 #: Errors of the lock API in a row after which it counts as broken; a deadlock in its database is only one.
 _FAULTS_MAX = 3
 #: How long `close` waits for those that wait for a lock, or hold one.
@@ -39,45 +47,76 @@ _CLOSE_CHECK_SECONDS = 0.01
 
 
 class HmsTableLock:
-    """coordinator.ports.TableLock on a metastore."""
+    """coordinator.ports.TableLock on a metastore.
 
-    def __init__(self, pool: ClientPool, runtime: Runtime, settings: Settings) -> None:
+    new_agent_info: who we are, for a new entry. is_over: whether the holder of an entry is known to have ended.
+    """
+
+    def __init__(
+        self,
+        pool: ClientPool,
+        runtime: Runtime,
+        settings: Settings,
+        *,
+        new_agent_info: Callable[[str, Word, int | None], str] = agent_info,
+        is_over: Callable[[Holder], bool] = has_ended,
+    ) -> None:
         self._pool = pool
         self._runtime = runtime
         self._settings = settings
         self._entries = LockEntries(pool, settings.user)
         self._strays = StraySweeper(self._entries, runtime)
-        self._stale = StaleEntries(pool, self._entries, runtime, settings.lock_stale_check_interval_ms / 1000)
+        self._stale = StaleEntries(
+            self._entries, runtime, settings.lock_stale_check_interval_ms / 1000, is_over=is_over
+        )
+        self._new_agent_info = new_agent_info
+        self._crowd = Crowd(runtime, settings.lock_looks_per_second)
         self._lease: float | None = None
         self._closed = runtime.event()
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """What the parent holds or waits for is the parent's."""
         self._mutex = self._runtime.mutex()
         self._in_use = 0
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+    def acquire(
+        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
+    ) -> HeldLock:
         """As the port says. Raises InvalidInput for a malformed request."""
         held = None
         self._count(1)
+        deadline = self._runtime.now() + wait_seconds
+        short = compares == Compares.YES
         try:
-            held = self._acquire(name, wait_seconds, request)
+            while held is None:
+                try:
+                    held = self._acquire(name, deadline, request, compares=compares, short=short)
+                except LockLost as error:
+                    # A metastore may be too slow for a short lease.
+                    short = False
+                    logger.warning("the lock of %s is asked for again: %s", name, error.message)
         finally:
             if held is None:
                 self._count(-1)
         return held
 
-    def _acquire(self, name: TableName, wait_seconds: float, request: str) -> HeldLock:
+    def _acquire(self, name: TableName, deadline: float, request: str, *, compares: Compares, short: bool) -> HeldLock:
+        """Raises LockLost as `_Attempt.run`. short: it may have a short lease."""
         if self._closed.is_set():
             raise LockNotAcquired(f"The lock of {name} is not asked for: the catalog is closed")
-        deadline = self._runtime.now() + wait_seconds
-        lease = self._lease_seconds()
-        info = agent_info(request, self._pool.verdicts.word)
+        lease = self._likely_lease()
+        word = self._pool.verdicts.word(name.namespace) if compares else Word.BLIND
+        announced = self._short_lease(lease) if short and word is Word.CAS else None
+        info = self._new_agent_info(request, word, announced)
         watch = self._stale.watch(name, lease)
         attempt = _Attempt(
-            self._entries, self._runtime, self._settings, name, info, deadline, lease, watch, self._closed
+            self._entries,
+            self._runtime,
+            self._settings,
+            self._crowd,
+            name,
+            info,
+            deadline,
+            announced or lease,
+            watch,
+            self._closed,
         )
 
         def look_for_strays(removed: bool) -> None:
@@ -91,16 +130,18 @@ class HmsTableLock:
                 self._count(-1)
 
         try:
-            entry, sent_at = attempt.run()
+            entry, sent = attempt.run()
             held = HmsHeldLock(
                 self._entries,
                 self._runtime,
                 entry,
-                sent_at=sent_at,
+                sent=sent,
                 behind_foreign=attempt.behind_foreign,
-                lease_seconds=lease,
+                only_fenced=word is not Word.BLIND,
+                lease_seconds=min(announced or math.inf, self._told_lease()),
                 interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
                 on_release=on_release,
+                on_leave=lambda: self._count(-1),
             )
             held.start()
         except BaseException:
@@ -130,13 +171,24 @@ class HmsTableLock:
             self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._strays.close()
 
-    def _lease_seconds(self) -> float:
+    def _short_lease(self, lease: float) -> int | None:
+        """The seconds to announce; None where the server's own lease is no longer, or that is what is wanted."""
+        seconds = math.ceil(self._settings.lock_short_lease_ms / 1000)
+        return seconds if 0 < seconds < lease else None
+
+    def _told_lease(self) -> float:
+        """The server's lease, asked for once. Raises MetastoreUnavailable: whoever holds a lock must know for how long,
+        or acknowledges what the server has given away."""
         if self._lease is None:
-            try:
-                self._lease = lease_or_default(self._pool, self._settings)
-            except MetastoreUnavailable:
-                return self._settings.lock_lease_default_ms / 1000
+            self._lease = lease_or_default(self._pool, self._settings)
         return self._lease
+
+    def _likely_lease(self) -> float:
+        """The same, or the default while nobody can be asked: good enough to wait."""
+        try:
+            return self._told_lease()
+        except MetastoreUnavailable:
+            return self._settings.lock_lease_default_ms / 1000
 
 
 def _is_foreign(entry: Entry) -> bool:
@@ -153,8 +205,8 @@ class _Backoff:
         self._longest = longest_ms / 1000
         self._factor = factor
 
-    def sleep(self, at_most: float) -> None:
-        wait = self._next * (1 - self._runtime.jitter() / 2)
+    def sleep(self, at_most: float, at_least: float = 0.0) -> None:
+        wait = max(at_least, self._next * (1 - self._runtime.jitter() / 2))
         self._next = min(self._next * self._factor, self._longest)
         self._runtime.sleep(max(0.0, min(wait, at_most)))
 
@@ -167,6 +219,7 @@ class _Attempt:
         entries: LockEntries,
         runtime: Runtime,
         settings: Settings,
+        crowd: Crowd,
         name: TableName,
         agent_info: str,
         deadline: float,
@@ -182,31 +235,35 @@ class _Attempt:
         self._entries = entries
         self._runtime = runtime
         self._settings = settings
+        self._crowd = crowd
         self._name = name
         self._deadline = deadline
         self._watch = watch
         self._closed = closed
         self._entry: Entry | None = None
-        self._sent_at = 0.0
+        self._sent = runtime.reading()
         self._faults = 0
+        self._has_seen_queue = False
         self._checks = self._new_checks()
         self._position = self._new_position()
-        # A waiting entry is renewed by checks alone, and dead writers are looked for after a check.
-        self._check_seconds = lease_seconds / BEATS_PER_LEASE
-        if settings.lock_stale_check_interval_ms:
-            self._check_seconds = min(self._check_seconds, settings.lock_stale_check_interval_ms / 1000)
+        self._lease_seconds = lease_seconds
+        self._beat_seconds = beat_seconds(lease_seconds)
+        #: When the first call was sent whose entry may still be found.
+        self._unanswered: Reading | None = None
 
-    def run(self) -> tuple[Entry, float]:
-        """The acquired entry, and when the call that got it was sent."""
+    def run(self) -> tuple[Entry, Reading]:
+        """The acquired entry, and when the call that got it was sent. Raises LockLost when our entry was not renewed
+        for its lease: it may be there still, but another waiter may be about to remove it."""
         while True:
             if self._entry is None:
                 self._entry = self._ask()
                 self._checks = self._new_checks()
                 self._position = self._new_position()
+                self._has_seen_queue = False
                 if not self._entry.acquired:
                     self._look(self._entry)
             if self._entry.acquired:
-                return self._entry, self._sent_at
+                return self._entry, self._sent
             self._entry = self._wait(self._entry)
 
     def withdraw(self) -> bool:
@@ -218,6 +275,11 @@ class _Attempt:
                 logger.warning("%s could not be withdrawn and is looked for again: %s", self._entry, error.message)
                 return False
         return True
+
+    @property
+    def _check_seconds(self) -> float:
+        """A waiting entry is renewed by checks alone, and dead writers are looked for after a check."""
+        return min(self._beat_seconds, self._watch.interval_seconds or self._beat_seconds)
 
     def _new_checks(self) -> _Backoff:
         settings = self._settings
@@ -234,7 +296,9 @@ class _Attempt:
         )
         deadline = min(self._deadline, self._runtime.now() + settings.lock_creation_timeout_ms / 1000)
         while True:
-            self._sent_at = self._runtime.now()
+            self._sent = self._runtime.reading()
+            self._unanswered = self._unanswered or self._sent
+            asked = self._runtime.now()
             problem: MetastoreError
             try:
                 entry = self._entries.enqueue(self._name, self.agent_info)
@@ -253,7 +317,10 @@ class _Attempt:
                 raise
             else:
                 self._faults = 0
+                if not self.may_have_strays:
+                    self._unanswered = None
                 return entry
+            warn_if_slow(self._name, self._runtime.now() - asked)
             if self.may_have_strays and (found := self._find()) is not None:
                 return found
             remaining = deadline - self._runtime.now()
@@ -279,6 +346,9 @@ class _Attempt:
             return None
         # The acquired one, if any; else the one that waits in front. What is behind it is removed after release.
         best = min(own, key=lambda entry: (not entry.acquired, entry.lock_id))
+        if self._unanswered is not None and (self._entry is None or best.lock_id != self._entry.lock_id):
+            # It was not renewed since, as far as we know.
+            self._sent = self._unanswered
         return Entry(best.lock_id, False, best.agent_info, best.user, best.host)
 
     def _wait(self, entry: Entry) -> Entry | None:
@@ -288,13 +358,19 @@ class _Attempt:
             raise LockNotAcquired(f"The lock of {self._name} is no longer waited for: the catalog is closed")
         if remaining <= 0:
             raise LockNotAcquired(f"The lock of {self._name} was not to be had in time{self._holder()}")
+        with self._crowd.joined():
+            return self._wait_in_crowd(entry, remaining)
+
+    def _wait_in_crowd(self, entry: Entry, remaining: float) -> Entry | None:
+        # A waiting entry must be renewed within its lease, however many wait.
+        between = min(self._crowd.seconds_between_looks, self._beat_seconds * _BEATS_BETWEEN_LOOKS)
         if self._position.ahead:
-            self._sleep_until_next_look(remaining)
+            self._sleep_until_next_look(between, remaining)
         else:
-            self._checks.sleep(remaining)
+            self._checks.sleep(min(remaining, max(self._check_seconds, between)), between)
         if self.may_have_strays:
             entry = self._find() or entry
-        if self._position.ahead and self._runtime.now() - self._sent_at < self._check_seconds:
+        if self._position.ahead and self._runtime.reading().at_most_since(self._sent) < self._check_seconds:
             self._look(entry)
             if self._position.ahead:
                 return entry
@@ -302,10 +378,13 @@ class _Attempt:
 
     def _check(self, entry: Entry) -> Entry | None:
         """Ask for our entry, which renews it. None when it is gone."""
-        sent_at = self._runtime.now()
+        sent = self._runtime.reading()
         try:
             entry = self._entries.check(entry)
-            self._sent_at = sent_at
+            silent = self._runtime.reading().at_most_since(self._sent)
+            if silent > self._lease_seconds:
+                raise LockLost(f"{entry} was not renewed for {silent:.0f} s while it waited")
+            self._sent = sent
             self._faults = 0
         except ServerFault as fault:
             if fault.fault is Fault.NO_SUCH_LOCK:
@@ -323,14 +402,16 @@ class _Attempt:
                 self._look(entry)
         return entry
 
-    def _sleep_until_next_look(self, at_most: float) -> None:
+    def _sleep_until_next_look(self, at_least: float, at_most: float) -> None:
         settings = self._settings
         shortest = settings.lock_check_min_wait_ms / 1000 / _LOOKS_PER_CHECK
         longest = min(settings.lock_check_max_wait_ms / 1000, self._check_seconds)
-        self._runtime.sleep(min(max(self._position.seconds(), shortest), longest, at_most))
+        wait = min(max(self._position.seconds(), shortest), longest)
+        self._runtime.sleep(min(max(wait, at_least), at_most))
 
     def _look(self, entry: Entry) -> None:
         """See how many are before us. Where that cannot be seen our entry alone is looked at, as Java does."""
+        sent = self._runtime.reading()
         try:
             found = self._entries.of(self._name)
         except MetastoreError as error:
@@ -339,6 +420,9 @@ class _Attempt:
         else:
             ahead = [other for other in found if other.lock_id < entry.lock_id]
             self._position.saw(len(ahead))
+            if not self._has_seen_queue:
+                self._watch.saw(ahead, sent)
+                self._has_seen_queue = True
             self.behind_foreign |= any(map(_is_foreign, ahead))
 
     def _holder(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.coverage import beat_seconds
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.entries import LockEntries
@@ -20,6 +21,7 @@ from iceberg_hms.metastore.identity import has_ended, parse
 from iceberg_hms.metastore.lease import lease_seconds
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.scratch import scratch_name
+from iceberg_hms.metastore.stale import MISSED_BEATS
 from iceberg_hms.metastore.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
 
 
@@ -69,7 +71,7 @@ class LockTable:
     def _judged(self, rows: Sequence[Row]) -> list[Row]:
         lease_ms = 1000 * (lease_seconds(self._pool) or float("inf")) if rows else 0.0
         now_ms: int | None = self._clock.now_ms()
-        if any(_age(row, now_ms) > lease_ms for row in rows):
+        if any(_why_dead(row, abs(_age(row, now_ms)), lease_ms) for row in rows):
             # Our clock may be another than the database's, by which heartbeats are told.
             now_ms = self._database_ms()
         return [replace(row, seems_dead=_why_dead(row, _age(row, now_ms), lease_ms)) for row in rows]
@@ -86,18 +88,21 @@ class LockTable:
             return None
 
 
-def api_works(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
-    """Whether any server of the list carries out a lock call on a fresh connection. It is tried on a name that no table
-    has. Never raises."""
-    for uri in settings.metastore_uris:
-        pool = ClientPool.configured(settings, only=uri)
+def api_works(pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
+    """Whether any server of the pool's list carries out a lock call on a fresh connection. It is tried on a name that
+    no table has. Never raises."""
+    for uri in pool.uris:
+        alone, works = pool.only(uri), False
         try:
-            with LockEntries(pool, settings.user).trial(scratch_name("default", clock), "probe"):
-                return True
+            with LockEntries(alone, settings.user).trial(scratch_name("default", clock), "probe"):
+                works = True
         except MetastoreError:
-            continue
+            # One that cannot be removed now was carried out all the same.
+            pass
         finally:
-            pool.close()
+            alone.close()
+        if works:
+            return True
     return False
 
 
@@ -126,7 +131,11 @@ def _age(row: Row, now_ms: int | None) -> float:
 
 def _why_dead(row: Row, age_ms: float, lease_ms: float) -> str:
     holder = parse(row.agent_info)
-    if holder is not None and has_ended(holder):
+    if holder is not None and holder.lease_seconds is not None:
+        lease_ms = min(lease_ms, 1000 * holder.lease_seconds)
+    # A process of a clone of this machine goes on renewing its lock.
+    beats_ms = MISSED_BEATS * beat_seconds(lease_ms / 1000) * 1000
+    if holder is not None and age_ms >= beats_ms and has_ended(holder):
         return f"process {holder.pid} of this machine has ended"
     if age_ms > lease_ms:
         return f"it was not renewed for {age_ms / 1000:.0f} s, with a lease of {lease_ms / 1000:.0f} s"

@@ -16,10 +16,15 @@ from iceberg_hms.format.metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
+#: The longest name that the metastore's database takes (TABLE_PARAMS.PARAM_KEY).
+KEY_MAX = 256
+
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
 METADATA_LOCATION = "metadata_location"
 PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
+#: The table's UUID, as Java writes it too. PyIceberg and Trino make rows without it.
+UUID = "uuid"
 #: The Iceberg property that names the owner of the row; it is written into the row itself, not into its parameters.
 TABLE_OWNER = "hive.metastore.table.owner"
 #: In parameters and in an alter's environment: the metastore shall not list the table's folder for statistics.
@@ -84,7 +89,9 @@ def parameters_for(
 
 
 def _is_shown(key: str) -> bool:
-    return key not in _RESERVED and key.lower() != TABLE_OWNER
+    """Whether a property is a parameter too. One with a longer name is in the metadata alone: the metastore's database
+    would refuse the swap, and with it the other changes of its group."""
+    return key not in _RESERVED and key.lower() != TABLE_OWNER and len(key) <= KEY_MAX
 
 
 def _set_identity(
@@ -98,7 +105,7 @@ def _set_identity(
     if previous:
         parameters[PREVIOUS_METADATA_LOCATION] = previous
     if metadata.uuid is not None:
-        parameters["uuid"] = metadata.uuid
+        parameters[UUID] = metadata.uuid
     if hive_engine_enabled(metadata):
         parameters[_STORAGE_HANDLER] = _ICEBERG_STORAGE_HANDLER
     else:

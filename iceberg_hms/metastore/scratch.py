@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
-from iceberg_hms.metastore.faults import Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.faults import Fault, NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.parameters import DO_NOT_UPDATE_STATS
 from iceberg_hms.metastore.thrift_types import (
     EnvironmentContext,
@@ -72,6 +72,45 @@ def prove(call: Call, scratch: TableName) -> Proof:
     return Proof(verdict, tuple(problems))
 
 
+#: What a refused creation says of whether anything can be written: nothing.
+_NOT_ALLOWED = frozenset(
+    {Fault.ACCESS_DENIED, Fault.NO_SUCH_OBJECT, Fault.NO_SUCH_DATABASE, Fault.INVALID, Fault.UNKNOWN_METHOD}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """works: whether a row could be made, altered and dropped; None if none may be made. problem: what failed.
+    left_behind: the scratch row may still be there."""
+
+    works: bool | None
+    problem: str = ""
+    left_behind: bool = False
+
+
+def try_to_write(call: Call, scratch: TableName) -> Trial:
+    """Make a scratch row, alter it as a swap would but without an expected value, and drop it. Raises NotSent, before
+    anything was sent."""
+    try:
+        call("create_table", tbl=_scratch_row(scratch))
+    except NotSent:
+        raise
+    except MetastoreError as error:
+        not_allowed = isinstance(error, ServerFault) and error.fault in _NOT_ALLOWED
+        return Trial(None if not_allowed else False, words(error), isinstance(error, NoAnswer))
+    problem = ""
+    try:
+        if (refusal := _alter(call, scratch, {_VALUE_KEY: "1"}, expected=None)) is not None:
+            problem = words(refusal)
+    except MetastoreError as error:
+        problem = words(error)
+    try:
+        drop(call, scratch)
+    except MetastoreError as error:
+        return Trial(False, problem or words(error), True)
+    return Trial(not problem, problem)
+
+
 def drop(call: Call, scratch: TableName) -> None:
     """Drop a scratch row; harmless when it is gone. Raises MetastoreError."""
     try:
@@ -87,7 +126,9 @@ def words(error: MetastoreError) -> str:
 
 
 def _verdict(call: Call, scratch: TableName) -> tuple[CompareAndSwap, list[str]]:
-    """Three alters: one with a key that the row lacks, one that is right, one that is outdated."""
+    """Three alters: one with a key that the row lacks, one that is right, one that is outdated. If the right
+    one fails, the row is altered without the keys: a database that does that now, as it made the row before, cannot do
+    the other; one that is out of order or read-only tells nothing."""
     first = _alter(call, scratch, {_VALUE_KEY: "1"}, expected=(PROBE_KEY, PROBE_VALUE))
     if first is None:
         return CompareAndSwap.IGNORED, []
@@ -97,6 +138,9 @@ def _verdict(call: Call, scratch: TableName) -> tuple[CompareAndSwap, list[str]]
     if right is not None:
         if right.fault is not Fault.SWAP_BROKEN:
             raise right
+        plain = _alter(call, scratch, {_VALUE_KEY: "1"}, expected=None)
+        if plain is not None:
+            raise plain
         return CompareAndSwap.BROKEN, [f"Compare-and-swap fails on this server's database: {right.detail}"]
     outdated = _alter(call, scratch, {_VALUE_KEY: "2"}, expected=(_VALUE_KEY, "0"))
     if outdated is None:
@@ -107,7 +151,7 @@ def _verdict(call: Call, scratch: TableName) -> tuple[CompareAndSwap, list[str]]
 
 
 def _alter(
-    call: Call, name: TableName, parameters: Mapping[str, str], *, expected: tuple[str, str]
+    call: Call, name: TableName, parameters: Mapping[str, str], *, expected: tuple[str, str] | None
 ) -> ServerFault | None:
     """The server's refusal, or None for success."""
     row = call("get_table_req", req=GetTableRequest(dbName=name.namespace, tblName=name.name)).table

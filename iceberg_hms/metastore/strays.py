@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 
-from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Runtime, TableName
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.entries import LockEntries
@@ -30,11 +29,6 @@ class StraySweeper:
         self._entries = entries
         self._runtime = runtime
         self._closed = runtime.event()
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """The parent goes on looking for its own; the thread that does is not in the child."""
         self._mutex = self._runtime.mutex()
         self._watched: dict[tuple[TableName, str], float] = {}
         self._running = False

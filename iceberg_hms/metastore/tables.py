@@ -13,10 +13,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from iceberg_hms import forks
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.coverage import refuse_uncovered
+from iceberg_hms.coordinator.ports import Identified, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.errors import (
     AlreadyExists,
     InvalidInput,
@@ -27,20 +27,23 @@ from iceberg_hms.errors import (
     NotAnIcebergTable,
 )
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.columns import columns, has_instants, storage_descriptor
 from iceberg_hms.metastore.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.fence import Fence
+from iceberg_hms.metastore.names import TableNames
 from iceberg_hms.metastore.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
     TABLE_OWNER,
     TABLE_TYPE,
+    UUID,
     hive_engine_enabled,
     is_iceberg,
     parameters_for,
 )
 from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.thrift_types import GetTableRequest, GetTablesRequest, Table
+from iceberg_hms.metastore.thrift_types import GetTableRequest, Table
 from iceberg_hms.metastore.versions import has_local_time_zones
 
 logger = logging.getLogger(__name__)
@@ -50,12 +53,6 @@ _EXTERNAL_TABLE = "EXTERNAL_TABLE"
 _RETENTION = 2**31 - 1
 #: How many tables' refused columns are remembered, so that a swap is not refused twice for the same columns.
 _REFUSED_COLUMNS_MAX = 1_000
-#: Rows asked for in one call when the server cannot filter names.
-_ROWS_PER_CALL = 100
-
-#: What says for certain that names cannot be filtered at the server.
-_CANNOT_FILTER = frozenset({Fault.UNKNOWN_METHOD, Fault.NOT_COMPARABLE})
-_ICEBERG_FILTER = 'hive_filter_field_params__table_type = "ICEBERG" or hive_filter_field_params__table_type = "iceberg"'
 
 
 class HmsTablePointer:
@@ -68,14 +65,7 @@ class HmsTablePointer:
         self._clock = clock
         self._fence = Fence(pool, clock=clock)
         self._local_time_zones: bool | None = None
-        self._filters_names = True
-        self._filter_refusal = ""
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """Keep what the server can do. A thread of the parent may have been in the middle of writing down which columns
-        were refused, so the child has them refused once more."""
+        self._names = TableNames(pool, clock=clock)
         self._mutex = threading.Lock()
         self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
 
@@ -88,11 +78,19 @@ class HmsTablePointer:
             if fault.fault is Fault.NO_SUCH_OBJECT:
                 raise NoSuchTable(name) from None
             raise
-        parameters: Mapping[str, str] = table.parameters or {}
-        location = parameters.get(METADATA_LOCATION)
-        if not is_iceberg(parameters) or not location:
-            raise NotAnIcebergTable(name, _kind_of(table, parameters))
-        return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, table)
+        return _pointer(name, table)
+
+    def databases(self) -> Sequence[str]:
+        """As the port says."""
+        return self._names.databases()
+
+    def identified(self, namespace: str, uuid: str, *, seconds: float) -> Identified:
+        """As the port says."""
+        rows = self._names.with_uuid(namespace, uuid, seconds=seconds)
+        there = [row for row in rows if row.parameters.get(METADATA_LOCATION)]
+        found = [_pointer(TableName(namespace, row.tableName), row) for row in there]
+        silent = [each for each in found if UUID not in each.parameters]
+        return Identified([each for each in found if UUID in each.parameters], silent)
 
     def swap(
         self,
@@ -125,6 +123,10 @@ class HmsTablePointer:
         self._remember_refused(base.name, cols)
         return self._alter(base, self._with_columns(table, old_columns, metadata), only_fenced)
 
+    def takes_writes(self, name: TableName) -> bool | None:
+        """As the port says."""
+        return self._fence.takes_writes(name.namespace)
+
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`."""
         seconds = self._clock.now_ms() // 1000
@@ -148,15 +150,16 @@ class HmsTablePointer:
                 return Refused(True, AlreadyExists(f"Table already exists: {name}"))
             case Fault.NO_SUCH_OBJECT | Fault.NO_SUCH_DATABASE | Fault.INVALID:
                 # Hive 2.3 calls a missing database an invalid object, and says no more than its name.
-                self._check_namespace(name.namespace)
+                if self._is_no_namespace(name.namespace):
+                    return Refused(False, NoSuchNamespace(name.namespace))
                 return Refused(False, InvalidInput(f"The metastore does not take {name}: {_detail_of(answer)}"))
         return answer
 
-    def rename(self, base: Pointer, to: TableName) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, *, only_fenced: bool = False) -> SwapAnswer:
         """As the port says."""
         table = copy.copy(base.table)
         table.dbName, table.tableName = to.namespace, to.name
-        answer = self._alter(base, table)
+        answer = self._alter(base, table, only_fenced)
         match _fault_of(answer):
             case Fault.ALREADY_EXISTS:
                 return Refused(True, AlreadyExists(f"Table already exists: {to}"))
@@ -172,59 +175,18 @@ class HmsTablePointer:
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""
         name = base.name
-        answer = self._send("drop_table", dbname=name.namespace, name=name.name, deleteData=False)
-        return _gone(answer, name)
+        arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
+        # A drop that is carried out late removes whatever has the name by then, on any server.
+        return _gone(self._send("drop_table", patiently=True, **arguments), name)
 
     def list_tables(self, namespace: str) -> Sequence[str]:
         """Names of the Iceberg tables of a database, sorted; of all tables and views with `list-all-tables`.
         Raises NoSuchNamespace."""
-        names = self._all_names(namespace) if self._list_all else self._iceberg_names(namespace)
+        names = self._names.all_in(namespace) if self._list_all else self._names.iceberg_in(namespace)
         if not names:
             # The metastore answers an empty list for a database that is not there.
             self._check_namespace(namespace)
         return sorted(names)
-
-    def _iceberg_names(self, namespace: str) -> list[str]:
-        if not self._filters_names:
-            return self._names_by_rows(namespace)
-        try:
-            names = self._names("get_table_names_by_filter", dbname=namespace, filter=_ICEBERG_FILTER, max_tables=-1)
-        except ServerFault as fault:
-            if fault.fault in NO_DATABASE:
-                raise NoSuchNamespace(namespace) from None
-            names = self._names_by_rows(namespace)
-            # Its rows can be read, so this is no outage.
-            self._judge_filter(fault)
-        else:
-            self._filter_refusal = ""
-        return names
-
-    def _judge_filter(self, fault: ServerFault) -> None:
-        """Filter no more if that is what the server cannot do. Some databases cannot compare parameters (Derby with
-        the official schema). Hive takes 20 s to say so, and 3.1 does not say why: there the same words twice in a row
-        are the proof."""
-        if fault.fault in _CANNOT_FILTER or fault.detail == self._filter_refusal:
-            logger.info("The metastore cannot filter table names (%s); from now on all rows are read", fault.detail)
-            self._filters_names = False
-        else:
-            logger.info("The metastore did not filter table names (%s); all rows were read instead", fault.detail)
-            self._filter_refusal = fault.detail
-
-    def _names_by_rows(self, namespace: str) -> list[str]:
-        names = self._all_names(namespace)
-        found = []
-        for start in range(0, len(names), _ROWS_PER_CALL):
-            request = GetTablesRequest(dbName=namespace, tblNames=names[start : start + _ROWS_PER_CALL])
-            rows = self._ask("get_table_objects_by_name_req", req=request).tables
-            found += [row.tableName for row in rows if is_iceberg(row.parameters or {})]
-        return found
-
-    def _all_names(self, namespace: str) -> list[str]:
-        return self._names("get_all_tables", db_name=namespace)
-
-    def _names(self, method: str, **arguments: Any) -> list[str]:
-        names: list[str] = self._ask(method, **arguments)
-        return names
 
     def _check_namespace(self, namespace: str) -> None:
         try:
@@ -247,15 +209,27 @@ class HmsTablePointer:
     def _ask(self, method: str, **arguments: Any) -> Any:
         return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)
 
-    def _send(self, method: str, **arguments: Any) -> SwapAnswer:
-        """A call that changes a row, once."""
-        try:
-            self._pool.run(lambda client: client.call(method, **arguments), idempotent=False)
-        except ServerFault as fault:
-            return Refused(fault.fault is Fault.TABLE_MODIFIED, fault)
-        except NoAnswer as error:
-            return Unanswered(MetastoreUnavailable(error.message))
-        return Swapped()
+    def _send(self, method: str, *, patiently: bool = False, **arguments: Any) -> SwapAnswer:
+        """A call that changes a row, once. patiently: nothing but a lock fences it. Raises LockLost then."""
+
+        def send(client: MetastoreClient) -> SwapAnswer:
+            call = client.call
+            if patiently:
+                refuse_uncovered()
+                call = client.call_patiently
+            sent = self._clock.monotonic()
+            try:
+                call(method, **arguments)
+            except ServerFault as fault:
+                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, fault.final)
+            except NoAnswer as error:
+                if error.is_over and patiently:
+                    return Refused(False, MetastoreUnavailable(error.message), final=False)
+                waited = self._clock.monotonic() - sent
+                return Unanswered(MetastoreUnavailable(error.message), waited=waited)
+            return Swapped()
+
+        return self._pool.run(send, idempotent=False)
 
     def _alter(self, base: Pointer, table: Any, only_fenced: bool = False) -> SwapAnswer:
         return _gone(self._fence.alter(base, table, only_fenced=only_fenced), base.name)
@@ -284,6 +258,15 @@ class HmsTablePointer:
             self._refused_columns.move_to_end(name)
             while len(self._refused_columns) > _REFUSED_COLUMNS_MAX:
                 self._refused_columns.popitem(last=False)
+
+
+def _pointer(name: TableName, table: Any) -> Pointer:
+    """The row of an Iceberg table. Raises NotAnIcebergTable."""
+    parameters: Mapping[str, str] = table.parameters or {}
+    location = parameters.get(METADATA_LOCATION)
+    if not is_iceberg(parameters) or not location:
+        raise NotAnIcebergTable(name, _kind_of(table, parameters))
+    return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, table)
 
 
 def _fault_of(answer: SwapAnswer) -> Fault | None:

@@ -11,7 +11,7 @@ A field that the server did not send is None and is not sent back, so that readi
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.Thrift import TException, TType
@@ -48,13 +48,16 @@ class Struct:
     """Reads and writes by `thrift_spec` alone; the generated methods behind it know only old fields."""
 
     thrift_spec: Spec = ()
+    _absent: ClassVar[dict[str, None]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._absent = {field[2]: None for field in cls.thrift_spec if field is not None}
 
     def __init__(self, **fields: Any) -> None:
-        for field in self.thrift_spec:
-            if field is not None:
-                setattr(self, field[2], fields.pop(field[2], None))
-        if fields:
-            raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(fields))}")
+        if unknown := fields.keys() - self._absent:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
+        self.__dict__.update(self._absent)
+        self.__dict__.update(fields)
 
     def read(self, protocol: Any) -> None:
         if protocol._fast_decode is not None and isinstance(protocol.trans, CReadableTransport):

@@ -1,16 +1,20 @@
 """What metastores make of compare-and-swap (HIVE-26882), and what this process has found out about its own.
 
-A verdict belongs to a connection: behind one address there may be servers of several versions. The process as a whole
-only sums up what its connections found.
+A verdict belongs to a connection and a database. Behind one address there may be servers of several versions, and
+behind one connection a proxy that sends each database to a metastore of its own. The process as a whole only sums up
+what its connections found.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from iceberg_hms import forks
+from iceberg_hms.clock import SYSTEM_CLOCK
 
 
 class CompareAndSwap(StrEnum):
@@ -28,6 +32,10 @@ class CompareAndSwap(StrEnum):
     UNKNOWN = "unknown"
 
 
+#: What is known of an address gives way to what comes later in this row, or is found again.
+_WARINESS = (CompareAndSwap.ATOMIC, CompareAndSwap.BROKEN, CompareAndSwap.CHECKED, CompareAndSwap.IGNORED)
+
+
 class Word(StrEnum):
     """The last part of a lock's agentInfo: what protects its holder's swap besides the lock."""
 
@@ -36,65 +44,114 @@ class Word(StrEnum):
     BLIND = "blind"
 
 
+#: After so long BROKEN is found out anew. It is the one verdict that the server's database gives, and it may have been
+#: in trouble for a moment. To find out costs eight calls, on Derby 40 seconds.
+BROKEN_SECONDS = 600.0
+#: Databases whose verdicts are kept; beyond it the oldest are found out anew.
+DATABASES_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Finding:
+    """until: when it is over, by the monotonic clock."""
+
+    verdict: CompareAndSwap
+    until: float
+    has_swapped: bool = False
+
+
+def _finding(verdict: CompareAndSwap, now: float) -> _Finding:
+    return _Finding(verdict, now + BROKEN_SECONDS if verdict is CompareAndSwap.BROKEN else math.inf)
+
+
+class Findings:
+    """The verdicts of one connection, by database. now: the monotonic clock. Not safe for threads, as a connection."""
+
+    def __init__(self, now: Callable[[], float] = SYSTEM_CLOCK.monotonic) -> None:
+        self._now = now
+        self._by_namespace: dict[str, _Finding] = {}
+
+    def of(self, namespace: str) -> CompareAndSwap:
+        """UNKNOWN if it was not found out, or is over."""
+        found = self._by_namespace.get(namespace)
+        return CompareAndSwap.UNKNOWN if found is None or self._now() >= found.until else found.verdict
+
+    def learned(self, namespace: str, verdict: CompareAndSwap) -> None:
+        """UNKNOWN teaches nothing."""
+        if verdict is not CompareAndSwap.UNKNOWN:
+            self._by_namespace.pop(namespace, None)
+            self._by_namespace[namespace] = _finding(verdict, self._now())
+            _limit(self._by_namespace)
+
+    def has_swapped(self, namespace: str) -> bool:
+        """Whether an alter with the expected value has succeeded: it works on the server's database too."""
+        found = self._by_namespace.get(namespace)
+        return found is not None and found.has_swapped
+
+    def swapped(self, namespace: str) -> None:
+        """One has."""
+        if (found := self._by_namespace.get(namespace)) is not None:
+            found.has_swapped = True
+
+
 class Verdicts:
-    """The proofs of a process, by address. Safe for threads.
+    """The proofs of a process, by address and database. Safe for threads. now: the monotonic clock.
 
     A proof is a swap that the server carried out with the expected value, after it had shown that it compares
     atomically; a proof on a scratch row counts as well. What was once found not to be atomic stays so until the process
-    ends: behind that address there is a server to be wary of.
+    ends, or for BROKEN_SECONDS after it was last found BROKEN: behind that address there is a server to be wary of.
     """
 
-    def __init__(self, uris: Sequence[str]) -> None:
+    def __init__(self, uris: Sequence[str], now: Callable[[], float] = SYSTEM_CLOCK.monotonic) -> None:
         self._uris = tuple(uris)
-        forks.tell(self)
+        self._now = now
         self._mutex = threading.Lock()
-        self._by_uri: dict[str, CompareAndSwap] = {}
+        self._by_namespace: dict[str, dict[str, _Finding]] = {}
 
-    def begin_in_forked_child(self) -> None:
-        """Keep what is known. A thread of the parent that had the mutex is not in the child."""
-        self._mutex = threading.Lock()
-
-    def learned(self, uri: str, verdict: CompareAndSwap) -> None:
-        """A connection to this address was proven to be this. UNKNOWN teaches nothing."""
+    def learned(self, uri: str, namespace: str, verdict: CompareAndSwap) -> None:
+        """A connection to this address was proven to be this for a database. UNKNOWN teaches nothing."""
         if verdict is CompareAndSwap.UNKNOWN:
             return
         with self._mutex:
-            if self._by_uri.get(uri, CompareAndSwap.ATOMIC) is CompareAndSwap.ATOMIC:
-                self._by_uri[uri] = verdict
+            found = self._by_namespace.setdefault(namespace, {})
+            known, now = found.get(uri), self._now()
+            if known is None or now >= known.until or _WARINESS.index(verdict) >= _WARINESS.index(known.verdict):
+                found[uri] = _finding(verdict, now)
+            _limit(self._by_namespace)
 
-    def of(self, uri: str) -> CompareAndSwap:
-        """What is known of an address."""
-        with self._mutex:
-            return self._by_uri.get(uri, CompareAndSwap.UNKNOWN)
+    def of(self, uri: str, namespace: str) -> CompareAndSwap:
+        """What is known of an address, for a database."""
+        return self._known(namespace).get(uri, CompareAndSwap.UNKNOWN)
 
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """The addresses of the list that nothing is known of, in the order of the list."""
-        with self._mutex:
-            return tuple(uri for uri in self._uris if uri not in self._by_uri)
+    def all_atomic(self, namespace: str) -> bool:
+        """Whether every address of the list was proven atomic for a database, and no connection was found to be
+        anything else."""
+        known = self._known(namespace)
+        return set(self._uris) <= set(known) and set(known.values()) <= {CompareAndSwap.ATOMIC}
 
-    @property
-    def all_atomic(self) -> bool:
-        """Whether every address of the list was proven atomic, and no connection was found to be anything else."""
-        with self._mutex:
-            return set(self._uris) <= set(self._by_uri) and self._has_only_atomic()
+    def word(self, namespace: str) -> Word:
+        """What this process says at this moment of its swaps in a database.
 
-    @property
-    def word(self) -> Word:
-        """What this process says of its swaps at this moment.
+        CAS: at least one connection was proven atomic for it, and none was found to be anything else. BLIND: one was.
+        UNPROVEN: nothing is known, as before the first swap in that database.
 
-        CAS: at least one connection was proven atomic, and none was ever found to be anything else. BLIND: one was.
-        UNPROVEN: nothing is known yet, as before the first swap of a process.
-
-        What can go wrong with CAS: it speaks of the connections so far. A swap that is sent afterwards on a new
-        connection carries only the probe's key; if that leads to a server which ignores the keys (another of the list,
-        or another version behind the same address), the swap has no fence although its lock says CAS. It takes servers
-        of mixed versions, and a swap that is still under way when its lock has been taken away.
+        CAS and UNPROVEN speak of the connections so far, and a swap may still meet another: a server of another
+        version, or a verdict that is over. So whoever says one of them of a lock sends nothing under it but swaps that
+        are `only_fenced`. Of a lock under which a drop may be
+        sent BLIND is said.
         """
-        with self._mutex:
-            if not self._by_uri:
-                return Word.UNPROVEN
-            return Word.CAS if self._has_only_atomic() else Word.BLIND
+        known = self._known(namespace)
+        if not known:
+            return Word.UNPROVEN
+        return Word.CAS if set(known.values()) == {CompareAndSwap.ATOMIC} else Word.BLIND
 
-    def _has_only_atomic(self) -> bool:
-        return set(self._by_uri.values()) <= {CompareAndSwap.ATOMIC}
+    def _known(self, namespace: str) -> dict[str, CompareAndSwap]:
+        now = self._now()
+        with self._mutex:
+            found = self._by_namespace.get(namespace, {})
+            return {uri: finding.verdict for uri, finding in found.items() if now < finding.until}
+
+
+def _limit(by_namespace: dict[str, Any]) -> None:
+    while len(by_namespace) > DATABASES_MAX:
+        del by_namespace[next(iter(by_namespace))]

@@ -36,9 +36,12 @@ def commit_table(call: Call) -> Later | Blocking:
         "size": len(call.body),
     }
 
+    # Of the call itself, which has the body, nothing may be kept while the commit waits.
+    context = call.context
+
     def answer(report: CommitReport) -> Response:
-        call.context.counters.committed(report)
-        return commit_response(report.metadata, report.metadata_location, call.context.bodies)
+        context.counters.committed(report)
+        return commit_response(report.metadata, report.metadata_location, context.bodies)
 
     def create() -> Response:
         try:

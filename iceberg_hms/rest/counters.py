@@ -24,6 +24,7 @@ _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 GROUP_SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 #: What events count for.
 _WAITS: Final = {"held-back": "turn", "rested": "pause"}
+_COUNTED: Final = {"overdue": "moves_overdue", "left-locked": "locks_left"}
 #: Outcome of a commit by the status of its answer.
 _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 
@@ -40,6 +41,7 @@ class Counters:
         self._conflicts: Counter[str] = Counter()
         self._groups: Counter[int] = Counter()
         self._work: dict[str, float] = dict.fromkeys(_WORK, 0.0)
+        self._counted: dict[str, int] = dict.fromkeys(_DANGERS, 0)
         self._in_flight = 0
 
     def begin(self) -> None:
@@ -90,6 +92,10 @@ class Counters:
             with self._lock:
                 self._work[f"{name}s"] += 1
                 self._work[f"{name}_seconds"] += event["seconds"]
+        counted = _COUNTED.get(event["event"])
+        if counted is not None:
+            with self._lock:
+                self._counted[counted] += 1
 
     def render(self) -> str:
         """All counts as text."""
@@ -123,6 +129,9 @@ class Counters:
         for name, doc in _WORK.items():
             yield from _head(f"rest_commit_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_commit_{name}_total {self._work[name]}"
+        for name, doc in _DANGERS.items():
+            yield from _head(f"rest_{name}_total", "counter", doc)
+            yield f"{_PREFIX}rest_{name}_total {self._counted[name]}"
 
     def _histogram(self, labels: Mapping[str, str], seconds: float) -> Iterator[str]:
         method, route = labels["method"], labels["route"]
@@ -148,6 +157,10 @@ _WORK: Final = {
     "turn_seconds": "Time that they waited so.",
     "pauses": "How often a table was left to a writer that is not ours.",
     "pause_seconds": "Time that it was left so.",
+}
+_DANGERS: Final = {
+    "moves_overdue": "Moves that the metastore did not answer in time, and whose table stays locked until it does.",
+    "locks_left": "Locks that were not given back, since a move under them may still be made.",
 }
 
 

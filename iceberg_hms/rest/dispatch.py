@@ -170,20 +170,8 @@ class Resource:
         return HTTPException(405, message, {"Allow": allowed})
 
     async def _handle(self, endpoint: Endpoint, incoming: Incoming) -> Response:
-        context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
-        call = Call(
-            context=context,
-            received=incoming.received,
-            parameters={name: decode_segment(text) for name, text in incoming.parameters.items()},
-            query=QueryParams(query) if query else _NO_QUERY,
-            headers=headers,
-            body=await read_body(incoming.receive, headers, context.settings.rest_max_body_bytes),
-        )
-        workers = context.movers if endpoint.moves else context.readers
-        light = endpoint.light and len(call.body) <= LIGHT_BYTES
-        answer = endpoint.handler(call) if light else await workers.run(lambda: endpoint.handler(call))
-        if isinstance(answer, Blocking):
-            answer = await workers.run(answer.work)
+        context, headers = self._context, incoming.headers
+        answer = await self._begin(endpoint, incoming)
         if isinstance(answer, Later):
             answer = await answer.response(context.readers.run)
         client = incoming.scope.get("client")
@@ -196,6 +184,22 @@ class Resource:
             async with asyncio.timeout(COMPRESS_SECONDS):
                 return await compressed(answer, context.readers.run)
         return answer
+
+    async def _begin(self, endpoint: Endpoint, incoming: Incoming) -> Response | Later:
+        """Read the request and call its handler. On return the request's body is let go: a commit may wait for long."""
+        context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
+        call = Call(
+            context=context,
+            received=incoming.received,
+            parameters={name: decode_segment(text) for name, text in incoming.parameters.items()},
+            query=QueryParams(query) if query else _NO_QUERY,
+            headers=headers,
+            body=await read_body(incoming.receive, headers, context.settings.rest_max_body_bytes),
+        )
+        workers = context.movers if endpoint.moves else context.readers
+        light = endpoint.light and len(call.body) <= LIGHT_BYTES
+        answer = endpoint.handler(call) if light else await workers.run(lambda: endpoint.handler(call))
+        return await workers.run(answer.work) if isinstance(answer, Blocking) else answer
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:

@@ -7,7 +7,8 @@ Stock clients choose what to do by the status, and some by the name (ErrorHandle
 - 409 on a commit means: nothing was changed; the client refreshes and tries again.
 - 4xx on a commit tells the client to delete the files that it wrote, so it is sent on proof only
   (`IcebergHmsError.proved_failed`). Without proof a commit's error is 500, CommitStateUnknownException.
-- 429 with Retry-After is sent again by Java's HTTP client whatever the method: for work that was not begun.
+- 429 with Retry-After is sent again by Java's HTTP client whatever the method: for work that was not begun, and for an
+  outage in which nothing landed.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ from iceberg_hms.rest.ports import PendingCommit
 if TYPE_CHECKING:
     from iceberg_hms.coordinator.report import CommitReport
 
+#: How often the outcome of a commit is asked for beyond its time: whoever settled it may have failed to wake the loop.
+LOOK_AGAIN_SECONDS = 5.0
+
 #: Calls a function on a thread, as `Workers.run` does.
 Run = Callable[[Callable[[], "CommitReport"]], Awaitable["CommitReport"]]
 
@@ -50,16 +53,21 @@ class Later:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done)
 
+        timers: list[asyncio.TimerHandle] = []
+
         def give_up() -> None:
             if self.commit.withdraw():
                 done()
+            else:
+                timers[:] = [loop.call_later(LOOK_AGAIN_SECONDS, give_up)]
+                self.commit.when_settled(tell)
 
         self.commit.when_settled(tell)
-        timer = loop.call_later(self.seconds, give_up)
+        timers.append(loop.call_later(self.seconds, give_up))
         try:
             await settled
         finally:
-            timer.cancel()
+            timers[0].cancel()
         # To tell what became of one that was withdrawn takes a look at the table.
         report = await run(self.commit.result) if self.commit.withdrawn else self.commit.result()
         return self.answer(report)

@@ -137,16 +137,6 @@ def defaults_file(settings: Mapping[str, str], heading: Iterable[str] = ()) -> s
     return "\n".join(lines) + "\n"
 
 
-def parse_defaults_file(text: str) -> dict[str, str]:
-    """The settings of a spark-defaults.conf, as far as `defaults_file` writes them: one a line, `#` for comments."""
-    settings = {}
-    for line in text.splitlines():
-        if line.strip() and not line.lstrip().startswith("#"):
-            key, _, value = line.strip().replace("\t", " ").partition(" ")
-            settings[key] = re.sub(r"\\(.)", r"\1", value.strip())
-    return settings
-
-
 def log4j_option(file: Path) -> str:
     """The JVM option that makes Spark log as `file` says. The path goes in as a URI, so that it may have spaces."""
     return f"-Dlog4j2.configurationFile={file.absolute().as_uri()}"

@@ -52,14 +52,24 @@ class Embedded:
         return self.running.uri
 
 
+class _Servers:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.by_key: dict[frozenset[tuple[str, object]], Embedded] = {}
+
+
 class Embedding:
     """The servers of one process. `start` makes one; the tests hand in their own."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        self._lock = threading.Lock()
-        self._servers: dict[frozenset[tuple[str, object]], Embedded] = {}
-        self._process = os.getpid()
+        # By process: a forked child has none of the threads that serve.
+        self._of_process = {os.getpid(): _Servers()}
+
+    @property
+    def _servers(self) -> _Servers:
+        process = os.getpid()
+        return self._of_process.get(process) or self._of_process.setdefault(process, _Servers())
 
     def acquire(self, settings: Mapping[str, object]) -> Embedded:
         """The server for these settings, started if there is none yet. Each call is undone by one `release`.
@@ -67,33 +77,35 @@ class Embedding:
         Raises what starting raises: ConfigError, MetastoreUnavailable, EngineError.
         """
         key = frozenset(settings.items())
-        with self._lock:
-            server = self._servers.get(key)
+        servers = self._servers
+        with servers.lock:
+            server = servers.by_key.get(key)
             if server is None:
                 token = secrets.token_urlsafe(_TOKEN_BYTES)
                 server = Embedded(key, token, self._start(settings, token))
-                self._servers[key] = server
+                servers.by_key[key] = server
                 logger.info("embedded server listens at %s", server.uri)
             server.users += 1
             return server
 
     def release(self, server: Embedded) -> None:
-        """One user less; the last one ends the server. Never raises."""
-        with self._lock:
+        """One user less; the last one ends the server. Nothing in a forked child for a server of its parent. Never
+        raises."""
+        servers = self._servers
+        with servers.lock:
             server.users -= 1
-            if server.users > 0 or self._servers.get(server.key) is not server:
+            if server.users > 0 or servers.by_key.get(server.key) is not server:
                 return
-            del self._servers[server.key]
+            del servers.by_key[server.key]
         _stop(server)
 
     def release_all(self) -> None:
-        """End every server, whoever uses it; nothing in a forked child, which has none of the threads."""
-        if os.getpid() != self._process:
-            return
-        with self._lock:
-            servers = list(self._servers.values())
-            self._servers.clear()
-        for server in servers:
+        """End every server of this process, whoever uses it."""
+        servers = self._servers
+        with servers.lock:
+            running = list(servers.by_key.values())
+            servers.by_key.clear()
+        for server in running:
             _stop(server)
 
 

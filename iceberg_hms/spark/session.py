@@ -5,7 +5,6 @@ Imported on use: it needs pyspark (4.1.x, the extra `spark`).
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
@@ -33,8 +32,6 @@ from iceberg_hms.spark.configuration import (
     warehouse_location,
 )
 from iceberg_hms.spark.embedded import EMBEDDING, Embedded, Embedding
-
-logger = logging.getLogger(__name__)
 
 #: Never on the JVM's command line, which every user of the machine can read.
 _SECRETS: Final = frozenset({CATALOG_TOKEN})

@@ -14,8 +14,6 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs
 
-from iceberg_hms import forks
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator import usage
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.locations import Location, parse
@@ -65,7 +63,6 @@ class PyArrowFiles:
         *,
         fsync: bool = True,
         filesystem: Callable[[Location], Any] = default_filesystem,
-        clock: Clock = SYSTEM_CLOCK,
         gather: Gather = one_after_another,
         io_threads: int = 1,
     ) -> None:
@@ -73,16 +70,7 @@ class PyArrowFiles:
         self._gather = gather
         self._io_threads = io_threads
         self._make_filesystem = filesystem
-        self._clock = clock
         self._filesystems: dict[tuple[str, str], Any] = {}
-        self._parents: list[object] = []
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """Open filesystems anew: two processes on one connection would read each other's answers. The parent's are kept
-        and not used: to let an HDFS client go calls a virtual machine whose threads are not in the child."""
-        self._parents.append(self._filesystems)
-        self._filesystems = {}
 
     def read(self, location: str) -> bytes:
         """The whole file. Raises MissingFile, StorageError, and InvalidInput for what is no location."""
@@ -134,7 +122,7 @@ class PyArrowFiles:
         """Create files, all or none of them, and say in `made` that they are there."""
         new = [local_files.NewFile(self._resolve(location)[1], data) for location, data in files]
         with _creating(" and ".join(file.path for file in new)):
-            local_files.create(new, fsync=self._fsync, clock=self._clock, gather=self._gather)
+            local_files.create(new, fsync=self._fsync, gather=self._gather)
         made.extend(location for location, _ in files)
         for file in files:
             self._check_length(file)

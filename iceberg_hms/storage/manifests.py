@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from iceberg_hms import forks
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
@@ -62,11 +61,6 @@ class ManifestStore:
         self.io_threads = settings.io_threads
         self._cache_max_bytes = settings.manifest_cache_max_bytes
         self._filters_max_bytes = settings.file_filter_cache_max_bytes
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """Begin with empty caches: a thread of the parent may have been about to count what it had put there."""
         self._cache: BoundedCache[KnownList] = BoundedCache(self._cache_max_bytes, _weight)
         self._filters: BoundedCache[bytes] = BoundedCache(self._filters_max_bytes, file_filters.weight)
         self._mutex = self.runtime.mutex()

@@ -72,26 +72,29 @@ def memory_catalog(
     files = files or MemoryFiles()
     pointer = pointer or MemoryTablePointer(namespaces=())
     loaded = Settings.load({"warehouse": "file:/warehouse", **settings}, environ={})
-    runtime = ThreadRuntime(clock)
+    namespaces = MemoryNamespaces(pointer)
     events = LoggedEvents()
-    world = World(
-        pointer=pointer,
-        lock=MemoryTableLock(runtime=runtime),
-        files=files,
-        manifests=ManifestStore(files, loaded, runtime).open,
-        runtime=runtime,
-        events=events,
-    )
-    return Catalog(
-        Services(
+
+    def services() -> Services:
+        runtime = ThreadRuntime(clock)
+        world = World(
+            pointer=pointer,
+            lock=MemoryTableLock(runtime=runtime),
+            files=files,
+            manifests=ManifestStore(files, loaded, runtime).open,
+            runtime=runtime,
+            events=events,
+        )
+        return Services(
             settings=loaded,
             world=world,
             coordinator=Coordinator(world, loaded),
-            namespaces=MemoryNamespaces(pointer),
+            namespaces=namespaces,
             lister=pointer,
             open_input=files.open,
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,
             close=lambda: None,
         )
-    )
+
+    return Catalog(services)

@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
-from iceberg_hms.coordinator.coverage import keep_covered
-from iceberg_hms.coordinator.ports import HeldLock, Pointer, Runtime, TableName
+from iceberg_hms.coordinator.coverage import Cover, keep_covered
+from iceberg_hms.coordinator.ports import Compares, HeldLock, Pointer, Runtime, TableName
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
 
 _REQUEST = re.compile(r"[0-9a-z-]{1,36}")
 _POLL_SECONDS = 0.002
-_BEATS_PER_LEASE = 10
 
 
 class LockTable:
@@ -57,7 +56,8 @@ class LockTable:
 class MemoryTableLock:
     """coordinator.ports.TableLock. Locks that share a LockTable exclude one another.
 
-    errors: raised one by one by the next calls of acquire, before anything is done.
+    errors: raised one by one by the next calls of acquire, before anything is done. short_lease_seconds: of a lock for
+    what compares, if it is shorter.
     """
 
     def __init__(
@@ -66,9 +66,17 @@ class MemoryTableLock:
         self.table = table or LockTable(runtime or ThreadRuntime())
         self.errors: deque[Exception] = deque()
         self.acquired = 0
+        self.short_lease_seconds = lease_seconds
         self._lease_seconds = lease_seconds
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+    def acquire(
+        self,
+        name: TableName,
+        *,
+        wait_seconds: float,
+        request: str,
+        compares: Compares = Compares.NO,
+    ) -> HeldLock:
         """As the port says."""
         if not _REQUEST.fullmatch(request):
             raise InvalidInput(f"not a request: {request!r}")
@@ -83,49 +91,64 @@ class MemoryTableLock:
                 raise LockNotAcquired(f"The lock of {name} was not to be had in time")
             runtime.sleep(_POLL_SECONDS)
         self.acquired += 1
-        return MemoryHeldLock(self.table, name, entry, self._lease_seconds)
+        lease = min(self.short_lease_seconds, self._lease_seconds) if compares == Compares.YES else self._lease_seconds
+        held = MemoryHeldLock(self.table, name, entry, lease)
+        held.only_fenced = lease < self._lease_seconds
+        return held
 
 
 class MemoryHeldLock:
     """coordinator.ports.HeldLock. Set `heartbeats` to False to let its lease run out, as a paused process does."""
 
     row: Pointer | None = None
+    excludes = True
     only_fenced = False
     behind_foreign = False
 
     def __init__(self, table: LockTable, name: TableName, entry: str, lease_seconds: float) -> None:
         self.heartbeats = True
+        self.left = False
         self._table = table
         self._name = name
         self._entry = entry
         self._lease_seconds = lease_seconds
-        self._since = table.runtime.now()
+        self._cover = self._new_cover()
 
     @property
     def lease_seconds(self) -> float:
         """As the port says."""
         return self._lease_seconds
 
-    def covered_since(self) -> float:
+    def unrenewed_seconds(self) -> float:
         """As the port says."""
-        now = self._table.runtime.now()
         if self.heartbeats:
-            self._since = now - (now - self._since) % (self._lease_seconds / _BEATS_PER_LEASE)
-        if now - self._since > self._lease_seconds or not self._table.has(self._name, self._entry):
-            raise LockLost(f"{self._entry} is no longer there")
-        return self._since
+            self._cover = self._new_cover()
+        self._check_there()
+        return self._cover.seconds()
 
-    def ensure(self) -> None:
+    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
         """As the port says."""
-        keep_covered(self, self._table.runtime.now())
+        keep_covered(self)
 
     def renew(self) -> None:
         """As the port says."""
-        now = self._table.runtime.now()
+        self.unrenewed_seconds()
+        self._cover.renewed(self._table.runtime.reading())
+
+    def _check_there(self) -> None:
         if not self._table.has(self._name, self._entry):
             raise LockLost(f"{self._entry} is no longer there")
-        self._since = now
+
+    def _new_cover(self) -> Cover:
+        runtime = self._table.runtime
+        return Cover(runtime, self._lease_seconds, self._entry, runtime.reading())
 
     def release(self) -> None:
         """As the port says."""
-        self._table.remove(self._name, self._entry)
+        if not self.left:
+            self._table.remove(self._name, self._entry)
+
+    def leave(self) -> None:
+        """As the port says; nothing but `LockTable.reap` ends it."""
+        self.left = True
+        self.heartbeats = False

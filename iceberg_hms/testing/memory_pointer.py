@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Identified, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.errors import (
     AlreadyExists,
+    FenceUnproven,
     MetastoreError,
     MetastoreRefused,
     MetastoreUnavailable,
@@ -22,6 +23,7 @@ from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.metastore.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
+    UUID,
     is_iceberg,
     parameters_for,
 )
@@ -44,6 +46,8 @@ class Answer(Enum):
     REQUEST_LOST = auto()
     #: No reply; it is made when `deliver_delayed` is called, if it can be then.
     DELAYED = auto()
+    #: As DELAYED, with a reply: an error of the metastore's database, which has its transaction in doubt.
+    IN_DOUBT = auto()
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,10 @@ class MemoryTablePointer:
     answers: what becomes of the next moves, one each; TRUE when it is empty.
     before_moves: functions called one by one before the next moves, such as another writer's swap.
     load_errors: raised one by one by the next loads.
+    look_ups: functions called one by one before the next look-ups of a UUID, each in one database.
     fenced: whether swaps and renames go to a server that is proven to compare and swap atomically: what Unanswered says
     of them. Without it swaps that must be fenced are not sent; the others compare all the same.
+    writes: what `takes_writes` answers.
     calls: (method, table name), in order.
     """
 
@@ -71,7 +77,9 @@ class MemoryTablePointer:
         self.answers: deque[Answer] = deque()
         self.before_moves: deque[Callable[[], None]] = deque()
         self.load_errors: deque[MetastoreError] = deque()
+        self.look_ups: deque[Callable[[], None]] = deque()
         self.fenced = True
+        self.writes: bool | None = True
         self.calls: list[tuple[str, TableName]] = []
         self._delayed: list[Callable[[], SwapAnswer]] = []
         self._mutex = threading.RLock()
@@ -85,10 +93,24 @@ class MemoryTablePointer:
             row = self.rows.get(name)
         if row is None:
             raise NoSuchTable(name)
-        location = row.parameters.get(METADATA_LOCATION)
-        if not is_iceberg(row.parameters) or not location:
-            raise NotAnIcebergTable(name, "MANAGED_TABLE")
-        return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row)
+        return _pointer(name, row)
+
+    def databases(self) -> list[str]:
+        """As the port says."""
+        with self._mutex:
+            self.calls.append(("databases", TableName("", "")))
+            return sorted(self.namespaces)
+
+    def identified(self, namespace: str, uuid: str, *, seconds: float) -> Identified:  # noqa: ARG002 - the port's
+        """As the port says."""
+        with self._mutex:
+            self.calls.append(("identified", TableName(namespace, "")))
+            if self.look_ups:
+                self.look_ups.popleft()()
+            rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
+            found = [_pointer(name, row) for name, row in rows if METADATA_LOCATION in row.parameters]
+        said = [each for each in found if each.parameters.get(UUID, "").lower() == uuid.lower()]
+        return Identified(said, [each for each in found if UUID not in each.parameters])
 
     def swap(
         self,
@@ -101,7 +123,7 @@ class MemoryTablePointer:
     ) -> SwapAnswer:
         """As the port says."""
         if only_fenced and not self.fenced:
-            raise MetastoreUnavailable("The metastore is not proven to compare and swap atomically")
+            raise FenceUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
             if (refusal := self._refusal(base)) is not None:
@@ -114,12 +136,17 @@ class MemoryTablePointer:
 
         return self._move("swap", base.name, move, self.fenced)
 
+    def takes_writes(self, name: TableName) -> bool | None:
+        """As the port says: what `writes` says."""
+        self.calls.append(("takes_writes", name))
+        return self.writes
+
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """As the port says."""
-        if name.namespace not in self.namespaces:
-            raise NoSuchNamespace(name.namespace)
 
         def move() -> SwapAnswer:
+            if name.namespace not in self.namespaces:
+                return Refused(False, NoSuchNamespace(name.namespace))
             if name in self.rows:
                 return Refused(True, AlreadyExists(f"Table already exists: {name}"))
             parameters = parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
@@ -128,8 +155,10 @@ class MemoryTablePointer:
 
         return self._move("create", name, move)
 
-    def rename(self, base: Pointer, to: TableName) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, *, only_fenced: bool = False) -> SwapAnswer:
         """As the port says."""
+        if only_fenced and not self.fenced:
+            raise FenceUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
             if (refusal := self._refusal(base)) is not None:
@@ -205,6 +234,16 @@ class MemoryTablePointer:
                     move()
                 case Answer.DELAYED:
                     self._delayed.append(move)
+                case Answer.IN_DOUBT:
+                    self._delayed.append(move)
+                    return Refused(False, MetastoreRefused("The database did not answer"), final=False)
                 case Answer.REQUEST_LOST:
                     pass
             return Unanswered(MetastoreUnavailable("The metastore did not answer"), fenced)
+
+
+def _pointer(name: TableName, row: Row) -> Pointer:
+    location = row.parameters.get(METADATA_LOCATION)
+    if not is_iceberg(row.parameters) or not location:
+        raise NotAnIcebergTable(name, "MANAGED_TABLE")
+    return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row)

@@ -7,11 +7,18 @@ without end while no server is there.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from iceberg_hms.clock import Reading
 from iceberg_hms.coordinator.ports import Event, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply
-from iceberg_hms.zookeeper.nodes import OwnNode, folder_of, in_order, prefix_of
+from iceberg_hms.zookeeper.nodes import ROOT, OwnNode, Swapping, folder_of, in_order, left_swapping, prefix_of
 from iceberg_hms.zookeeper.session import Session
+
+logger = logging.getLogger(__name__)
 
 #: A waiter looks again after so long, even if nothing wakes it.
 LOOK_INTERVAL_SECONDS = 5.0
@@ -21,10 +28,20 @@ _WAKE_CHECK_SECONDS = 0.25
 
 
 class Attempt:
-    """data: what our node says. deadline: `Runtime.now()` when we give up. closed: set when everybody must."""
+    """data: what our node says. deadline: `Runtime.now()` when we give up. closed: set when everybody must.
+    all_atomic, move_seconds: as `ZooKeeperHeldLock`."""
 
     def __init__(
-        self, session: Session, runtime: Runtime, name: TableName, data: bytes, deadline: float, closed: Event
+        self,
+        session: Session,
+        runtime: Runtime,
+        name: TableName,
+        data: bytes,
+        deadline: float,
+        closed: Event,
+        *,
+        all_atomic: Callable[[], bool],
+        move_seconds: float,
     ) -> None:
         self._session = session
         self._runtime = runtime
@@ -33,19 +50,23 @@ class Attempt:
         self._data = data
         self._deadline = deadline
         self._closed = closed
+        self._all_atomic = all_atomic
+        self._move_seconds = move_seconds
+        #: When a move that another left under way was looked at.
+        self._waited_since: dict[str, Reading] = {}
         self._id = runtime.uuid()
         self._wake = runtime.event()
         self._epoch = -1
         self._prefix = ""
         self._node: str | None = None
-        self._sent_at: float | None = None
+        self._sent: Reading | None = None
         #: A creation was sent: there may be a node.
         self._tried = False
         #: It was not answered: there may be a second one.
         self._may_have_strays = False
 
-    def run(self) -> tuple[OwnNode, float]:
-        """Wait until our node is the first. Returns it, and `Runtime.now()` when the last write of it was sent.
+    def run(self) -> tuple[OwnNode, Reading]:
+        """Wait until our node is the first. Returns it, and when the last write of it was sent.
 
         Raises LockNotAcquired, and ZooKeeperUnavailable when ZooKeeper is out of reach; then call `withdraw`.
         """
@@ -55,7 +76,7 @@ class Attempt:
             self._wake = self._runtime.event()
             try:
                 if first := self._look():
-                    return self._own(first), self._covered_since(first)
+                    return self._own(first), self._renewed(first)
             except NodeGone:
                 self._node = None
                 self._wake.set()
@@ -81,22 +102,58 @@ class Attempt:
         """Our node, if it is the first; if another is before it, `_wake` will be set when that goes."""
         self._begin(self._session.connected())
         if self._node is None and self._tried:
-            self._node, self._sent_at = self._find(), None
+            self._node, self._sent = self._find(), None
         if self._node is None:
             self._create()
-        row = in_order(self._session.children(self._folder))
+        names = self._session.children(self._folder)
+        row = in_order(names)
         own = [name for name in row if name.startswith(self._prefix)]
         if not own:
             raise NodeGone(f"{self._node} was removed while it waited")
         # Not always the one that we know of: before it may be one whose creation was not answered.
         position = row.index(own[0])
         if position == 0:
-            return own[0]
+            # All of them are looked at: their times run side by side.
+            over = [self._is_over(left) for left in left_swapping(names)]
+            return own[0] if all(over) else None
         # What was sent before the wait says nothing about the time after it.
-        self._sent_at = None
+        self._sent = None
         if not self._session.watch(f"{self._folder}/{row[position - 1]}", self._wake.set):
             self._wake.set()
         return None
+
+    def _is_over(self, left: str) -> bool:
+        """Whether a move is over that was sent under a lock whose session ended. A node that is gone does not say that
+        it was given back: only the writer takes this one away.
+
+        Where the move is not fenced it has its time. That is counted while somebody who would have the lock looks, and
+        kept in the node, since who waits may leave sooner and another one come."""
+        path, since = f"{self._folder}/{left}", self._waited_since.pop(left, None)
+        node = self._session.read(path)
+        if node is None:
+            return True
+        told, now = Swapping.read(node.data, self._move_seconds), self._runtime.reading()
+        waited = told.waited + (0.0 if since is None else now.at_least_since(since))
+        if waited >= told.seconds or (self._all_atomic() and not told.blind):
+            logger.warning("%s: what its writer sent to the metastore before its session ended is over", path)
+            self._session.delete(path)
+            return True
+        self._sent = None
+        if since is None:
+            logger.warning(
+                "The session of a writer of %s ended in the middle of a move. Nothing fences that move, so %s is not "
+                "written for %.0f s. Once no metastore works on it: `iceberg-hms locks break %s --yes`",
+                self._name,
+                self._name,
+                told.seconds - waited,
+                path.removeprefix(f"{ROOT}/"),
+            )
+        else:
+            self._session.write(path, replace(told, waited=waited).told_in(node.data))
+        if not self._session.watch(path, self._wake.set):
+            self._wake.set()
+        self._waited_since[left] = now
+        return False
 
     def _begin(self, epoch: int) -> None:
         """A new session has nothing of the old one. But a request that was on its way when the old one ended may have
@@ -107,26 +164,27 @@ class Attempt:
         self._epoch = epoch
         self._prefix = prefix_of(self._id, epoch)
         self._node = None
-        self._sent_at = None
+        self._sent = None
         self._tried = False
         self._may_have_strays = False
 
     def _create(self) -> None:
         self._tried = True
-        sent_at = self._runtime.now()
+        sent = self._runtime.reading()
         self._node = self._session.create(self._folder, self._prefix, self._data)
-        self._sent_at = sent_at
+        self._sent = sent
 
     def _find(self) -> str | None:
-        return next((name for name in self._session.children(self._folder) if name.startswith(self._prefix)), None)
+        row = in_order(self._session.children(self._folder))
+        return next((name for name in row if name.startswith(self._prefix)), None)
 
-    def _covered_since(self, name: str) -> float:
+    def _renewed(self, name: str) -> Reading:
         """When the creation was sent, if it was answered and nobody was before us; else the node is written now."""
-        if self._sent_at is not None:
-            return self._sent_at
-        sent_at = self._runtime.now()
+        if self._sent is not None:
+            return self._sent
+        sent = self._runtime.reading()
         self._session.write(f"{self._folder}/{name}", self._data)
-        return sent_at
+        return sent
 
     def _own(self, name: str) -> OwnNode:
         strays = self._prefix if self._may_have_strays else None

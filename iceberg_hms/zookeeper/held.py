@@ -10,43 +10,55 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from iceberg_hms.coordinator.coverage import keep_covered
+from iceberg_hms.clock import Reading
+from iceberg_hms.coordinator.coverage import BEATS_PER_LEASE, Cover, keep_covered
 from iceberg_hms.coordinator.ports import Pointer, Runtime
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.faults import NodeGone
-from iceberg_hms.zookeeper.nodes import OwnNode
+from iceberg_hms.zookeeper.nodes import OwnNode, Swapping
 from iceberg_hms.zookeeper.session import Session, SessionState
 
 logger = logging.getLogger(__name__)
-
-#: A lease outlives this many missed heartbeats.
-BEATS_PER_LEASE = 10
 
 
 class ZooKeeperHeldLock:
     """coordinator.ports.HeldLock on one node.
 
-    sent_at: `Runtime.now()` when the last write of it was sent. on_release: called once, after it was given back.
+    sent: when the last write of it was sent. on_release: called once, after it was given back or left.
+    all_atomic: whether every metastore is proven to compare and swap atomically. move_seconds: for how long another
+    move may be under way.
     """
 
     row: Pointer | None = None
-    only_fenced = False
+    excludes = True
     behind_foreign = False
 
     def __init__(
-        self, session: Session, runtime: Runtime, node: OwnNode, *, sent_at: float, on_release: Callable[[], None]
+        self,
+        session: Session,
+        runtime: Runtime,
+        node: OwnNode,
+        *,
+        sent: Reading,
+        on_release: Callable[[], None],
+        all_atomic: Callable[[], bool],
+        move_seconds: float,
     ) -> None:
         self._session = session
         self._runtime = runtime
         self._node = node
         self._on_release = on_release
+        self._all_atomic = all_atomic
+        self._move_seconds = move_seconds
         self._lease_seconds = session.lease_seconds
         self._mutex = runtime.mutex()
         #: No more heartbeats: it was released, or its session was closed.
         self._over = runtime.event()
         self._released = False
-        self._covered_since = sent_at
-        self._lost = ""
+        self._is_marked = self._may_be_marked = False
+        #: As the port says, from the first `ensure` on.
+        self.only_fenced = False
+        self._cover = Cover(runtime, self._lease_seconds, node, sent)
 
     @property
     def lease_seconds(self) -> float:
@@ -59,39 +71,47 @@ class ZooKeeperHeldLock:
         self._session.on_close(self._closed)
         self._runtime.spawn(f"heartbeat {self._node.name}", self._beat, background=True)
 
-    def covered_since(self) -> float:
+    def unrenewed_seconds(self) -> float:
         """As the port says. While the session is SUSPENDED the lock is not renewed, and not lost either: the servers
         keep it for the lease, so a swap that was answered within it was covered."""
-        with self._mutex:
-            since = self._covered_since
-        self._check_there()
-        if self._runtime.now() - since > self._lease_seconds:
-            raise LockLost(f"{self._node} was not renewed for its lease of {self._lease_seconds:.0f} s")
-        return since
+        if self._session.epoch != self._node.epoch:
+            raise self._cover.lose("ended with its ZooKeeper session, which was lost")
+        return self._cover.seconds()
 
-    def ensure(self) -> None:
-        """As the port says."""
-        self.covered_since()
+    def ensure(self, *, blind: bool = False) -> None:
+        """As the port says. Before what no server fences we say so in ZooKeeper, in words that outlive our session.
+        Where that is not said, the move may meet a server that is no fence all the same: so it is `only_fenced`."""
+        self.unrenewed_seconds()
         state = self._session.state
         if state is not SessionState.CONNECTED:
             raise LockLost(f"the ZooKeeper session of {self._node} is {state}")
         try:
-            keep_covered(self, self._runtime.now())
+            keep_covered(self)
         except LockUnavailable as error:
             raise LockLost(f"{self._node} could not be renewed: {error.message}") from error
+        if not self._is_marked and (blind or not self._all_atomic()):
+            self._mark(blind)
+        self.only_fenced = not self._is_marked
+
+    def _mark(self, blind: bool) -> None:
+        self._may_be_marked = True
+        try:
+            self._session.mark(self._node.marker, Swapping(self._move_seconds, blind).told_in(self._node.data))
+        except LockUnavailable as error:
+            raise LockLost(f"{self._node} could not say that a move is sent: {error.message}") from error
+        self._is_marked = True
 
     def renew(self) -> None:
         """As the port says. Raises LockLost; LockUnavailable while no server answers."""
         if self._released:
             raise LockLost(f"{self._node} was released")
-        self._check_there()
-        sent_at = self._runtime.now()
+        self.unrenewed_seconds()
+        sent = self._runtime.reading()
         try:
             self._session.write(self._node.path, self._node.data)
         except NodeGone:
-            raise self._lose("was removed") from None
-        with self._mutex:
-            self._covered_since = max(self._covered_since, sent_at)
+            raise self._cover.lose("was removed") from None
+        self._cover.renewed(sent)
 
     def release(self) -> None:
         """As the port says."""
@@ -109,9 +129,30 @@ class ZooKeeperHeldLock:
         finally:
             self._on_release()
 
+    def leave(self) -> None:
+        """As the port says. Our session keeps the node, so it is removed when a lease has passed."""
+        with self._mutex:
+            if self._released:
+                return
+            self._released = True
+            self._over.set()
+        self._session.forget_on_close(self._closed)
+        self._on_release()
+        closed = self._runtime.event()
+
+        def give_back() -> None:
+            if not closed.wait(self._lease_seconds):
+                self._session.forget_on_close(closed.set)
+                self._give_back()
+
+        self._session.on_close(closed.set)
+        self._runtime.spawn(f"left {self._node.name}", give_back, background=True)
+
     def _give_back(self) -> None:
         node, removed = self._node, False
         try:
+            if self._may_be_marked:
+                self._session.delete(node.marker)
             self._session.delete(node.path)
             removed = True
         except LockUnavailable as error:
@@ -119,28 +160,14 @@ class ZooKeeperHeldLock:
         finally:
             # After an interrupt too: else the node would stand as long as the session.
             if not removed:
-                # The node's whole name is a prefix of itself alone.
+                # The node's whole name is a prefix of itself and of its marker alone.
                 self._session.discard(node.folder, node.name)
             if node.strays is not None:
                 self._session.discard(node.folder, node.strays)
 
-    def _check_there(self) -> None:
-        """Raises LockLost."""
-        with self._mutex:
-            lost = self._lost
-        if lost:
-            raise LockLost(lost)
-        if self._session.epoch != self._node.epoch:
-            raise LockLost(f"the ZooKeeper session of {self._node} was lost")
-
-    def _lose(self, why: str) -> LockLost:
-        with self._mutex:
-            self._lost = self._lost or f"{self._node} {why}"
-            return LockLost(self._lost)
-
     def _closed(self) -> None:
         """The session is about to be closed."""
-        self._lose("ended with its session, which was closed")
+        self._cover.lose("ended with its session, which was closed")
         self._over.set()
 
     def _beat(self) -> None:

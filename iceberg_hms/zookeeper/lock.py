@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iceberg_hms import forks
-from iceberg_hms.coordinator.ports import Runtime, TableName
+from iceberg_hms.coordinator.ports import Compares, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
 from iceberg_hms.zookeeper.attempt import Attempt
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
@@ -21,36 +20,62 @@ class ZooKeeperTableLock:
     """coordinator.ports.TableLock in ZooKeeper.
 
     agent_info: makes the text that tells who we are from a request; raises InvalidInput for a malformed one.
+    all_atomic: as `ZooKeeperHeldLock`, for a database. move_seconds: as there.
     """
 
     def __init__(
-        self, session: Session, runtime: Runtime, *, agent_info: Callable[[str], str], user: str, host: str
+        self,
+        session: Session,
+        runtime: Runtime,
+        *,
+        agent_info: Callable[[str], str],
+        user: str,
+        host: str,
+        all_atomic: Callable[[str], bool],
+        move_seconds: float,
     ) -> None:
         self._session = session
         self._runtime = runtime
         self._agent_info = agent_info
         self._user = user
         self._host = host
+        self._all_atomic = all_atomic
+        self._move_seconds = move_seconds
         self._closed = runtime.event()
-        self.begin_in_forked_child()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """What the parent holds or waits for is the parent's."""
         self._mutex = self._runtime.mutex()
         self._in_use = 0
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> ZooKeeperHeldLock:
+    def acquire(
+        self,
+        name: TableName,
+        *,
+        wait_seconds: float,
+        request: str,
+        compares: Compares = Compares.NO,  # noqa: ARG002 - the session decides how long a lock lives
+    ) -> ZooKeeperHeldLock:
         """As the port says. LockUnavailable: ZooKeeper is out of reach."""
         data = content(self._agent_info(request), self._user, self._host)
         if self._closed.is_set():
             raise LockUnavailable("The catalog is closed", next_step="connect again")
         deadline = self._runtime.now() + wait_seconds
-        attempt = Attempt(self._session, self._runtime, name, data, deadline, self._closed)
+
+        def all_atomic() -> bool:
+            return self._all_atomic(name.namespace)
+
+        attempt = Attempt(
+            self._session,
+            self._runtime,
+            name,
+            data,
+            deadline,
+            self._closed,
+            all_atomic=all_atomic,
+            move_seconds=self._move_seconds,
+        )
         held = None
         self._count(1)
         try:
-            held = self._held(attempt)
+            held = self._held(attempt, all_atomic)
         except LockNotAcquired as error:
             raise LockNotAcquired(error.message + self._holder(name)) from None
         finally:
@@ -81,10 +106,16 @@ class ZooKeeperTableLock:
             self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._session.close()
 
-    def _held(self, attempt: Attempt) -> ZooKeeperHeldLock:
-        node, sent_at = attempt.run()
+    def _held(self, attempt: Attempt, all_atomic: Callable[[], bool]) -> ZooKeeperHeldLock:
+        node, sent = attempt.run()
         held = ZooKeeperHeldLock(
-            self._session, self._runtime, node, sent_at=sent_at, on_release=lambda: self._count(-1)
+            self._session,
+            self._runtime,
+            node,
+            sent=sent,
+            on_release=lambda: self._count(-1),
+            all_atomic=all_atomic,
+            move_seconds=self._move_seconds,
         )
         held.start()
         return held

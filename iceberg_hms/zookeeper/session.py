@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from iceberg_hms import forks
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import ConfigError, LockUnavailable
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable, mapped
@@ -61,6 +60,8 @@ class Session(Protocol):
     def connected(self) -> int: ...
 
     def create(self, folder: str, prefix: str, data: bytes) -> str: ...
+
+    def mark(self, path: str, data: bytes) -> None: ...
 
     def children(self, folder: str) -> Sequence[str]: ...
 
@@ -141,18 +142,6 @@ class ZooKeeperSession:
         #: (folder, prefix) of nodes to be removed, in order.
         self._forgotten: dict[tuple[str, str], None] = {}
         self._on_close: set[Callable[[], None]] = set()
-        forks.tell(self)
-
-    def begin_in_forked_child(self) -> None:
-        """The session stays the parent's: to end it from here would take the parent's locks. The child begins one of
-        its own when it needs one."""
-        self._mutex = self._runtime.mutex()
-        self._on_close = set()
-        if self._client is not None:
-            self._client = None
-            self._epoch += 1
-            self._forgotten = {}
-            self._state = SessionState.LOST
 
     @property
     def state(self) -> SessionState:
@@ -196,6 +185,14 @@ class ZooKeeperSession:
             # Somebody removed the folder in between.
             raise NoReply(error.message) from error
         return str(created).rpartition("/")[2]
+
+    def mark(self, path: str, data: bytes) -> None:
+        """Make a node that outlives the session."""
+        path = self._base + path
+        self._ask(
+            lambda client: client.create_async(path, data, ephemeral=False, sequence=False, makepath=True),
+            f"mark {path}",
+        )
 
     def children(self, folder: str) -> list[str]:
         """Names of the nodes in a folder, in no order; none if the folder is not there."""
@@ -308,7 +305,6 @@ class ZooKeeperSession:
             self._state = SessionState(state)
             if self._state is SessionState.LOST:
                 self._epoch += 1
-                self._forgotten.clear()
             sweep = self._state is SessionState.CONNECTED and bool(self._forgotten)
         if self._state is not SessionState.CONNECTED and not self._closed:
             logger.warning("The ZooKeeper session is %s", state)

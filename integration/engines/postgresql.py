@@ -21,9 +21,51 @@ _DEBIAN = "/usr/lib/postgresql"
 _USER = "hive"
 
 
+class PostgreSQL:
+    """A running server. conf: the metastore's configuration for it."""
+
+    def __init__(self, programs: Path, port: int) -> None:
+        self.port = port
+        self.conf = {
+            "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://127.0.0.1:{port}/postgres",
+            "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+            "javax.jdo.option.ConnectionUserName": _USER,
+            "javax.jdo.option.ConnectionPassword": _USER,
+        }
+        where = ["-h", "127.0.0.1", "-p", str(port), "-U", _USER, "-d", "postgres"]
+        self._psql = [str(programs / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *where]
+
+    def run(self, *statements: str) -> str:
+        """Each in a transaction of its own. Returns what they printed."""
+        commands = [part for statement in statements for part in ("-c", statement)]
+        done = subprocess.run([*self._psql, *commands], capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def set(self, name: str, value: str) -> None:
+        """Change a setting for all sessions, from each one's next transaction on."""
+        self.run(f"alter system set {name} = '{value}'", "select pg_reload_conf()")
+        until(lambda: self.run(f"show {name}") == value, f"{name} is {value!r}")
+
+    @contextmanager
+    def transaction(self, *statements: str) -> Iterator[None]:
+        """Another client's transaction, which has carried out these and stays open until the block ends."""
+        session = subprocess.Popen(self._psql, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with session:
+            assert session.stdin is not None
+            assert session.stdout is not None
+            try:
+                session.stdin.write("".join(f"{line};\n" for line in ("begin", *statements)) + "\\echo ready\n")
+                session.stdin.flush()
+                assert "ready\n" in session.stdout, "a statement failed"
+                yield
+            finally:
+                session.stdin.close()
+
+
 @contextmanager
-def postgresql() -> Iterator[dict[str, str]]:
-    """Run an empty one and give the metastore's configuration for it. Raises EngineError if it is not installed."""
+def postgresql(**options: str) -> Iterator[PostgreSQL]:
+    """Run an empty one. options: settings of the server. Raises EngineError if it is not installed."""
     programs = _programs()
     # PostgreSQL refuses to run as root, and another user cannot enter pytest's folders.
     owner = pwd.getpwnam("postgres") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
@@ -32,8 +74,14 @@ def postgresql() -> Iterator[dict[str, str]]:
         data = Path(folder) / "data"
         _run(owner, [programs / "initdb", "-D", data, "-A", "trust", "-U", _USER, "--no-sync"])
         port = _free_port()
-        options = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
-        command = [programs / "postgres", "-D", data, *(f"--{name}={value}" for name, value in options.items())]
+        settings = {
+            "port": port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": "off",
+            **options,
+        }
+        command = [programs / "postgres", "-D", data, *(f"--{name}={value}" for name, value in settings.items())]
         # INT: it hangs up on all and ends, also when this process is killed.
         server = subprocess.Popen(
             ["setpriv", "--pdeathsig", "INT", *map(str, command)],
@@ -46,12 +94,7 @@ def postgresql() -> Iterator[dict[str, str]]:
         try:
             ready = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
             until(lambda: subprocess.run(ready).returncode == 0, "PostgreSQL answers")
-            yield {
-                "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://127.0.0.1:{port}/postgres",
-                "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
-                "javax.jdo.option.ConnectionUserName": _USER,
-                "javax.jdo.option.ConnectionPassword": _USER,
-            }
+            yield PostgreSQL(programs, port)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(LIMIT)

@@ -100,7 +100,7 @@ class Door:
         return report
 
     def _own_manifests(self, updates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        manifests = self._catalog._services.world.manifests()
+        manifests = self._catalog.services.world.manifests()
         return [
             {
                 "content": "deletes" if each.content else "data",

@@ -115,6 +115,28 @@ def test_a_commit_takes_the_protocols_shapes(catalog):
         catalog.commit("logging.events", [], [{"action": "no-such-action"}])
 
 
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"action": "set-location", "location": 5},
+        {"action": "set-properties", "updates": {"a": 5}},
+        {"action": "set-current-schema", "schema-id": 0.0},
+        {"action": "upgrade-format-version", "format-version": 3.0},
+        {"action": "set-statistics", "statistics": {"snapshot-id": 1, "statistics-path": "file:/s"}},
+        {"action": "set-partition-statistics", "partition-statistics": {"snapshot-id": "1"}},
+        {"action": "add-snapshot", "snapshot": {"snapshot-id": 1, "timestamp-ms": 1.5, "manifest-list": "file:/l"}},
+    ],
+    ids=lambda update: update["action"],
+)
+def test_what_is_malformed_does_not_get_into_the_table(catalog, pointer, update):
+    """Each shape is looked at by the door or where it is applied."""
+    catalog.create_table("logging.events", SCHEMA)
+    before = dict(pointer.rows)
+    with pytest.raises(InvalidInput):
+        catalog.commit("logging.events", [], [update])
+    assert pointer.rows == before
+
+
 def test_tables_that_are_not_icebergs_are_left_alone(catalog, pointer):
     name = TableName("logging", "hive")
     pointer.add_hive_table(name)

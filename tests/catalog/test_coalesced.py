@@ -12,7 +12,6 @@ from iceberg_hms.catalog.coalesced import Coalesced
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import Event
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
-from tests.test_forks import said_by
 
 #: Seconds after which a test gives up.
 LIMIT = 20
@@ -218,41 +217,3 @@ def test_no_answer_is_older_than_its_question(pool: ThreadPoolExecutor) -> None:
         return coalesced.get("t") >= before
 
     assert all(future.result(LIMIT) for future in [pool.submit(run, step) for step in (write, *[read] * 8)])
-
-
-#: Forks while one question is under way, and another waits for it.
-FORKING = """
-import os, signal
-from concurrent.futures import ThreadPoolExecutor
-from tests.catalog.test_coalesced import Scene
-
-with ThreadPoolExecutor(3) as pool:
-    scene = Scene(pool)
-    first, others = scene.one_under_way_and(1)
-    scene.coalesced._mutex.acquire()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(10)
-        scene.coalesced._ask = str.upper
-        answers = [scene.coalesced.get("t") for _ in range(3)]
-        os._exit(0 if answers == ["T"] * 3 and scene.is_idle() else 1)
-    scene.coalesced._mutex.release()
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    for number in range(2):
-        scene.question.call(number).set_result(number)
-    print(code, first.result(), others[0].result())
-"""
-
-
-def test_nobody_waits_in_a_forked_child_for_its_parents_questions() -> None:
-    assert said_by(FORKING) == "0 0 1\n"
-
-
-def test_who_waits_for_his_turn_when_his_process_is_forked_asks_in_the_child_too(scene: Scene) -> None:
-    """As a signal's handler may fork in the middle of the wait."""
-    _, others = scene.one_under_way_and(1)
-    scene.coalesced.begin_in_forked_child()
-    scene.question.call(0).set_result("the parent's")
-    scene.question.call(1).set_result("the child's")
-    assert others[0].result(LIMIT) == "the child's"
-    assert scene.is_idle()

@@ -48,7 +48,7 @@ class Place:
         self.catalog: Catalog = memory_catalog()
         self.catalog.create_namespace("db")
         self.catalog.create_table("db.t", SCHEMA)
-        services: Any = self.catalog._services
+        services: Any = self.catalog.services
         self.lock_api = True
         self.hms = MemoryTableLock(LockTable(services.world.runtime))
         self.zookeeper = lock or MemoryTableLock(LockTable(services.world.runtime))
@@ -56,13 +56,13 @@ class Place:
             services.world.pointer,
             self.hms,
             self.zookeeper,
-            LockModes(services.world.runtime, setting="hms", database=services.namespaces.load),
+            LockModes(services.world.runtime, setting="hms"),
             services.world.runtime,
             lock_api_works=lambda: self.lock_api,
-            leftover_seconds=lambda: 0.0,
+            leftover_seconds=lambda _namespace: 0.0,
         )
         settings = Settings.load({"zookeeper": hosts}, environ={})
-        self.admin = LockAdmin(services.world, settings, services.namespaces, chosen, dict(keepers))
+        self.admin = LockAdmin(services.world, settings, chosen, dict(keepers))
 
     def parameter(self) -> str | None:
         return self.catalog.pointer("db.t").parameters.get(LOCK_MARK)
@@ -147,12 +147,6 @@ def test_nothing_is_forced_to_zookeeper() -> None:
     assert place.parameter() is None
 
 
-def test_a_database_is_marked_by_its_property() -> None:
-    place = Place()
-    place.admin.use_for_namespace("DB", "zookeeper")
-    assert place.catalog.load_namespace("db")[LOCK_MARK] == "zookeeper"
-
-
 @pytest.mark.parametrize("mode", ["none", "free", "", "ZOOKEEPER"])
 def test_no_other_lock_can_be_named(mode: str) -> None:
     with pytest.raises(InvalidInput, match="hms or zookeeper"):
@@ -163,8 +157,6 @@ def test_zookeeper_must_be_configured_to_be_named() -> None:
     place = Place(hosts="")
     with pytest.raises(ConfigError, match=r"zookeeper\.hosts"):
         place.admin.use("db.t", "zookeeper", wait_seconds=5)
-    with pytest.raises(ConfigError):
-        place.admin.use_for_namespace("db", "zookeeper")
     assert place.parameter() is None
 
 

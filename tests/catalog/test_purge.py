@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_deleted_is_passed_over(files, caplog):
 def test_a_list_that_is_gone_does_not_stop_the_rest(files, caplog):
     def lose_a_list(table):
         files.delete(table.snapshots()[0].manifest_list)
-        table._services.world.manifests()._store._cache._entries.clear()
+        table._catalog.services.world.manifests()._store._cache._entries.clear()
 
     left = dropped(files, break_file=lose_a_list)
     assert [path for path in left if path.endswith(".metadata.json")] == []
@@ -84,6 +84,6 @@ def test_an_entry_that_names_no_file_does_not_stop_the_rest(odd, files, caplog):
             "metadata-log": [{"timestamp-ms": 1}],
         }
         metadata = TableMetadata({**table.metadata.fields, **odder})
-        purge_files(table._services.world, metadata, table.metadata_location)
+        purge_files(table._catalog.services.world, metadata, table.metadata_location)
     assert files.locations() == (() if isinstance(odd, list) else ("file:/s/a", "file:/s/b"))
     assert "has no metadata-file" in caplog.text

@@ -12,7 +12,6 @@ from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.changes.plain import ALL, NONE, PLAIN, REBASE_APPENDS
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.errors import AccessDenied, IcebergHmsError, MetastoreUnavailable, NoSuchNamespace
-from tests.test_forks import said_by
 
 
 class StoppedClock(SystemClock):
@@ -148,26 +147,3 @@ def test_many_threads_get_one_word() -> None:
     for thread in threads:
         thread.join(10)
     assert heard == [ALL] * 8
-
-
-FORKING = """
-import os, signal
-from iceberg_hms.changes.plain import REBASE_APPENDS
-from tests.catalog.test_rebase_words import Namespaces, words
-
-namespaces = Namespaces({REBASE_APPENDS: "all"})
-found = words(namespaces)
-found.of("db")
-found._mutex.acquire()
-child = os.fork()
-if child == 0:
-    signal.alarm(10)
-    known = found.of("db").word, namespaces.asked
-    os._exit(0 if known == ("all", ["db", "db"]) else 1)
-found._mutex.release()
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), namespaces.asked)
-"""
-
-
-def test_a_forked_child_asks_for_itself_even_if_the_parent_was_writing() -> None:
-    assert said_by(FORKING) == "0 ['db']\n"

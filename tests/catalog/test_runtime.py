@@ -1,9 +1,10 @@
+import gc
 import threading
+import weakref
 
 import pytest
 
 from iceberg_hms.catalog.runtime import GATHER_THREADS, ThreadRuntime
-from tests.test_forks import said_by
 
 
 def test_gather_returns_results_in_order_and_runs_side_by_side():
@@ -43,34 +44,61 @@ def test_gather_works_when_the_pool_takes_no_more():
     assert runtime.gather([lambda: 1, lambda: 2]) == [1, 2]
 
 
-#: Forks while all threads of `gather` are taken, and somebody has the executor's mutex.
-FORKING = """
-import os, signal, threading
-from iceberg_hms.catalog.runtime import GATHER_THREADS, ThreadRuntime
-
-runtime = ThreadRuntime()
-everyone, forked = threading.Barrier(GATHER_THREADS + 2), threading.Event()
-work = [lambda: (everyone.wait(), forked.wait())] * (GATHER_THREADS + 1)
-parents = threading.Thread(target=runtime.gather, args=(work,))
-parents.start()
-everyone.wait()
-mutex = runtime._pool._shutdown_lock
-mutex.acquire()
-child = os.fork()
-if child == 0:
-    signal.alarm(30)
-    both = threading.Barrier(2, timeout=10)
-    os._exit(0 if sorted(runtime.gather([both.wait, both.wait])) == [0, 1] else 1)
-mutex.release()
-code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-forked.set()
-parents.join()
-print(code, runtime.gather([lambda: 1, lambda: 2]))
-"""
+class Bytes(bytearray):
+    """Can be referred to weakly."""
 
 
-def test_gather_has_threads_of_its_own_in_a_forked_child():
-    assert said_by(FORKING) == "0 [1, 2]\n"
+def test_a_batch_lets_go_of_what_it_worked_on_though_the_pool_has_not_looked_at_it_yet():
+    """all threads of the pool are taken for long, so that it keeps what it was asked to help with"""
+    runtime, over = ThreadRuntime(), threading.Event()
+    taken = threading.Barrier(GATHER_THREADS + 1)
+    for _ in range(GATHER_THREADS):
+        runtime._pool.submit(lambda: (taken.wait(), over.wait()))
+    taken.wait()
+    try:
+        data = Bytes(10)
+        alive = weakref.ref(data)
+        assert runtime.gather([lambda data=data: data, lambda data=data: len(data)])[1] == 10
+        assert runtime.meanwhile(lambda data=data: data.append(1), lambda: 1) == 1
+        with pytest.raises(ValueError, match="no lock"):
+            runtime.meanwhile(lambda data=data: data.append(1), raises_no_lock)
+        del data
+        gc.collect()
+        assert alive() is None
+        assert runtime._pool._work_queue.qsize() == 3
+    finally:
+        over.set()
+
+
+def raises_no_lock():
+    raise ValueError("no lock")
+
+
+def test_a_wait_has_the_caller_s_own_thread_and_the_work_another_one():
+    runtime, threads = ThreadRuntime(), {}
+    begun = threading.Event()
+
+    def work():
+        threads["work"] = threading.current_thread()
+        begun.set()
+
+    def wait():
+        threads["wait"] = threading.current_thread()
+        return begun.wait(10)
+
+    assert runtime.meanwhile(work, wait)
+    assert threads["wait"] is threading.current_thread()
+    assert threads["work"] is not threading.current_thread()
+
+
+def test_work_that_found_no_thread_is_done_after_the_wait_and_not_at_all_after_a_wait_that_failed():
+    runtime, done = ThreadRuntime(), []
+    runtime._pool.shutdown()
+    assert runtime.meanwhile(lambda: done.append("work"), lambda: done.append("wait")) is None
+    assert done == ["wait", "work"]
+    with pytest.raises(ValueError, match="no lock"):
+        runtime.meanwhile(lambda: done.append("more"), raises_no_lock)
+    assert done == ["wait", "work"]
 
 
 def test_gather_of_one_and_of_none():

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_hms.catalog.footers import data_file_from_parquet
+from iceberg_hms.catalog.footers import describe_parquet
 from iceberg_hms.errors import AssumptionBroken, CorruptFile, InvalidInput, MissingFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -44,7 +44,7 @@ def table(files):
 
 
 def entries(table):
-    reader = table._services.world.manifests()
+    reader = table._catalog.services.world.manifests()
     return list(reader.entries(reader.list(table.current_snapshot)))
 
 
@@ -137,7 +137,7 @@ def test_files_without_field_ids_bring_the_name_mapping_that_readers_need(table,
 def test_records_and_paths_may_be_mixed_and_are_kept_in_order(table, files):
     for number in (1, 2):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
-    record = data_file_from_parquet("file:/in/1.parquet", table.metadata, files.open)
+    record = describe_parquet("file:/in/1.parquet", table.metadata, files.open).data_file
     table.append([record, "file:/in/2.parquet"])
     assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet", "file:/in/2.parquet"]
 
@@ -172,7 +172,7 @@ def test_a_file_that_the_table_has_is_refused_as_a_path_and_as_a_record(table, f
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
     first = table.append(["file:/in/1.parquet"]).snapshot_ids[0]
     before = set(files.locations())
-    record = data_file_from_parquet(spelling, table.metadata, files.open)
+    record = describe_parquet(spelling, table.metadata, files.open).data_file
     for again in (spelling, record):
         with pytest.raises(AssumptionBroken, match=rf"file:/in/1\.parquet \(snapshot {first}\)") as caught:
             table.append(["file:/in/2.parquet", again])
@@ -204,8 +204,9 @@ def test_the_manifests_are_looked_through_before_the_commit_waits_for_anybody(ta
         files.write(f"file:/in/{number}.parquet", parquet(1, "ERROR"))
     for number in range(3):
         table.append([f"file:/in/{number}.parquet"])
-    store = table._services.world.manifests()._store
-    store.begin_in_forked_child()
+    store = table._catalog.services.world.manifests()._store
+    store._cache._entries.clear()
+    store._filters._entries.clear()
     commit, read = table._catalog.commit_change, files.read
     reads = []
 
@@ -306,6 +307,6 @@ def test_a_table_that_was_replaced_is_not_appended_to(table, files):
 
 def test_a_record_of_another_spec_is_refused(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
-    record = data_file_from_parquet("file:/in/1.parquet", table.metadata, files.open)
+    record = describe_parquet("file:/in/1.parquet", table.metadata, files.open).data_file
     with pytest.raises(InvalidInput, match="partition"):
         table.append([replace(record, spec_id=7)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -52,11 +52,11 @@ class Lock(MemoryTableLock):
         self.suspended = False
         self.happens: list[Callable[[], None]] = []
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> Any:
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str, compares: bool = False) -> Any:
         if self.broken:
             self.log.append(f"{self.name} fails")
             raise LockUnavailable("Internal error processing lock")
-        held = super().acquire(name, wait_seconds=wait_seconds, request=request)
+        held = super().acquire(name, wait_seconds=wait_seconds, request=request, compares=compares)
         self.log.append(self.name)
         if self.happens:
             self.happens.pop(0)()
@@ -73,10 +73,10 @@ class InSession:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._held, name)
 
-    def ensure(self) -> None:
+    def ensure(self, *, blind: bool = False) -> None:
         if self._lock.suspended:
             raise LockLost("the session is SUSPENDED")
-        self._held.ensure()
+        self._held.ensure(blind=blind)
 
 
 class World:
@@ -86,7 +86,6 @@ class World:
         self.clock = other.clock if other else Clock()
         self.runtime = ThreadRuntime(self.clock)
         self.pointer = other.pointer if other else MemoryTablePointer({"db", "other"})
-        self.database: Mapping[str, str] = {}
         self.log: list[str] = []
         self.leftover = 0.0
         self.hms = Lock("hms", self.log, other.hms.table if other else LockTable(self.runtime))
@@ -95,10 +94,10 @@ class World:
             self.pointer,
             self.hms,
             self.zookeeper if zookeeper else None,
-            LockModes(self.runtime, setting=setting, database=lambda namespace: self.database),
+            LockModes(self.runtime, setting=setting),
             self.runtime,
             lock_api_works=self.lock_api_works,
-            leftover_seconds=lambda: self.leftover,
+            leftover_seconds=lambda _namespace: self.leftover,
         )
         if other is None:
             self.pointer.create(NAME, "memory:/t/0", METADATA, None)
@@ -256,27 +255,6 @@ def test_the_read_under_the_lock_is_handed_on_so_that_a_commit_costs_no_call_mor
     held.release()
 
 
-def test_a_read_that_is_older_than_a_wait_is_not_handed_on() -> None:
-    world = World()
-    world.database = {LOCK_MARK: "zookeeper"}
-    world.hms.broken = True
-    held = world.acquire()
-    assert held.row is None
-    held.release()
-
-
-def test_a_database_s_mark_permits_zookeeper_alone_only_after_it_has_settled() -> None:
-    world = World()
-    world.database = {LOCK_MARK: "zookeeper"}
-    world.hms.broken = True
-    before = world.runtime.now()
-    world.acquire().release()
-    assert world.runtime.now() - before > 4
-    settled = world.clock.late
-    world.acquire().release()
-    assert world.clock.late == settled
-
-
 def test_no_move_starts_while_the_session_is_suspended() -> None:
     world = marked()
     held = world.acquire()
@@ -347,20 +325,6 @@ def test_a_mark_that_is_set_without_the_metastore_s_lock_outwaits_those_who_may_
     world.mark(LOCK_MARK, "zookeeper")
     world.locks.for_marking(LockMode.ZOOKEEPER).acquire(NAME, wait_seconds=10, request="r-2").release()
     assert world.clock.late - before == leftover, "who is marked already has no such writers"
-
-
-def test_a_database_s_mark_outwaits_them_too() -> None:
-    world = World()
-    world.database = {LOCK_MARK: "zookeeper"}
-    world.hms.broken = True
-    world.leftover = 300.0
-    before = world.runtime.now()
-    world.acquire().release()
-    assert world.runtime.now() - before > 299
-    waited = world.clock.late
-    assert waited <= 300
-    world.acquire().release()
-    assert world.clock.late == waited
 
 
 def test_a_table_is_not_brought_back_to_a_lock_that_cannot_be_had() -> None:

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from iceberg_hms.changes import requirements, updates
+from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.plain import Default, unsaid
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.apply import apply
@@ -18,6 +17,8 @@ from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
+from simulation import requests
+from simulation.requests import for_update_table
 from tests.changes.tables import UUID
 
 NOW = 5_000
@@ -123,4 +124,4 @@ def committed(base: TableMetadata, change: Change, store: MemoryManifestStore) -
 
 
 def assert_ref(name: str, snapshot_id: int | None) -> Any:
-    return requirements.assert_ref_snapshot_id(name, snapshot_id)
+    return requests.assert_ref_snapshot_id(name, snapshot_id)

@@ -20,6 +20,7 @@ from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
+from simulation import requests
 from tests.changes.tables import BY_LEVEL, FIELDS, UUID, branch, snapshot, table, with_main
 
 NOW = 5_000
@@ -145,7 +146,7 @@ def test_a_replay_after_an_upgrade_writes_manifests_of_the_new_version() -> None
     store = MemoryManifestStore()
     change = append([data_file("a")])
     change.stage(table(1), store.open())
-    upgraded = apply(table(1), [updates.upgrade_format_version(2)], now_ms=NOW)
+    upgraded = apply(table(1), [requests.upgrade_format_version(2)], now_ms=NOW)
     staged = change.stage(upgraded, store.open())
     assert len(store.manifests) == 2
     assert set(store.manifests) < set(staged.files), "both are cleaned up if the append fails"
@@ -154,7 +155,7 @@ def test_a_replay_after_an_upgrade_writes_manifests_of_the_new_version() -> None
 def test_a_table_upgraded_to_v3_gives_ids_to_the_rows_that_it_had() -> None:
     manifests = fresh()
     base = committed(table(2), append([data_file("old", records=7)], 100), manifests)
-    upgraded = apply(base, [updates.upgrade_format_version(3)], now_ms=NOW)
+    upgraded = apply(base, [requests.upgrade_format_version(3)], now_ms=NOW)
     new = committed(upgraded, append([data_file("new", records=5)], 101), manifests)
     head = new.current_snapshot
     assert head is not None
@@ -511,7 +512,7 @@ def test_files_that_its_own_snapshot_added_say_that_it_has_landed() -> None:
     """Its snapshot has expired since, so its id is gone; its files are not."""
     store = MemoryManifestStore()
     base = with_files(store, "a", "b")
-    base = apply(base, [updates.remove_snapshots([1])], now_ms=NOW)
+    base = apply(base, [requests.remove_snapshots([1])], now_ms=NOW)
     with pytest.raises(CommitStateUnknown, match="snapshot 1 "):
         append([data_file("a")], 1).stage(base, store.open())
 

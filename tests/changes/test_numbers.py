@@ -18,6 +18,7 @@ from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from simulation import requests
 from tests.changes.clients import NOW, Writer, committed, data_file, request
 from tests.changes.tables import SNAPSHOT_ISOLATION, branch, snapshot, table
 
@@ -247,7 +248,7 @@ def test_row_ids_that_a_client_gave_to_older_manifests_are_given_anew(writer: Wr
     base = table(2)
     base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)
     seen = apply(
-        base.replace(refs={**base.raw["refs"], "audit": branch(1)}), [updates.upgrade_format_version(3)], now_ms=NOW
+        base.replace(refs={**base.raw["refs"], "audit": branch(1)}), [requests.upgrade_format_version(3)], now_ms=NOW
     )
     sent = request(seen, writer.fast_append(seen, 10, "mine", branch="audit"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)

@@ -17,6 +17,7 @@ from iceberg_hms.format.manifest_list import ManifestContent
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from simulation import requests
 from tests.changes.clients import Writer, committed, data_file, request
 from tests.changes.tables import SNAPSHOT_ISOLATION, branch, table
 
@@ -150,7 +151,7 @@ def row_ids(writer: Writer, table: TableMetadata) -> dict[str, int | None]:
 def test_rows_keep_the_ids_that_the_first_commit_after_an_upgrade_gave_them(writer: Writer) -> None:
     """2 to 3, then two appends at once: one gives ids to the rows that are there, the other merges their manifests and
     had seen none."""
-    seen = apply(grown(writer, 2), [updates.upgrade_format_version(3)], now_ms=6_000)
+    seen = apply(grown(writer, 2), [requests.upgrade_format_version(3)], now_ms=6_000)
     sent = request(seen, merge_of_all(writer, seen))
     alone = row_ids(writer, committed(seen, sent, writer.store))
     assert None not in alone.values()
@@ -161,7 +162,7 @@ def test_rows_keep_the_ids_that_the_first_commit_after_an_upgrade_gave_them(writ
 
 
 def test_a_merge_after_that_commit_is_rebased(writer: Writer) -> None:
-    upgraded = apply(grown(writer, 2), [updates.upgrade_format_version(3)], now_ms=6_000)
+    upgraded = apply(grown(writer, 2), [requests.upgrade_format_version(3)], now_ms=6_000)
     seen = committed(upgraded, request(upgraded, writer.fast_append(upgraded, 9, "first")), writer.store)
     sent = request(seen, merge_of_three(writer, seen))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
@@ -270,7 +271,7 @@ def test_a_snapshot_that_was_made_on_a_removed_one_lands_if_it_replaced_nothing(
     merged = request(seen, writer.rewrite_list(seen, 12, "append", entries, old))
     plain = request(seen, writer.fast_append(seen, 10, "mine"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
-    now = apply(now, [updates.remove_snapshots([2])], now_ms=6_000)
+    now = apply(now, [requests.remove_snapshots([2])], now_ms=6_000)
     new = committed(now, plain, writer.store)
     assert writer.live(new.current_snapshot) == ["a", "b", "mine", "other"]
     with pytest.raises(AssumptionBroken, match="the snapshot that it was made on was removed"):
@@ -280,7 +281,7 @@ def test_a_snapshot_that_was_made_on_a_removed_one_lands_if_it_replaced_nothing(
 def test_a_table_that_was_upgraded_meanwhile_takes_no_older_snapshot(writer: Writer) -> None:
     seen = grown(writer)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
-    now = apply(seen, [updates.upgrade_format_version(3)], now_ms=6_000)
+    now = apply(seen, [requests.upgrade_format_version(3)], now_ms=6_000)
     now = committed(now, request(now, writer.fast_append(now, 11, "other")), writer.store)
     with pytest.raises(AssumptionBroken, match="written for format version 2, the table has 3"):
         committed(now, sent, writer.store)
@@ -288,7 +289,7 @@ def test_a_table_that_was_upgraded_meanwhile_takes_no_older_snapshot(writer: Wri
 
 def test_row_ids_of_a_table_that_was_upgraded_are_given_out_once(writer: Writer) -> None:
     """a and b have no row ids yet | two clients number them, each on its own | the second is rebased"""
-    seen = apply(grown(writer), [updates.upgrade_format_version(3)], now_ms=6_000)
+    seen = apply(grown(writer), [requests.upgrade_format_version(3)], now_ms=6_000)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     assert now.next_row_id == 30
@@ -352,7 +353,7 @@ def test_what_is_never_rebased_asks_nobody(writer: Writer) -> None:
 def expired(writer: Writer, base: TableMetadata, gone: list[int]) -> TableMetadata:
     """The table after another append, and after an expiry that left that one alone."""
     now = committed(base, request(base, writer.fast_append(base, 11, "other")), writer.store)
-    return apply(now, [updates.remove_snapshots(gone)], now_ms=6_000)
+    return apply(now, [requests.remove_snapshots(gone)], now_ms=6_000)
 
 
 @VERSIONS

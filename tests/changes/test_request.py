@@ -10,6 +10,7 @@ from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import AssumptionBroken, InvalidInput, UnsupportedFormat
+from simulation import requests
 from tests.changes.tables import UUID, snapshot, table, with_main
 
 UUID_HOLDS = [requirements.assert_table_uuid(UUID)]
@@ -18,7 +19,7 @@ NO_MANIFESTS: Any = object()
 
 
 def test_a_plain_request_is_applied_as_it_was_sent() -> None:
-    sent = [updates.set_properties({"a": "1"}), updates.set_location("file:/x")]
+    sent = [updates.set_properties({"a": "1"}), requests.set_location("file:/x")]
     change = from_request(UUID_HOLDS, sent)
     change.check(table())
     staged = change.stage(table(), NO_MANIFESTS)
@@ -27,21 +28,21 @@ def test_a_plain_request_is_applied_as_it_was_sent() -> None:
 
 
 def test_its_requirements_are_looked_at_on_every_base() -> None:
-    change = from_request([requirements.assert_ref_snapshot_id("main", None)], [updates.set_location("file:/x")])
+    change = from_request([requests.assert_ref_snapshot_id("main", None)], [requests.set_location("file:/x")])
     change.check(table())
     with pytest.raises(AssumptionBroken, match="created concurrently"):
         change.check(with_main(7))
 
 
 def test_a_request_without_requirements_does_not_make_a_table() -> None:
-    change = from_request([], [updates.set_location("file:/x")])
+    change = from_request([], [requests.set_location("file:/x")])
     change.check(table())
     with pytest.raises(AssumptionBroken, match="table does not exist"):
         change.check(None)
 
 
 def test_a_create_request_needs_that_there_is_no_table() -> None:
-    change = from_request([requirements.assert_create()], [updates.assign_uuid(UUID)])
+    change = from_request([requests.assert_create()], [requests.assign_uuid(UUID)])
     change.check(None)
     with pytest.raises(AssumptionBroken, match="table already exists"):
         change.check(table())
@@ -100,7 +101,7 @@ def test_a_key_that_is_given_is_kept_in_the_summary() -> None:
 @pytest.mark.parametrize(
     ("sent", "key", "message"),
     [
-        ([updates.set_location("file:/x")], "job-1", "adds no snapshot"),
+        ([requests.set_location("file:/x")], "job-1", "adds no snapshot"),
         ([updates.add_snapshot(snapshot(7, summary={IDEMPOTENCY_KEY: "a"}))], "b", "one idempotency key"),
         ([updates.add_snapshot(snapshot(7, summary={IDEMPOTENCY_KEY: ""}))], None, "key is empty"),
         ([updates.add_snapshot(snapshot(7))], " ", "key is empty"),

@@ -9,6 +9,7 @@ import pytest
 from iceberg_hms.changes import requirements
 from iceberg_hms.changes.requirements import check, parse
 from iceberg_hms.errors import AssumptionBroken, InvalidInput
+from simulation import requests
 from tests.changes.tables import UUID, branch, snapshot, table, with_main
 
 OTHER_UUID = "00000000-0000-0000-0000-000000000001"
@@ -21,43 +22,43 @@ BROKEN = [
         f"UUID does not match: expected {UUID} != {OTHER_UUID}",
     ),
     (
-        requirements.assert_ref_snapshot_id("main", 7),
-        requirements.assert_ref_snapshot_id("main", 5),
+        requests.assert_ref_snapshot_id("main", 7),
+        requests.assert_ref_snapshot_id("main", 5),
         "branch main has changed: expected id 5 != 7",
     ),
     (
-        requirements.assert_ref_snapshot_id("audit", None),
-        requirements.assert_ref_snapshot_id("main", None),
+        requests.assert_ref_snapshot_id("audit", None),
+        requests.assert_ref_snapshot_id("main", None),
         "branch main was created concurrently",
     ),
     (
-        requirements.assert_ref_snapshot_id("audit", None),
-        requirements.assert_ref_snapshot_id("audit", 5),
+        requests.assert_ref_snapshot_id("audit", None),
+        requests.assert_ref_snapshot_id("audit", 5),
         "branch or tag audit is missing, expected 5",
     ),
     (
-        requirements.assert_last_assigned_field_id(2),
-        requirements.assert_last_assigned_field_id(1),
+        requests.assert_last_assigned_field_id(2),
+        requests.assert_last_assigned_field_id(1),
         "last assigned field id changed: expected id 1 != 2",
     ),
     (
-        requirements.assert_current_schema_id(0),
-        requirements.assert_current_schema_id(1),
+        requests.assert_current_schema_id(0),
+        requests.assert_current_schema_id(1),
         "current schema changed: expected id 1 != 0",
     ),
     (
-        requirements.assert_last_assigned_partition_id(999),
-        requirements.assert_last_assigned_partition_id(1000),
+        requests.assert_last_assigned_partition_id(999),
+        requests.assert_last_assigned_partition_id(1000),
         "last assigned partition id changed: expected id 1000 != 999",
     ),
     (
-        requirements.assert_default_spec_id(0),
-        requirements.assert_default_spec_id(3),
+        requests.assert_default_spec_id(0),
+        requests.assert_default_spec_id(3),
         "default partition spec changed: expected id 3 != 0",
     ),
     (
-        requirements.assert_default_sort_order_id(0),
-        requirements.assert_default_sort_order_id(3),
+        requests.assert_default_sort_order_id(0),
+        requests.assert_default_sort_order_id(3),
         "default sort order changed: expected id 3 != 0",
     ),
 ]
@@ -75,14 +76,14 @@ def test_a_broken_requirement_says_what_java_says(holds: Any, broken: Any, messa
 
 def test_the_error_tells_expected_and_found() -> None:
     with pytest.raises(AssumptionBroken) as caught:
-        check(parse([requirements.assert_ref_snapshot_id("main", 5)]), with_main(7))
+        check(parse([requests.assert_ref_snapshot_id("main", 5)]), with_main(7))
     assert (caught.value.expected, caught.value.found) == (5, 7)
 
 
 def test_a_tag_is_called_a_tag() -> None:
     base = with_main(7, refs={"main": branch(7), "v1": {"snapshot-id": 7, "type": "tag"}})
     with pytest.raises(AssumptionBroken, match="tag v1 has changed: expected id 5 != 7"):
-        check(parse([requirements.assert_ref_snapshot_id("v1", 5)]), base)
+        check(parse([requests.assert_ref_snapshot_id("v1", 5)]), base)
 
 
 def test_uuids_are_compared_without_regard_to_case() -> None:
@@ -96,11 +97,11 @@ def test_a_v1_table_without_uuid_has_no_uuid_to_match() -> None:
 
 def test_main_of_an_old_v1_table_without_refs_is_its_current_snapshot() -> None:
     base = with_main(7, version=1, refs=None, snapshots=[snapshot(7, sequence_number=None)])
-    check(parse([requirements.assert_ref_snapshot_id("main", 7)]), base)
+    check(parse([requests.assert_ref_snapshot_id("main", 7)]), base)
 
 
 def test_no_table_meets_create_alone() -> None:
-    check(parse([requirements.assert_create()]), None)
+    check(parse([requests.assert_create()]), None)
     for holds, _, _ in BROKEN:
         with pytest.raises(AssumptionBroken, match="table does not exist"):
             check(parse([holds]), None)
@@ -108,17 +109,17 @@ def test_no_table_meets_create_alone() -> None:
 
 def test_create_is_refused_on_a_table() -> None:
     with pytest.raises(AssumptionBroken, match="table already exists") as caught:
-        check(parse([requirements.assert_create()]), table())
+        check(parse([requests.assert_create()]), table())
     assert caught.value.name == "assert-create"
 
 
 def test_create_stands_alone() -> None:
     with pytest.raises(InvalidInput, match="must stand alone"):
-        parse([requirements.assert_create(), requirements.assert_table_uuid(UUID)])
+        parse([requests.assert_create(), requirements.assert_table_uuid(UUID)])
 
 
 def test_the_first_broken_requirement_is_named() -> None:
-    broken = [requirements.assert_current_schema_id(4), requirements.assert_table_uuid(OTHER_UUID)]
+    broken = [requests.assert_current_schema_id(4), requirements.assert_table_uuid(OTHER_UUID)]
     with pytest.raises(AssumptionBroken) as caught:
         check(parse(broken), table())
     assert caught.value.name == "assert-current-schema-id"
@@ -126,12 +127,12 @@ def test_the_first_broken_requirement_is_named() -> None:
 
 def test_a_missing_snapshot_id_is_null() -> None:
     assert parse([{"type": "assert-ref-snapshot-id", "ref": "main"}]) == (
-        requirements.assert_ref_snapshot_id("main", None),
+        requests.assert_ref_snapshot_id("main", None),
     )
 
 
 def test_the_type_is_read_without_regard_to_case_as_java_does() -> None:
-    assert parse([{"type": "ASSERT-CREATE"}]) == (requirements.assert_create(),)
+    assert parse([{"type": "ASSERT-CREATE"}]) == (requests.assert_create(),)
 
 
 @pytest.mark.parametrize(

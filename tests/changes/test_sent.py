@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.sent import AddedSnapshot, PlainRequest
 from iceberg_hms.errors import AssumptionBroken
 from iceberg_hms.format.apply import apply
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from simulation import requests
+from simulation.requests import for_update_table
 from tests.changes.clients import Writer, assert_ref, committed, request
 from tests.changes.tables import SNAPSHOT_ISOLATION, snapshot, table, with_main
 
@@ -32,7 +33,7 @@ AT_1 = assert_ref("main", 1)
         ([assert_ref("audit", 1)], [ADD, MOVE], PlainRequest),
         ([assert_ref("main", 3)], [ADD, MOVE], PlainRequest),
         ([AT_1], [ADD], PlainRequest),
-        ([AT_1], [ADD, MOVE, updates.remove_properties(["a"])], PlainRequest),
+        ([AT_1], [ADD, MOVE, requests.remove_properties(["a"])], PlainRequest),
         ([AT_1], [ADD, MOVE, updates.set_snapshot_ref("audit", 10)], PlainRequest),
         ([assert_ref("v1", 1)], [ADD, updates.set_snapshot_ref("v1", 10, kind="tag")], PlainRequest),
     ],
@@ -82,7 +83,7 @@ def test_a_branch_that_is_gone_or_became_a_tag_takes_no_snapshot(writer: Writer)
     base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)
     base = apply(base, [updates.set_snapshot_ref("audit", 1)], now_ms=6_000)
     sent = request(base, writer.fast_append(base, 10, "mine", branch="audit"))
-    gone = apply(base, [updates.remove_snapshot_ref("audit")], now_ms=6_000)
+    gone = apply(base, [requests.remove_snapshot_ref("audit")], now_ms=6_000)
     with pytest.raises(AssumptionBroken, match="audit is missing"):
         sent.check(gone)
     later = committed(gone, request(gone, writer.fast_append(gone, 2, "b")), writer.store)
@@ -114,7 +115,7 @@ def refs_at(**targets: int) -> dict[str, Any]:
     return {name: {"snapshot-id": id_, "type": "tag" if name[0] == "v" else "branch"} for name, id_ in targets.items()}
 
 
-REMOVE = updates.remove_snapshots([1, 2])
+REMOVE = requests.remove_snapshots([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -123,8 +124,8 @@ REMOVE = updates.remove_snapshots([1, 2])
         ({"main": 3, "v1": 2}, [REMOVE], "tag v1 names snapshot 2"),
         ({"main": 3, "audit": 1}, [REMOVE], "branch audit names snapshot 1"),
         ({"main": 2}, [REMOVE], "branch main names snapshot 2"),
-        ({"main": 2}, [updates.remove_snapshots([1]), updates.remove_snapshots([2])], "branch main names snapshot 2"),
-        ({"main": 3, "v1": 2, "v2": 2}, [REMOVE, updates.remove_snapshot_ref("v1")], "tag v2 names snapshot 2"),
+        ({"main": 2}, [requests.remove_snapshots([1]), requests.remove_snapshots([2])], "branch main names snapshot 2"),
+        ({"main": 3, "v1": 2, "v2": 2}, [REMOVE, requests.remove_snapshot_ref("v1")], "tag v2 names snapshot 2"),
         ({"main": 2}, [updates.set_snapshot_ref("main", 1), REMOVE], "branch main names snapshot 1"),
         ({"main": 3}, [updates.set_snapshot_ref("main", 2), REMOVE], "branch main names snapshot 2"),
     ],
@@ -141,20 +142,20 @@ def test_a_ref_that_appeared_or_moved_since_keeps_its_snapshot(refs: dict[str, i
 def test_the_current_snapshot_of_a_table_without_refs_is_kept() -> None:
     base = three_snapshots(refs=None)
     for ids in ([1, 2], [1, 2, 9]):
-        from_request([], [updates.remove_snapshots(ids)]).check(base)
+        from_request([], [requests.remove_snapshots(ids)]).check(base)
     with pytest.raises(AssumptionBroken, match="branch main names snapshot 3"):
-        from_request([], [updates.remove_snapshots([3])]).check(base)
+        from_request([], [requests.remove_snapshots([3])]).check(base)
 
 
 @pytest.mark.parametrize(
     ("sent", "left"),
     [
         ([REMOVE], {"main": 3}),
-        ([updates.remove_snapshot_ref("v1"), REMOVE], {"main": 3}),
-        ([REMOVE, updates.remove_snapshot_ref("v1")], {"main": 3}),
+        ([requests.remove_snapshot_ref("v1"), REMOVE], {"main": 3}),
+        ([REMOVE, requests.remove_snapshot_ref("v1")], {"main": 3}),
         ([updates.set_snapshot_ref("v1", 3, kind="tag"), REMOVE], {"main": 3, "v1": 3}),
-        ([updates.remove_snapshots([3]), updates.set_snapshot_ref("main", 2)], {"main": 2, "v1": 2}),
-        ([updates.remove_snapshots([3]), updates.remove_snapshot_ref("main")], {"v1": 2}),
+        ([requests.remove_snapshots([3]), updates.set_snapshot_ref("main", 2)], {"main": 2, "v1": 2}),
+        ([requests.remove_snapshots([3]), requests.remove_snapshot_ref("main")], {"v1": 2}),
     ],
 )
 def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dict[str, int]) -> None:
@@ -169,7 +170,7 @@ def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dic
 def test_a_ref_is_removed_wherever_it_is_unless_its_place_is_asserted() -> None:
     """PyIceberg asserts the place. Java's UpdateRequirements asserts nothing for `remove-snapshot-ref`, so nothing
     tells a removal that comes again from one of the ref as it is now. The snapshots stay in the table."""
-    removal = updates.remove_snapshot_ref("audit")
+    removal = requests.remove_snapshot_ref("audit")
     moved = three_snapshots(refs=refs_at(main=3, audit=2))
     java = from_request(list(for_update_table(three_snapshots(refs=refs_at(main=3, audit=1)), [removal])), [removal])
     java.check(moved)

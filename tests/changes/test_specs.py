@@ -11,7 +11,6 @@ import pytest
 from iceberg_hms.changes import specs, updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.derived import for_update_table
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.staging import Noted, stage_one
 from iceberg_hms.errors import AssumptionBroken, InvalidInput, MissingFile
@@ -20,6 +19,8 @@ from iceberg_hms.format.manifest import Status
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.format.snapshot import Snapshot
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
+from simulation import requests
+from simulation.requests import for_update_table
 from tests.changes.clients import NOW, Writer, data_file
 from tests.changes.tables import BY_LEVEL, UUID, branch, snapshot, table
 
@@ -210,7 +211,7 @@ def test_every_snapshot_that_stays_counts_and_those_that_go_do_not(
         current_snapshot_id=refs["main"],
         last_sequence_number=4,
     )
-    change = sent(base, [updates.remove_snapshots(removed), REMOVE_0])
+    change = sent(base, [requests.remove_snapshots(removed), REMOVE_0])
     if lands:
         assert [spec.spec_id for spec in commit(base, change, writer).specs] == [1]
         return
@@ -222,7 +223,7 @@ def test_a_removal_reads_the_whole_list_of_the_oldest_alone_and_nothing_twice(wr
     base = two_specs()
     for number in range(7, 11):
         base = commit(base, ours(number, 1, str(number)), writer)
-    removal = sent(base, [updates.remove_snapshots([7]), REMOVE_0])
+    removal = sent(base, [requests.remove_snapshots([7]), REMOVE_0])
     manifests = Counting(writer.store)
     removal.stage(base, manifests)
     assert manifests.fronts == [10, 9]

@@ -10,6 +10,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.updates import parse
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.snapshot import Ref
+from simulation import requests
 from tests.changes.tables import UUID, snapshot
 
 STATISTICS = {
@@ -22,23 +23,23 @@ STATISTICS = {
 PARTITION_STATISTICS = {"snapshot-id": 7, "statistics-path": "file:/stats.parquet", "file-size-in-bytes": 10}
 
 WELL_FORMED: list[dict[str, Any]] = [
-    {**updates.assign_uuid(UUID)},
-    {**updates.upgrade_format_version(2)},
-    {**updates.add_schema({"type": "struct", "fields": []})},
-    {**updates.set_current_schema()},
+    {**requests.assign_uuid(UUID)},
+    {**requests.upgrade_format_version(2)},
+    {**requests.add_schema({"type": "struct", "fields": []})},
+    {**requests.set_current_schema()},
     {"action": "remove-schemas", "schema-ids": [1]},
-    {**updates.add_spec({"fields": []})},
-    {**updates.set_default_spec()},
+    {**requests.add_spec({"fields": []})},
+    {**requests.set_default_spec()},
     {"action": "remove-partition-specs", "spec-ids": [1]},
-    {**updates.add_sort_order({"order-id": 1, "fields": []})},
-    {**updates.set_default_sort_order()},
+    {**requests.add_sort_order({"order-id": 1, "fields": []})},
+    {**requests.set_default_sort_order()},
     {**updates.add_snapshot(snapshot(7))},
-    {**updates.remove_snapshots([7])},
+    {**requests.remove_snapshots([7])},
     {**updates.set_snapshot_ref("main", 7)},
-    {**updates.remove_snapshot_ref("audit")},
+    {**requests.remove_snapshot_ref("audit")},
     {**updates.set_properties({"owner": "me"})},
-    {**updates.remove_properties(["owner"])},
-    {**updates.set_location("file:/elsewhere")},
+    {**requests.remove_properties(["owner"])},
+    {**requests.set_location("file:/elsewhere")},
     {"action": "set-statistics", "snapshot-id": 7, "statistics": STATISTICS},
     {"action": "remove-statistics", "snapshot-id": 7},
     {"action": "set-partition-statistics", "partition-statistics": PARTITION_STATISTICS},
@@ -53,7 +54,7 @@ def test_well_formed_updates_pass_as_they_are(update: dict[str, Any]) -> None:
 
 
 def test_the_list_of_actions_is_the_protocols() -> None:
-    assert {update["action"] for update in WELL_FORMED} | {"add-encryption-key"} == updates.ACTIONS
+    assert {update["action"] for update in WELL_FORMED} | {"add-encryption-key"} == set(updates._SHAPES)
 
 
 @pytest.mark.parametrize("update", WELL_FORMED, ids=lambda update: update["action"])
@@ -66,12 +67,12 @@ def test_each_field_must_be_there_and_of_its_type(update: dict[str, Any]) -> Non
 
 
 def test_unknown_fields_survive() -> None:
-    update = {**updates.set_location("file:/elsewhere"), "reason": "moved"}
+    update = {**requests.set_location("file:/elsewhere"), "reason": "moved"}
     assert parse([update]) == (update,)
 
 
 def test_the_action_is_read_without_regard_to_case_as_java_does() -> None:
-    assert parse([{"action": "SET-LOCATION", "location": "file:/x"}]) == (updates.set_location("file:/x"),)
+    assert parse([{"action": "SET-LOCATION", "location": "file:/x"}]) == (requests.set_location("file:/x"),)
 
 
 def test_older_clients_names_for_properties_are_read() -> None:
@@ -125,7 +126,7 @@ def test_a_refs_retention_is_kept() -> None:
         [updates.add_snapshot(snapshot(7, summary={"added-records": 5}))],
         [updates.add_snapshot(snapshot(2**63))],
         [updates.add_snapshot(snapshot(7, parent_snapshot_id="5"))],
-        [{"action": "set-statistics", "statistics": {**STATISTICS, "blob-metadata": None}}],
+        [{"action": "set-statistics", "statistics": []}],
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -134,14 +135,7 @@ def test_malformed_updates_are_refused(malformed: Any) -> None:
         parse(malformed)
 
 
-@pytest.mark.parametrize(
-    "encrypted",
-    [
-        {"action": "add-encryption-key", "encryption-key": {"key-id": "k1", "encrypted-key-metadata": "eA=="}},
-        updates.add_snapshot(snapshot(7, key_id="k1")),
-    ],
-    ids=lambda update: update["action"],
-)
-def test_encryption_is_refused_with_a_clear_word(encrypted: Any) -> None:
+def test_encryption_is_refused_with_a_clear_word() -> None:
+    key = {"key-id": "k1", "encrypted-key-metadata": "eA=="}
     with pytest.raises(UnsupportedFormat, match="encrypt"):
-        parse([encrypted])
+        parse([{"action": "add-encryption-key", "encryption-key": key}])

@@ -26,10 +26,12 @@ GOOD = Capabilities(
     uri=METASTORE,
     version="4.1.0",
     lock_api=True,
+    lock_seconds=0.01,
     lease_seconds=300.0,
     transaction_tables=True,
     compare_and_swap=CompareAndSwap.ATOMIC,
     disallow_incompatible_col_type_changes=False,
+    cached=False,
     problems=(),
 )
 
@@ -105,6 +107,18 @@ def test_what_does_not_work_is_said_with_its_weight() -> None:
     assert found(bad)["problem"] == ("warning", "There are no transaction tables")
     untold = found(replace(GOOD, disallow_incompatible_col_type_changes=None))
     assert untold["hive.metastore.disallow.incompatible.col.type.changes"] == ("ok", "not told")
+
+
+def test_a_lock_call_that_takes_long_is_a_warning_that_names_the_connection_pool() -> None:
+    (lock,) = [each for each in server_findings(replace(GOOD, lock_seconds=31.4)) if each.check == "lock API"]
+    assert (lock.state.value, lock.found) == ("warning", "works, after 31 s")
+    assert "datanucleus.connectionPool.maxPoolSize" in lock.meaning
+
+
+def test_a_server_that_reads_through_a_cache_is_not_for_commits() -> None:
+    (store,) = [each for each in server_findings(replace(GOOD, cached=True)) if each.check == "store"]
+    assert (store.state.value, store.found) == ("failed", "CachedStore")
+    assert "org.apache.hadoop.hive.metastore.ObjectStore" in store.meaning
 
 
 def test_each_server_of_the_list_is_probed_and_one_out_of_reach_is_a_warning() -> None:

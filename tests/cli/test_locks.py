@@ -49,9 +49,6 @@ class Locks:
         if force:
             self.forced.append(name)
 
-    def use_for_namespace(self, name: str, mode: str) -> None:
-        self.used.append((name, str(mode)))
-
     def __enter__(self) -> Self:
         return self
 
@@ -105,13 +102,13 @@ def test_a_lock_is_broken_only_with_yes() -> None:
     assert locks.broken == [WAITS.lock_id]
 
 
-def test_a_table_or_a_database_is_told_which_lock_to_take() -> None:
+def test_a_table_is_told_which_lock_to_take() -> None:
     locks, asked = Locks(), Asked()
     result = run("locks", "use", "zookeeper", "db.t", "--zookeeper", "z:2181", catalog=locks, asked=asked)
     assert (result.exit_code, result.stdout) == (0, "db.t takes the zookeeper lock\n")
     assert asked.settings[0].zookeeper == "z:2181"
-    assert answer("locks", "use", "hms", "db", catalog=locks) == {"name": "db", "lock": "hms"}
-    assert locks.used == [("db.t", "zookeeper"), ("db", "hms")]
+    assert answer("locks", "use", "hms", "db.u", catalog=locks) == {"name": "db.u", "lock": "hms"}
+    assert locks.used == [("db.t", "zookeeper"), ("db.u", "hms")]
 
 
 def test_only_a_table_is_moved_by_force_and_only_when_told_so() -> None:
@@ -119,9 +116,6 @@ def test_only_a_table_is_moved_by_force_and_only_when_told_so() -> None:
     answer("locks", "use", "hms", "db.t", catalog=locks)
     answer("locks", "use", "hms", "db.u", "--force", catalog=locks)
     assert locks.forced == ["db.u"]
-    refused = run("locks", "use", "hms", "db", "--force", catalog=locks)
-    assert refused.exit_code == 2
-    assert "a database's mark needs no lock" in refused.stderr
     assert locks.used == [("db.t", "hms"), ("db.u", "hms")]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, parse_defaults_file, session_configuration
+from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, session_configuration
 from tests.cli.fakes import METASTORE, answer, run
+from tests.spark.defaults import parse_defaults_file
 
 EXPECTED = session_configuration(server_uri="http://h:1", metastore_uri=METASTORE, warehouse="file:/a b/wh")
 OPTIONS = ("--server-uri", "http://h:1", "--warehouse", "file:/a b/wh")

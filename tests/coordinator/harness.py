@@ -35,11 +35,13 @@ SCHEMA = to_schema(pa.schema([("id", pa.int64()), ("level", pa.string())]))
 
 
 class QuickRuntime(ThreadRuntime):
-    """Real threads, which can be waited for; sleeps are noted and skipped unless they are short."""
+    """Real threads, which can be waited for; sleeps are noted and skipped unless they are short, and the time is as if
+    they had not been."""
 
     def __init__(self) -> None:
         super().__init__()
         self.slept: list[float] = []
+        self.skipped = 0.0
         self.threads: list[threading.Thread] = []
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
@@ -56,6 +58,10 @@ class QuickRuntime(ThreadRuntime):
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         super().sleep(min(seconds, 0.002))
+        self.skipped += max(0.0, seconds - 0.002)
+
+    def now(self) -> float:
+        return super().now() + self.skipped
 
 
 class Harness:
@@ -104,12 +110,11 @@ class Harness:
     def group(self, *members: Member, coordinator: Coordinator | None = None) -> None:
         """Commit members as one group, without a queue."""
         by = coordinator or self.coordinator
-        GroupCommit(by._world, by._cache, self.settings, NAME, members).run(Habit())
+        GroupCommit(by._world, by._cache, self.settings, NAME, members, by._elsewhere).run(Habit())
 
     def members(self, *changes: Change) -> list[Member]:
-        return [
-            Member(self.runtime, change, 30.0, Doubts(NAME, self.metadata, self.read_metadata)) for change in changes
-        ]
+        doubts = Doubts(NAME, self.metadata, self.coordinator._elsewhere)
+        return [Member(self.runtime, change, 30.0, doubts) for change in changes]
 
     def metadata(self) -> TableMetadata:
         return self.read_metadata(self.location())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.derived import for_replace_table, for_update_table
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.manifest import Status
 from iceberg_hms.format.metadata import TableMetadata
+from simulation import requests
+from simulation.requests import for_replace_table, for_update_table
 from tests.changes.clients import Writer, data_file, request
 from tests.changes.tables import SNAPSHOT_ISOLATION
 from tests.coordinator.harness import Harness, set_properties
@@ -45,7 +45,7 @@ def expire(harness: Harness, *snapshot_ids: int) -> None:
     """Remove snapshots, and their lists from the storage, as Java's expireSnapshots does."""
     base = harness.metadata()
     gone = [each for each in base.snapshots if each.snapshot_id in snapshot_ids]
-    sent = [updates.remove_snapshots(snapshot_ids)]
+    sent = [requests.remove_snapshots(snapshot_ids)]
     harness.commit(from_request(list(for_update_table(base, sent)), sent))
     for snapshot in gone:
         harness.manifests.lists.pop(snapshot.manifest_list or "", None)

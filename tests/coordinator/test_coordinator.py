@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_hms.changes import requirements, updates
+from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.gathering import Gathering
 from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, LockNotAcquired, QueueFull
 from iceberg_hms.testing.memory_pointer import Answer
+from simulation import requests
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
@@ -46,10 +47,10 @@ class Gate:
         self._acquire = harness.lock.acquire
         harness.lock.acquire = self._wait
 
-    def _wait(self, name, *, wait_seconds, request):
+    def _wait(self, name, **options):
         self.reached.set()
         assert self.open.wait(30)
-        return self._acquire(name, wait_seconds=wait_seconds, request=request)
+        return self._acquire(name, **options)
 
 
 def queued_behind_a_gate(harness, first, changes):
@@ -183,33 +184,6 @@ def test_a_group_of_which_nothing_can_be_carried_asks_for_no_lock(harness):
         harness.commit(Staged(append("file:/a"), broken))
 
 
-def test_a_table_whose_worker_could_not_be_started_is_committed_to_as_soon_as_one_can(harness):
-    spawn = harness.runtime.spawn
-    late = []
-
-    def cannot(name, function, **kwargs):
-        late.append(harness.coordinator.submit(NAME, append("file:/late"), wait_seconds=30))
-        raise RuntimeError("can't start new thread")
-
-    harness.runtime.spawn = cannot
-    with pytest.raises(RuntimeError, match="new thread"):
-        harness.commit(append("file:/a"))
-    with pytest.raises(RuntimeError, match="new thread"):
-        late[0].wait()
-    harness.runtime.spawn = spawn
-    harness.commit(append("file:/b"))
-    assert harness.data_files() == ["file:/b"]
-
-
-def test_a_forked_child_has_queues_of_its_own(harness):
-    """The parent's worker is in the middle of a group at the fork, and its thread is not in the child."""
-    harness.coordinator._queues[NAME] = object()
-    harness.coordinator._mutex.acquire()
-    harness.coordinator.begin_in_forked_child()
-    assert harness.commit(append("file:/a")).group_size == 1
-    assert harness.data_files() == ["file:/a"]
-
-
 def test_several_coordinators_on_one_table_lose_nothing_and_fail_nobody(harness):
     others = [harness.another() for _ in range(4)]
     jobs = [
@@ -271,6 +245,7 @@ def test_twins_in_a_group_that_fails_both_fail(harness):
     def refuse_second():
         gate_error.append(True)
         harness.pointer.answers.extend([Answer.REFUSED, Answer.REFUSED])
+        harness.pointer.writes = False
 
     harness.pointer.before_moves.append(refuse_second)
     harness.pointer.answers.append(Answer.TRUE)
@@ -401,6 +376,18 @@ def test_a_job_that_runs_again_with_its_key_adds_nothing(harness):
     assert harness.data_files() == ["file:/a", "file:/c"]
 
 
+def test_a_job_that_runs_again_after_its_table_was_replaced_adds_its_rows_once_more(harness):
+    """a job lands, and is killed before it hears of it | CREATE OR REPLACE: main begins anew | the job runs again"""
+    harness.pointer.answers.append(Answer.REPLY_LOST)
+    harness.commit(append("file:/a", key="job-1"))
+    replace_table = [{"action": "remove-snapshot-ref", "ref-name": "main"}]
+    harness.commit(from_request([], replace_table))
+    assert harness.data_files() == []
+    again = harness.commit(append("file:/a", key="job-1"), coordinator=harness.another())
+    assert not again.already_committed
+    assert harness.data_files() == ["file:/a"]
+
+
 def test_workers_end_when_their_queue_is_empty(harness):
     harness.commit(append("file:/a"))
     harness.runtime.join()
@@ -497,7 +484,7 @@ def rest_delete(snapshot_id, parent):
         "summary": {"operation": "delete"},
         "schema-id": 0,
     }
-    requirement = requirements.assert_ref_snapshot_id("main", parent.snapshot_id)
+    requirement = requests.assert_ref_snapshot_id("main", parent.snapshot_id)
     return from_request([requirement], [updates.add_snapshot(snapshot), updates.set_snapshot_ref("main", snapshot_id)])
 
 

@@ -1,12 +1,19 @@
 """A change that did not get so far as to be sent may be in the table: it was sent before."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
-from iceberg_hms.changes import requirements, updates
+from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Identity
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.doubts import Doubts
+from iceberg_hms.coordinator.doubts import Doubts, Elsewhere
+from iceberg_hms.coordinator.invariants import CLOCK_SKEW_MS
+from iceberg_hms.coordinator.member import Unknown
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.sent_swaps import SentSwaps
 from iceberg_hms.errors import (
     AssumptionBroken,
     CommitStateUnknown,
@@ -17,6 +24,8 @@ from iceberg_hms.errors import (
     NoSuchTable,
 )
 from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.memory_pointer import Answer
+from simulation import requests
 from tests.changes import clients
 from tests.changes.clients import Writer, request
 from tests.coordinator import documents
@@ -25,7 +34,7 @@ from tests.coordinator.resends import KINDS, MINE, add, expire, merge, sent, wit
 
 OTHER = TableName("db", "other")
 _FIELD = {"id": 9, "name": "n", "required": False, "type": "int"}
-NEW_SCHEMA = [updates.add_schema({"type": "struct", "fields": [_FIELD]}), updates.set_current_schema()]
+NEW_SCHEMA = [requests.add_schema({"type": "struct", "fields": [_FIELD]}), requests.set_current_schema()]
 LATE = LockNotAcquired("late")
 
 
@@ -37,9 +46,17 @@ def unread(location):
     raise MissingFile(location)
 
 
+def nowhere(uuid, name):
+    return []
+
+
+def elsewhere(find=nowhere, read=unread):
+    return Elsewhere(find, read, SentSwaps(ThreadRuntime()))
+
+
 @pytest.mark.parametrize(("ids", "doubted"), [((10,), True), ((9, 10), True), ((9,), False), ((), False)])
 def test_a_change_whose_snapshot_is_in_the_table_did_not_fail(ids, doubted):
-    doubt = Doubts(NAME, table, unread).about(Identity(snapshot_ids=ids), LATE)
+    doubt = Doubts(NAME, table, elsewhere()).about(Identity(snapshot_ids=ids), LATE)
     assert isinstance(doubt, CommitStateUnknown) is doubted
     assert doubt is None or "its snapshot is in db.t" in doubt.message
 
@@ -49,8 +66,8 @@ def test_a_table_that_cannot_be_looked_at_leaves_a_doubt(failure):
     def load():
         raise MissingFile("file:/m.json")
 
-    assert isinstance(Doubts(NAME, load, unread).about(Identity(snapshot_ids=(10,)), failure), CommitStateUnknown)
-    assert Doubts(NAME, load, unread).about(Identity(), failure) is None
+    assert isinstance(Doubts(NAME, load, elsewhere()).about(Identity(snapshot_ids=(10,)), failure), CommitStateUnknown)
+    assert Doubts(NAME, load, elsewhere()).about(Identity(), failure) is None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +77,7 @@ def test_a_client_that_is_told_to_come_again_and_one_without_a_table_are_left_no
     def load():
         raise error
 
-    assert Doubts(NAME, load, unread).about(Identity(snapshot_ids=(10,)), failure) is None
+    assert Doubts(NAME, load, elsewhere()).about(Identity(snapshot_ids=(10,)), failure) is None
 
 
 def test_the_table_is_looked_at_once_for_all_and_not_before_it_is_asked_about():
@@ -70,7 +87,7 @@ def test_the_table_is_looked_at_once_for_all_and_not_before_it_is_asked_about():
         looks.append(1)
         return table()
 
-    doubts = Doubts(NAME, load, unread)
+    doubts = Doubts(NAME, load, elsewhere())
     doubts.about(Identity(), LATE)
     assert looks == []
     for _ in range(3):
@@ -198,7 +215,7 @@ def test_a_staged_snapshot_that_was_cherry_picked_and_expired_is_not_refused(har
     harness.commit(request(base, picked))
     expire(harness, MINE)
     harness.commit(from_request([], [{"action": "set-properties", "updates": {"a": "b"}}]))
-    conflict = from_request([requirements.assert_default_spec_id(7)], list(mine.updates))
+    conflict = from_request([requests.assert_default_spec_id(7)], list(mine.updates))
     with pytest.raises(CommitStateUnknown, match=r"is not in db\.t any more, but it was"):
         harness.commit(conflict)
 
@@ -208,7 +225,7 @@ def test_a_change_that_has_no_turn_and_expired_is_not_told_that_it_failed(harnes
     harness.commit(mine)
     add(harness, 20, "other")
     expire(harness, 1, 2, MINE)
-    doubts = Doubts(NAME, harness.metadata, harness.read_metadata)
+    doubts = Doubts(NAME, harness.metadata, harness.coordinator._elsewhere)
     assert "but it was" in doubts.about(mine.identity, LATE).message
     [member] = harness.members(mine)
     assert member.withdraw()
@@ -216,18 +233,113 @@ def test_a_change_that_has_no_turn_and_expired_is_not_told_that_it_failed(harnes
         member.result()
 
 
+def long_running(harness, monkeypatch):
+    """Coordinators that began long before anything was made."""
+    sent_swaps, runtime = harness.coordinator._elsewhere.sent, harness.runtime
+    monkeypatch.setattr(sent_swaps, "_complete_since_ms", -CLOCK_SKEW_MS)
+    monkeypatch.setattr(sent_swaps, "_began", runtime.now() - runtime.now_ms() / 1000 - 2 * CLOCK_SKEW_MS / 1000)
+
+
 def test_a_change_of_a_table_that_is_gone_or_another_now_may_be_in_that_one(harness):
     """mine lands, its answer is lost | the table is renamed | mine is sent again: a 404 would delete its files"""
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     harness.commit(mine)
     harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1.0)
-    with pytest.raises(CommitStateUnknown, match=r"there is no table db\.t"):
+    with pytest.raises(CommitStateUnknown, match=r"its snapshot is in db\.other, and it was not committed again"):
         harness.commit(mine)
     harness.create()
-    with pytest.raises(CommitStateUnknown, match=r"db\.t is another table now"):
-        harness.commit(mine)
+    with pytest.raises(CommitStateUnknown, match=r"its snapshot is in db\.other"):
+        harness.commit(mine, coordinator=harness.another())
     with pytest.raises(NoSuchTable):
         harness.coordinator.commit(TableName("db", "none"), from_request([], NEW_SCHEMA), wait_seconds=1.0)
+
+
+def test_a_change_that_landed_and_expired_under_another_name_is_not_refused(harness):
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    harness.commit(mine)
+    add(harness, 20, "other")
+    expire(harness, 1, 2, MINE)
+    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1.0)
+    with pytest.raises(CommitStateUnknown, match=r"is not in db\.other any more, but it was"):
+        harness.commit(mine, coordinator=harness.another())
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_change_that_was_never_in_a_renamed_table_failed(harness, replaced):
+    """mine is made | the table is renamed, and another is made under its name | mine is sent"""
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    harness.coordinator.moves.rename(NAME, TableName("db", "renamed"), wait_seconds=1.0)
+    if replaced:
+        harness.create()
+    with pytest.raises((NoSuchTable, AssumptionBroken)) as caught:
+        harness.commit(mine)
+    assert caught.value.proved_failed
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_change_whose_table_was_dropped_failed_if_no_swap_carried_it(harness, replaced, monkeypatch):
+    """mine is made | the table is dropped, and another is made under its name | mine is sent, for the first time"""
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    harness.coordinator.moves.drop(NAME, wait_seconds=1.0)
+    if replaced:
+        harness.create()
+    # A server that began after mine was made cannot know what its predecessor sent.
+    with pytest.raises(CommitStateUnknown, match=r"whether the change was committed before"):
+        harness.commit(mine)
+    long_running(harness, monkeypatch)
+    with pytest.raises((NoSuchTable, AssumptionBroken)) as caught:
+        harness.commit(mine)
+    assert caught.value.proved_failed
+
+
+def test_a_change_that_landed_in_a_table_that_was_dropped_is_not_told_that_it_failed(harness, monkeypatch):
+    """mine lands, its answer is lost | the table is dropped, not purged | mine is sent again: its files may come back
+    with the table"""
+    long_running(harness, monkeypatch)
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    harness.commit(mine)
+    harness.coordinator.moves.drop(NAME, wait_seconds=1.0)
+    with pytest.raises(CommitStateUnknown, match=r"there is no table db\.t"):
+        harness.commit(mine)
+
+
+def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harness, monkeypatch):
+    """mine is sent, and nobody answers | the table is renamed | mine is sent again: it could come back to its name"""
+    long_running(harness, monkeypatch)
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    harness.pointer.fenced = False
+    harness.pointer.answers.append(Answer.REQUEST_LOST)
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(mine)
+    harness.pointer.fenced = True
+    # The lease of the lock that was left is over.
+    harness.lock.table.reap(NAME)
+    [known] = harness.coordinator._known.values()
+    known.left_until = 0.0
+    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1.0)
+    with pytest.raises(CommitStateUnknown, match="dropped or renamed"):
+        harness.commit(mine)
+
+
+@pytest.mark.parametrize("trouble", ["nobody can look", "nobody is to look", "no uuid"])
+def test_a_change_whose_table_cannot_be_looked_for_may_be_in_it(harness, trouble, monkeypatch):
+    if trouble == "nobody is to look":
+        harness.settings = replace(harness.settings, uuid_look_up_total_timeout_ms=0)
+        harness.coordinator = harness.another()
+    long_running(harness, monkeypatch)
+    mine = sent(harness, with_files(harness, "a", "b"), "delete")
+    if trouble == "no uuid":
+        shipped = Writer(harness.manifests).fast_append(harness.metadata(), MINE, "mine")
+        mine = from_request([], shipped)
+    harness.coordinator.moves.rename(NAME, TableName("db", "renamed"), wait_seconds=1.0)
+    if trouble == "nobody can look":
+
+        def gone(*_, **__):
+            raise MetastoreUnavailable("gone")
+
+        harness.pointer.identified = gone
+    with pytest.raises(CommitStateUnknown, match=r"could not be looked for|does not say which"):
+        harness.commit(mine)
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
@@ -262,3 +374,23 @@ def test_what_asserts_no_place_is_not_refused_because_others_expired_before_it_w
     monkeypatch.setattr(harness.runtime, "now_ms", lambda: later)
     monkeypatch.setattr(clients, "NOW", later)
     assert harness.commit(sent(harness, harness.metadata(), kind)).snapshot_ids == (MINE,)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("in_time", [True, False])
+def test_the_table_of_a_group_is_looked_for_once(harness, replaced, in_time):
+    """its callers wait for that, and none can leave where each look takes all the time that it may"""
+    base = with_files(harness, "a", "b")
+    changes = [request(base, Writer(harness.manifests).fast_append(base, id_, "mine")) for id_ in range(20, 28)]
+    harness.coordinator.moves.drop(NAME, wait_seconds=1.0)
+    if replaced:
+        harness.create()
+    members = harness.members(*changes)
+    harness.pointer.calls.clear()
+    if not in_time:
+        harness.pointer.look_ups.extend([partial(harness.runtime.sleep, 11.0)] * 16)
+    began = harness.runtime.now()
+    harness.group(*members)
+    assert all(isinstance(member.outcome, Unknown) for member in members)
+    assert harness.pointer.calls.count(("databases", TableName("", ""))) <= 2
+    assert harness.runtime.now() - began < 20

@@ -6,7 +6,7 @@ import pytest
 
 from iceberg_hms.changes.change import Identity
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID, ASSERT_TABLE_UUID, assert_ref_snapshot_id
+from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID, ASSERT_TABLE_UUID
 from iceberg_hms.changes.updates import add_snapshot, set_snapshot_ref
 from iceberg_hms.coordinator.leftovers import LOOKED_INTO_MAX, READ_MAX, REFUSED_MAX, REMEMBERED_MAX, Leftovers
 from iceberg_hms.coordinator.member import Committed, Failed, Unknown
@@ -14,6 +14,7 @@ from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, CorruptFile, LockNotAcquired
 from iceberg_hms.format.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import TableMetadata
+from simulation.requests import assert_ref_snapshot_id
 from tests.coordinator import documents
 from tests.coordinator.harness import NAME, Harness, append
 

@@ -6,8 +6,10 @@ import pytest
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.doubts import Doubts
+from iceberg_hms.coordinator.bases import Base
+from iceberg_hms.coordinator.doubts import Doubts, Elsewhere
 from iceberg_hms.coordinator.member import Committed, Failed, Member, Unknown
+from iceberg_hms.coordinator.sent_swaps import SentSwaps
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired, LockUnavailable
 from iceberg_hms.format.metadata import TableMetadata
 from tests.coordinator.harness import NAME, Harness, append
@@ -17,11 +19,20 @@ REPORT = object()
 
 
 def member(wait_seconds: float = 30.0) -> Member:
-    return Member(ThreadRuntime(), CHANGE, wait_seconds, Doubts(NAME, nobody_looks, nobody_reads))
+    return Member(
+        ThreadRuntime(),
+        CHANGE,
+        wait_seconds,
+        Doubts(NAME, nobody_looks, Elsewhere(nobody_finds, nobody_reads, SentSwaps(ThreadRuntime()))),
+    )
 
 
 def nobody_looks() -> TableMetadata:
     raise AssertionError("there is nothing to look for")
+
+
+def nobody_finds(uuid: str, name: object) -> list[Base]:
+    raise AssertionError(f"{name} is not to be looked for by {uuid}")
 
 
 def nobody_reads(location: str) -> TableMetadata:
@@ -62,6 +73,31 @@ def test_a_member_that_was_sent_waits_for_its_outcome_however_long():
     sent.settle(Committed(REPORT))
     caller.join(10)
     assert answers == [REPORT]
+
+
+def test_a_refusal_is_kept_from_its_caller_no_longer_than_that_waits():
+    """the queue that keeps it stands in line for a thread"""
+    kept = member(0.0)
+    kept.decide(Failed(CommitFailed("no")))
+    told = []
+    kept.when_settled(lambda: told.append(kept.outcome))
+    errors = []
+
+    def wait():
+        try:
+            kept.wait()
+        except CommitFailed as error:
+            errors.append(error)
+
+    caller = threading.Thread(target=wait, daemon=True)
+    caller.start()
+    caller.join(10)
+    assert [error.message for error in errors] == ["no"]
+    assert told == [kept.outcome]
+    assert not kept.withdraw()
+    kept.decide(Committed(REPORT))
+    with pytest.raises(CommitFailed):
+        kept.wait()
 
 
 def test_a_member_that_is_proved_absent_may_leave_again():
@@ -133,7 +169,6 @@ def test_a_caller_hears_of_its_outcome_when_it_is_answered_and_not_before():
     kept.when_settled(lambda: heard.append("told"))
     kept.decide(Failed(CommitFailed("refused")))
     assert isinstance(kept.outcome, Failed)
-    assert not kept.withdraw(), "its caller waits for the answer"
     assert heard == []
     kept.decide(Committed(REPORT))
     kept.answer()

@@ -1,14 +1,12 @@
 """Create, register, rename and drop, on the good day and when the metastore's answers mislead."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from iceberg_hms.changes import updates
-from iceberg_hms.changes.request import from_request
-from iceberg_hms.changes.requirements import assert_create
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import Compares, TableName
 from iceberg_hms.errors import (
     AlreadyExists,
     CommitStateUnknown,
@@ -24,14 +22,9 @@ from iceberg_hms.errors import (
     NotAnIcebergTable,
     StorageError,
 )
-from iceberg_hms.format.create import create_updates, new_table_metadata
 from iceberg_hms.testing.memory_pointer import Answer
-from tests.coordinator.harness import NAME, SCHEMA, Harness, append, set_properties
-
-OTHER = TableName("db", "other")
-
-
-LIST = "file:/wh/db/t/metadata/snap-{}.avro"
+from tests.coordinator.creations import LIST, OTHER, before_look, creation, rename, rival_table
+from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
 @pytest.fixture
@@ -65,8 +58,9 @@ def test_a_refused_creation_is_its_own_error(empty):
         empty.create()
 
 
-def test_an_unanswered_creation_that_is_not_seen_is_unknown_and_its_file_is_kept(empty):
-    empty.pointer.answers.append(Answer.DELAYED)
+@pytest.mark.parametrize("answer", [Answer.DELAYED, Answer.IN_DOUBT])
+def test_a_creation_that_may_still_be_made_is_unknown_and_its_file_is_kept(empty, answer):
+    empty.pointer.answers.append(answer)
     with pytest.raises(CommitStateUnknown, match="delete nothing"):
         empty.create()
     empty.pointer.deliver_delayed()
@@ -90,65 +84,49 @@ def test_a_taken_name_is_refused_and_leaves_no_file(harness):
     assert set(harness.files.locations()) == files
 
 
-def test_a_name_that_is_taken_in_the_last_moment_is_refused_and_deletes_nothing(empty):
-    """the name is free | another creates it | create: refused, looked up: not ours. Or it was made, refused, and moved
-    on by another: nobody can tell"""
-    rival = Harness()
-    rival.create()
-    taken = rival.pointer.rows[NAME]
-    location = rival.location()
-    empty.files.write(location, rival.files.read(location))
+def test_a_creation_that_lost_a_race_is_proved_to_have_failed(empty):
+    """the name is free | another creates it | create: refused; the name is another's, and our uuid is nowhere"""
+    taken = rival_table(empty)
     empty.pointer.before_moves.append(lambda: empty.pointer.rows.update({NAME: taken}))
     with pytest.raises(AlreadyExists) as caught:
         empty.create()
-    assert not caught.value.proved_failed
-    assert len(empty.files.locations()) == 2
-    assert empty.location() == location
+    assert caught.value.proved_failed
+    assert empty.location() == taken.parameters["metadata_location"]
+    assert len(empty.files.locations()) == 2, "what a creation wrote that was sent is left to a sweep"
 
 
-def test_a_creation_that_was_made_refused_and_moved_on_keeps_its_files(empty):
-    """create: made, refused after all | another renames it, and creates the name anew | looked up: not ours"""
-    empty.pointer.answers.append(Answer.REFUSED_AFTER_APPLY)
-    load, looks = empty.pointer.load, []
-
-    def moved_on(name):
-        looks.append(name)
-        if len(looks) == 2:
-            empty.pointer.rows[OTHER] = empty.pointer.rows[NAME]
-            rival = Harness()
-            rival.create()
-            empty.files.write(rival.location(), rival.files.read(rival.location()))
-            empty.pointer.rows[NAME] = rival.pointer.rows[NAME]
-        return load(name)
-
-    empty.pointer.load = moved_on
-    with pytest.raises(AlreadyExists):
+def test_a_creation_that_the_metastore_refuses_for_itself_is_proved_to_have_failed(empty):
+    empty.pointer.answers.append(Answer.REFUSED)
+    with pytest.raises(MetastoreRefused) as caught:
         empty.create()
-    living = load(OTHER).metadata_location
-    assert empty.files.read(living)
+    assert caught.value.proved_failed
 
 
-def creation(*snapshot_ids, uuid=None):
-    """What a client sends that staged a table and wrote to it: its snapshots, the last of which main is moved to.
-    uuid: another than the staged table's; "" for none at all."""
-    clock = SYSTEM_CLOCK
-    staged = new_table_metadata(
-        SCHEMA, None, None, "file:/wh/db/t", {}, uuid=uuid or clock.uuid(), now_ms=clock.now_ms()
-    )
-    made = create_updates(staged)[1:] if uuid == "" else create_updates(staged)
-    for number, id_ in enumerate(snapshot_ids, 1):
-        snapshot = {
-            "snapshot-id": id_,
-            "sequence-number": number,
-            "timestamp-ms": staged.last_updated_ms,
-            "manifest-list": LIST.format(id_),
-            "summary": {"operation": "append"},
-            "schema-id": 0,
-        }
-        made.append(updates.add_snapshot(snapshot))
-    if snapshot_ids:
-        made.append(updates.set_snapshot_ref("main", snapshot_ids[-1]))
-    return from_request([assert_create()], made)
+def test_a_creation_that_was_sent_twice_is_acknowledged_under_the_name_that_it_has_now(empty):
+    """create: made | another renames it, and a third takes the name meanwhile | the same creation comes again"""
+    change = creation(5)
+    empty.coordinator.moves.create(NAME, change)
+    made = empty.location()
+    rename(empty)
+    taken = rival_table(empty)
+    empty.pointer.before_moves.append(lambda: empty.pointer.rows.update({NAME: taken}))
+    report = empty.coordinator.moves.create(NAME, change)
+    assert report.already_committed
+    assert (report.table, report.metadata_location) == (OTHER, made)
+
+
+def test_a_registration_that_lost_a_race_is_proved_to_have_failed_unless_the_file_is_a_table_already(harness):
+    location = harness.location()
+    free = TableName("db", "free")
+    taken = rival_table(harness)
+    harness.pointer.before_moves.append(lambda: harness.pointer.rows.update({free: taken}))
+    with pytest.raises(CommitStateUnknown, match="uuid"):
+        harness.coordinator.moves.register(free, location, overwrite=False, wait_seconds=1)
+    del harness.pointer.rows[free], harness.pointer.rows[NAME]
+    harness.pointer.before_moves.append(lambda: harness.pointer.rows.update({free: taken}))
+    with pytest.raises(AlreadyExists) as caught:
+        harness.coordinator.moves.register(free, location, overwrite=False, wait_seconds=1)
+    assert caught.value.proved_failed
 
 
 @pytest.mark.parametrize("ids", [(), (77,), (77, 78)])
@@ -301,8 +279,9 @@ def test_a_rename_onto_a_taken_name_or_into_nowhere_is_refused(harness):
     assert harness.pointer.load(NAME)
 
 
-def test_a_rename_that_is_not_seen_is_unknown(harness):
-    harness.pointer.answers.append(Answer.REQUEST_LOST)
+@pytest.mark.parametrize("answer", [Answer.REQUEST_LOST, Answer.IN_DOUBT])
+def test_a_rename_that_is_not_seen_is_unknown(harness, answer):
+    harness.pointer.answers.append(answer)
     with pytest.raises(CommitStateUnknown):
         harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
     assert harness.pointer.load(NAME)
@@ -312,9 +291,9 @@ def test_renames_take_their_locks_in_the_order_of_the_names(harness):
     taken = []
     acquire = harness.lock.acquire
 
-    def noted(name, *, wait_seconds, request):
+    def noted(name, **options):
         taken.append(name)
-        return acquire(name, wait_seconds=wait_seconds, request=request)
+        return acquire(name, **options)
 
     harness.lock.acquire = noted
     harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
@@ -344,6 +323,23 @@ def test_a_drop_that_may_have_been_another_s_gives_nothing_to_purge(harness, ans
     assert harness.coordinator.moves.drop(NAME, wait_seconds=1) is None
     with pytest.raises(NoSuchTable):
         harness.pointer.load(NAME)
+
+
+@pytest.mark.parametrize("kind", ["drop", "rename"])
+def test_a_move_that_was_made_refused_and_undone_by_another_is_not_told_that_it_failed(harness, kind):
+    """drop: made, and the metastore tries once more and finds no table | another registers its file under the name"""
+    row = harness.pointer.rows[NAME]
+
+    def undo():
+        harness.pointer.rows = {NAME: row}
+
+    harness.pointer.answers.append(Answer.REFUSED_AFTER_APPLY)
+    moves = harness.coordinator.moves
+    # A rename looks at its target first.
+    before_look(harness, 3 if kind == "rename" else 2, undo)
+    move = partial(moves.drop, NAME) if kind == "drop" else partial(moves.rename, NAME, OTHER)
+    with pytest.raises(CommitStateUnknown):
+        move(wait_seconds=1)
 
 
 def test_a_table_that_was_renamed_in_the_last_moment_is_not_given_to_be_purged(harness):
@@ -393,8 +389,9 @@ def test_a_file_that_was_written_anew_under_its_old_name_is_registered_as_it_is(
     assert harness.coordinator.load(name).metadata.properties == {"made": "second", "a": "b"}
 
 
-def test_a_drop_that_is_not_proven_is_unknown(harness):
-    harness.pointer.answers.append(Answer.DELAYED)
+@pytest.mark.parametrize("answer", [Answer.DELAYED, Answer.IN_DOUBT])
+def test_a_drop_that_is_not_proven_is_unknown(harness, answer):
+    harness.pointer.answers.append(answer)
     with pytest.raises(CommitStateUnknown):
         harness.coordinator.moves.drop(NAME, wait_seconds=1)
 
@@ -424,10 +421,10 @@ def suspended(harness):
     """A harness whose locks are had and let nothing start."""
     acquire = harness.lock.acquire
 
-    def acquire_and_lose(name, *, wait_seconds, request):
-        held = acquire(name, wait_seconds=wait_seconds, request=request)
+    def acquire_and_lose(name, **options):
+        held = acquire(name, **options)
 
-        def ensure():
+        def ensure(*, blind=False):
             raise LockLost("the session is SUSPENDED")
 
         held.ensure = ensure
@@ -454,6 +451,40 @@ def test_no_move_is_sent_under_a_lock_that_lets_none_start(suspended, move):
     assert caught.value.proved_failed
     assert {call for call, _ in suspended.pointer.calls} == {"load"}
     assert set(suspended.files.locations()) == files
+
+
+@pytest.fixture
+def asked(harness):
+    """Whether each lock that was asked for was for moves that compare, in order."""
+    asked = []
+    acquire = harness.lock.acquire
+
+    def noted(name, **options):
+        asked.append(options["compares"])
+        return acquire(name, **options)
+
+    harness.lock.acquire = noted
+    return asked
+
+
+def test_only_moves_with_an_expected_value_ask_for_a_lock_that_may_be_taken_from_a_sleeper(harness, asked):
+    harness.coordinator.moves.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
+    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    harness.coordinator.moves.drop(OTHER, wait_seconds=1)
+    assert asked == [Compares.YES, Compares.YES, Compares.YES, Compares.NO]
+
+
+@pytest.mark.parametrize("move", ["rename", "register over"])
+def test_a_move_whose_short_lease_was_lost_or_that_cannot_be_fenced_is_made_under_the_servers(harness, asked, move):
+    """The metastore is slower than the lease, or nobody may make a scratch row on it."""
+    harness.lock.short_lease_seconds = 20.0
+    harness.pointer.fenced = False
+    if move == "rename":
+        harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+        assert asked == [Compares.YES, Compares.YES, Compares.SLOWLY, Compares.SLOWLY]
+    else:
+        harness.coordinator.moves.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
+        assert asked == [Compares.YES, Compares.SLOWLY]
 
 
 @pytest.mark.parametrize("answer", [Answer.TRUE, Answer.REPLY_LOST, Answer.REFUSED_AFTER_APPLY])

@@ -7,7 +7,7 @@ from iceberg_hms.coordinator.coverage import keep_covered
 from iceberg_hms.coordinator.member import Committed
 from iceberg_hms.coordinator.outcome import Trace
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.resolution import Resolution, Swap
+from iceberg_hms.coordinator.resolution import Resolution, Swap, may_still_land
 from iceberg_hms.coordinator.world import World
 from iceberg_hms.errors import CommitStateUnknown, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.format.metadata import TableMetadata
@@ -49,18 +49,19 @@ class ScriptedPointer:
 class ScriptedLock:
     lease_seconds = 300.0
     row = None
+    excludes = True
     only_fenced = False
 
     def __init__(self, runtime, age=0.0, lost=False, renews=True):
-        self.since, self.lost, self.renews, self.renewed = runtime.now() - age, lost, renews, 0
+        self.age, self.lost, self.renews, self.renewed = age, lost, renews, 0
 
-    def covered_since(self):
+    def unrenewed_seconds(self):
         if self.lost:
             raise LockLost("reaped")
-        return self.since
+        return self.age
 
     def ensure(self):
-        keep_covered(self, QuickRuntime().now())
+        keep_covered(self)
 
     def renew(self):
         self.renewed += 1
@@ -75,7 +76,7 @@ class ScriptedTableLock:
     def __init__(self, error=None):
         self.taken, self.error = 0, error
 
-    def acquire(self, name, *, wait_seconds, request):
+    def acquire(self, name, *, wait_seconds, request, compares):
         if self.error:
             raise self.error
         self.taken += 1
@@ -100,14 +101,17 @@ CHAIN = {
 }
 
 
-def resolve(answer, pointer, *, lock=None, table_lock=None):
-    runtime, files = QuickRuntime(), files_of(CHAIN)
+def resolve(answer, pointer, *, lock=None, table_lock=None, told=None, runtime=None):
+    runtime, files, told = runtime or QuickRuntime(), files_of(CHAIN), [] if told is None else told
     settings = Harness().settings
     world = World(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, None)
     cache = MetadataCache(files, runtime, max_bytes=1_000_000, read_retries=0)
     base = Base(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
     swap = Swap(base, "file:/ours", TableMetadata(raw()), ())
-    return Resolution(world, cache, settings, swap, lock or ScriptedLock(runtime)).resolve(answer)
+    resolution = Resolution(
+        world, cache, settings, swap, lock or ScriptedLock(runtime), overdue=lambda: told.append(runtime.now())
+    )
+    return resolution.resolve(answer)
 
 
 def test_a_swap_that_the_lock_covered_counts_without_a_look():
@@ -164,7 +168,29 @@ def test_a_refusal_is_looked_up_once(found, expected, conflict):
     assert (pointer.looks, pointer.sent_again) == (1, 0)
 
 
-@pytest.mark.parametrize("answer", [Refused(True, GONE), Unanswered(GONE), Unanswered(GONE, fenced=True)])
+@pytest.mark.parametrize("found", ["file:/base", "file:/theirs", "file:/elsewhere", GONE])
+def test_an_error_of_the_database_proves_no_absence(found):
+    """swap: its COMMIT is not answered in time, says the metastore | look: absent | the database carries it out"""
+    pointer = ScriptedPointer(found, again=MetastoreUnavailable("not proven to compare and swap"))
+    assert resolve(Refused(False, GONE, final=False), pointer) is Trace.UNTRACEABLE
+    assert pointer.looks == 4, "commit.status-check.num-retries is 3"
+
+
+def test_what_a_database_has_in_doubt_counts_once_it_is_seen():
+    pointer = ScriptedPointer("file:/base", GONE, "file:/on-ours", again=GONE)
+    assert resolve(Refused(False, GONE, final=False), pointer) is Trace.LANDED
+
+
+def test_an_error_of_the_database_may_be_of_the_moment_so_the_swap_is_sent_again_where_that_is_fenced():
+    pointer = ScriptedPointer("file:/base", again=Swapped())
+    assert resolve(Refused(False, GONE, final=False), pointer) is Trace.LANDED
+    assert (pointer.sent_again, pointer.looks) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Refused(True, GONE), Refused(False, GONE, final=False), Unanswered(GONE), Unanswered(GONE, fenced=True)],
+)
 def test_what_is_seen_in_the_table_counts_only_under_a_lock_that_covered_it(answer):
     """swap: made under a lock that we had lost; no good answer | look: there | its new holder swaps over it | look"""
     lock, table_lock = ScriptedLock(QuickRuntime(), lost=True), ScriptedTableLock()
@@ -175,10 +201,41 @@ def test_what_is_seen_in_the_table_counts_only_under_a_lock_that_covered_it(answ
 
 @pytest.mark.parametrize("found", ["file:/base", "file:/theirs", "file:/elsewhere", GONE])
 def test_silence_from_an_unproven_server_is_never_sent_again_and_its_absence_proves_nothing(found):
-    pointer = ScriptedPointer(found)
-    assert resolve(Unanswered(GONE), pointer) is Trace.UNTRACEABLE
+    pointer, runtime, told = ScriptedPointer(found), QuickRuntime(), []
+    before = runtime.now()
+    assert resolve(Unanswered(GONE), pointer, runtime=runtime, told=told) is Trace.UNTRACEABLE
     assert pointer.sent_again == 0
-    assert pointer.looks == 4, "commit.status-check.num-retries is 3"
+    assert 600 <= runtime.now() - before < 610, "metastore.unfenced-move-timeout-ms"
+    assert len(told) == 1, "its callers leave"
+    assert 7 <= told[0] - before < 10, "commit.status-check.num-retries is 3"
+
+
+def test_a_driver_that_has_waited_is_not_waited_for_again():
+    runtime = QuickRuntime()
+    before = runtime.now()
+    assert resolve(Unanswered(GONE, waited=590), ScriptedPointer("file:/base"), runtime=runtime) is Trace.UNTRACEABLE
+    assert runtime.now() - before < 12
+
+
+def test_a_swap_that_is_made_minutes_later_has_landed_while_its_lock_is_held():
+    pointer = ScriptedPointer(*["file:/base"] * 30, "file:/ours")
+    told = []
+    assert resolve(Unanswered(GONE), pointer, told=told) is Trace.LANDED
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "found", "stays"),
+    [
+        (Unanswered(GONE), Trace.UNTRACEABLE, True),
+        (Unanswered(GONE), Trace.LANDED, False),
+        (Unanswered(GONE, fenced=True), Trace.UNTRACEABLE, False),
+        (Refused(True, GONE), Trace.UNTRACEABLE, False),
+        (Swapped(), Trace.UNTRACEABLE, False),
+    ],
+)
+def test_a_lock_is_left_only_while_a_swap_may_be_made_that_nothing_else_fences(answer, found, stays):
+    assert may_still_land(answer, found) is stays
 
 
 def test_a_silent_swap_that_shows_up_later_has_landed():
@@ -239,15 +296,28 @@ def test_under_a_lost_lock_nothing_is_sent_again_and_the_table_is_asked():
 def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares_a_group_with(fenced):
     """swap of x under way, unknown | x again, with y and z: based on what was there | the first swap lands | ours is
     refused"""
-    harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1)
+    harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1, unfenced_move_timeout_ms=100)
     harness.create()
     harness.pointer.fenced = fenced
     harness.pointer.answers.extend([Answer.DELAYED, *([Answer.REQUEST_LOST] if fenced else [])])
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/x", snapshot_id=42))
+    harness.lock.table.reap(NAME)
     members = harness.members(append("file:/x", snapshot_id=42), append("file:/y"), set_properties(z="yes"))
     harness.pointer.before_moves.append(harness.pointer.deliver_delayed)
     harness.group(*members, coordinator=harness.another())
     assert [type(member.outcome) for member in members] == [Committed] * 3
     assert harness.data_files() == ["file:/x", "file:/y"]
     assert harness.metadata().properties["z"] == "yes"
+
+
+def test_what_the_database_has_in_doubt_finds_its_files_and_stops_nobody():
+    """swap: an error of the database | again: the same | unknown | the database carries it out | others go on"""
+    harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1)
+    harness.create()
+    harness.pointer.answers.extend([Answer.IN_DOUBT, Answer.IN_DOUBT])
+    with pytest.raises(CommitStateUnknown):
+        harness.commit(append("file:/a"))
+    assert [type(answer) for answer in harness.pointer.deliver_delayed()] == [Swapped, Refused]
+    harness.commit(append("file:/b"))
+    assert harness.data_files() == ["file:/a", "file:/b"]

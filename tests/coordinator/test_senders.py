@@ -1,7 +1,5 @@
 """The server waits for a sender or not, by what its commits did lately."""
 
-import threading
-
 from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.senders import REMEMBERED_MAX, VAIN_MAX, Senders
 
@@ -47,13 +45,3 @@ def test_of_a_name_that_a_client_made_endless_only_the_beginning_counts():
     assert not senders.come_back(HIDDEN + "3")
     senders.came_back(HIDDEN)
     assert senders.come_back(HIDDEN + "3")
-
-
-def test_a_forked_child_does_not_wait_for_the_parent_s_threads():
-    senders = senders_of("duckdb")
-    senders._mutex.acquire()
-    senders.begin_in_forked_child()
-    asked = threading.Thread(target=senders.come_back, args=("duckdb",), daemon=True)
-    asked.start()
-    asked.join(10)
-    assert not asked.is_alive()

@@ -5,7 +5,6 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Identity, Staged
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.changes.requirements import assert_create
 from iceberg_hms.coordinator.doubts import Doubts
 from iceberg_hms.coordinator.group import GroupCommit, Habit
 from iceberg_hms.coordinator.invariants import CLOCK_SKEW_MS
@@ -16,6 +15,7 @@ from iceberg_hms.format.create import create_updates
 from iceberg_hms.format.metadata import TableMetadata
 from iceberg_hms.storage.manifests import ManifestStore, TableManifests
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from simulation.requests import assert_create
 from tests.changes import tables
 from tests.changes.clients import Writer, request
 from tests.coordinator import documents
@@ -31,7 +31,7 @@ def harness():
 
 
 def stage(harness, *changes):
-    doubts = Doubts(NAME, harness.metadata, harness.read_metadata)
+    doubts = Doubts(NAME, harness.metadata, harness.coordinator._elsewhere)
     members = [Member(harness.runtime, change, 1.0, doubts) for change in changes]
     manifests = harness.manifests.open()
     return members, Staging(harness.metadata(), members, manifests, harness.runtime.now_ms).finish(), manifests
@@ -211,6 +211,37 @@ def test_the_manifests_of_a_change_that_breaks_while_it_is_staged_are_deleted(ha
     assert there == named
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_manifests_of_a_change_whose_swap_was_refused_stay_whatever_comes_of_it(harness, fails):
+    """swap: refused | staged again, on the same manifests: it lands, or its table has what it adds by now"""
+    in_files(harness)
+    harness.commit(append("file:/0"))
+    change = append("file:/a")
+    harness.pointer.before_moves.append(lambda: harness.foreign_commit(theirs="yes"))
+    if fails:
+        change = BreaksLater(change)
+        with pytest.raises(AssumptionBroken):
+            harness.commit(change)
+    else:
+        harness.commit(change)
+    there, named = avro_files(harness)
+    left = sorted(location.rpartition("/")[2].partition("-")[0] == "snap" for location in there - named)
+    assert left == ([False, True] if fails else [True]), "the list of the refused swap, and the manifest that it names"
+
+
+class BreaksLater:
+    """A change whose assumption holds once."""
+
+    def __init__(self, change):
+        self.change, self.identity, self.stage = change, change.identity, change.stage
+        self.checks = 0
+
+    def check(self, base):
+        self.checks += 1
+        if self.checks > 1:
+            raise AssumptionBroken("once", "it was checked before")
+
+
 def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_its_manifests(harness):
     """What was not read just now refuses nobody: the change is staged again, on what it wrote before."""
     in_files(harness)
@@ -219,7 +250,9 @@ def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_its_man
     members = harness.members(change)
     habit = Habit(last_location=base.pointer.metadata_location, ended=harness.runtime.now())
     coordinator = harness.coordinator
-    GroupCommit(coordinator._world, coordinator._cache, harness.settings, NAME, members).run(habit)
+    GroupCommit(coordinator._world, coordinator._cache, harness.settings, NAME, members, coordinator._elsewhere).run(
+        habit
+    )
     assert isinstance(members[0].outcome, Committed)
     there, named = avro_files(harness)
     assert there == named

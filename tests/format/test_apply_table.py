@@ -63,8 +63,6 @@ def test_v2_is_upgraded_and_never_goes_back() -> None:
         run(after, upgrade(2))
     with pytest.raises(UnsupportedFormat, match="unsupported format version: v4"):
         run(after, upgrade(4))
-    with pytest.raises(InvalidInput, match="format-version"):
-        run(after, upgrade("3"))
 
 
 def test_the_format_version_property_upgrades() -> None:
@@ -104,8 +102,6 @@ def test_properties_come_and_go() -> None:
     base = documents.metadata()
     after = run(base, set_properties(a="1", b="2"), {"action": "remove-properties", "removals": ["a", "a", "none"]})
     assert after.properties == {**base.properties, "b": "2"}
-    with pytest.raises(InvalidInput, match="removals must be a list of strings"):
-        run(base, {"action": "remove-properties", "removals": [1]})
 
 
 def test_a_location_has_no_slash_at_its_end() -> None:
@@ -156,10 +152,7 @@ def test_statistics_that_cannot_be_are_refused(file: Any, why: str) -> None:
 
 
 def test_encryption_is_unsupported() -> None:
-    key = {"key-id": "k", "encrypted-key-metadata": "aWNl"}
     base = documents.metadata(3)
-    with pytest.raises(UnsupportedFormat):
-        run(base, {"action": "add-encryption-key", "encryption-key": key})
     with pytest.raises(UnsupportedFormat):
         run(base, {"action": "set-properties", "updates": {"encryption.key-id": "k"}})
     assert run(base, {"action": "remove-encryption-key", "key-id": "k"}) is base

@@ -17,7 +17,7 @@ from iceberg_hms.format.metadata import LONG_LISTS, TableMetadata, strip_trailin
 from iceberg_hms.format.rows import BLOCK_ROWS
 from iceberg_hms.format.snapshot import Ref
 from tests.format import documents
-from tests.format.documents import FIELDS, FIRST, FIRST_MS, NOW_MS, OLD_V1, SECOND, SECOND_MS, V1, V2, V3
+from tests.format.documents import FIELDS, FIRST, FIRST_MS, NOW_MS, OLD_V1, SECOND, V1, V2, V3
 
 json_values = st.recursive(
     st.none()
@@ -85,7 +85,7 @@ def test_every_field_of_v2_is_read() -> None:
     assert metadata.spec_by_id(0) == metadata.spec
     assert metadata.spec_by_id(9) is None
     assert (metadata.last_partition_id, metadata.default_sort_order_id) == (1000, 3)
-    assert metadata.sort_order_by_id(3) == metadata.sort_order
+    assert metadata.sort_orders_by_id[3] == metadata.sort_order
     assert metadata.properties == {"read.split.target.size": "134217728"}
     assert metadata.current_snapshot == metadata.snapshot_by_id(SECOND)
     assert metadata.snapshot_by_id(9) is None
@@ -137,13 +137,6 @@ def test_parents_that_form_a_circle_end() -> None:
     first = {**V2["snapshots"][0], "parent-snapshot-id": SECOND}
     metadata = documents.metadata(snapshots=[first, V2["snapshots"][1]])
     assert [snapshot.snapshot_id for snapshot in metadata.ancestors(SECOND)] == [SECOND, FIRST]
-
-
-def test_time_travel_follows_the_snapshot_log() -> None:
-    metadata = documents.metadata()
-    assert metadata.snapshot_as_of(FIRST_MS - 1) is None
-    for at, snapshot_id in [(FIRST_MS, FIRST), (SECOND_MS - 1, FIRST), (SECOND_MS, SECOND), (SECOND_MS + 1, SECOND)]:
-        assert metadata.snapshot_as_of(at) == metadata.snapshot_by_id(snapshot_id)
 
 
 @pytest.mark.parametrize(("property_", "kept"), [("2", 2), ("1", 1), ("0", 1), ("-5", 1), ("many", 100), (None, 100)])
@@ -212,27 +205,6 @@ def test_what_was_parsed_is_written_from_the_blocks_that_the_next_version_takes(
     assert after.snapshot_rows.blocks[0] is read.snapshot_rows.blocks[0]
     assert after.snapshot_rows.extends(read.snapshot_rows)
     assert after.log_rows.extends(read.log_rows)
-
-
-def test_memory_is_told_apart_by_what_versions_share() -> None:
-    base = grown(documents.metadata(), 4 * BLOCK_ROWS)
-    after = grown(base, 1)
-    assert after.memory().shared == base.memory().shared
-    assert len(base.memory().shared) == 8
-    shared = sum(block.memory for block in base.memory().shared)
-    assert base.memory().text == len(base.to_bytes()) < shared / 2
-    assert 0 < base.memory().own < base.memory().text
-
-
-def test_the_text_is_kept_or_let_go() -> None:
-    metadata = documents.metadata()
-    text = metadata.to_bytes()
-    assert metadata.to_bytes() is text
-    metadata.keep_text(False)
-    assert metadata.to_bytes() == text
-    assert metadata.to_bytes() is not metadata.to_bytes()
-    metadata.keep_text(True)
-    assert metadata.to_bytes() is metadata.to_bytes() == text
 
 
 def test_slashes_at_the_end_of_a_location_do_not_count() -> None:

@@ -116,12 +116,6 @@ def test_rows_are_found_by_what_they_hold() -> None:
     assert Rows().holding(("summary", "job"), "k") == []
 
 
-def test_a_block_knows_about_what_it_takes() -> None:
-    (block,) = Rows(plain(BLOCK_ROWS)).blocks
-    assert block.memory > len(block.json) + BLOCK_ROWS * 100
-    assert block.memory == block.memory
-
-
 @pytest.mark.parametrize("length", [0, 1, RECENT_ROWS, 2 * RECENT_ROWS + 3])
 def test_an_index_grows_and_leaves_the_shorter_one_as_it_was(length: int) -> None:
     base = ById(plain(5))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 import socket
 import socketserver
 import struct
@@ -43,6 +44,8 @@ from iceberg_hms.metastore.thrift_types import extended, messages
 
 ACQUIRED, WAITING = 1, 2
 
+_LIKE = re.compile(r'hive_filter_field_params__(?P<key>\w+) like "(?P<value>[^"]*)"')
+
 
 class DropBefore(Exception):
     """Hang up without doing the call."""
@@ -73,13 +76,33 @@ class Answer(Exception):
         self.kind = kind
 
 
+class StoreClosed(TException):
+    """Leave this call undone, and all that follow on this connection: its handler lost its store (seen on 4.1.0)."""
+
+
+#: What such a handler answers, as Java words it.
+STORE_CLOSED = "MetaException(message:javax.jdo.JDOFatalUserException: Persistence Manager has been closed)"
+#: It needs no store for these.
+_STORELESS = frozenset({"set_ugi", "get_config_value", "getVersion"})
+
+
 class Silence(Exception):
     """Do the call and never reply, until the server stops."""
 
 
+class Late(Exception):
+    """Do the call, and reply, when `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+
 class FakeHms:
-    """compare_and_swap: "atomic", "checked", "ignored" or "broken". disallow_column_changes: Hive's stock setting.
-    now_ms: the clock of its database. calls: names of all methods called, in order."""
+    """compare_and_swap: "atomic", "checked", "ignored" or "broken"; compare_and_swap_of: the same of single databases,
+    as behind a proxy that sends them to metastores of their own. disallow_column_changes: Hive's stock setting.
+    now_ms: the clock of its database. calls: names of all methods called, in order.
+    before: by method, what happens before each of its calls."""
 
     def __init__(self) -> None:
         self.databases: dict[str, Any] = {}
@@ -87,6 +110,7 @@ class FakeHms:
         self.locks: dict[int, Any] = {}
         self.config = {"hive.txn.timeout": "300s"}
         self.compare_and_swap = "atomic"
+        self.compare_and_swap_of: dict[str, str] = {}
         self.disallow_column_changes = False
         self.columns_are_checked_first = False
         self.filter_works = True
@@ -94,6 +118,7 @@ class FakeHms:
         self.now_ms = 1_700_000_000_000
         self.calls: list[str] = []
         self.misbehave: defaultdict[str, deque[Any]] = defaultdict(deque)
+        self.before: dict[str, Callable[[], Any]] = {}
         self.mutex = threading.RLock()
         self._ids = itertools.count(1)
         self.add_database("db")
@@ -142,11 +167,20 @@ class FakeHms:
     def get_all_tables(self, db_name: str) -> list[str]:
         return [key[1] for key in self.tables if key[0] == db_name]
 
-    def get_table_names_by_filter(self, dbname: str, **_: Any) -> list[str]:
+    def get_table_names_by_filter(self, dbname: str, filter: str, max_tables: int) -> list[str]:
+        """Knows `parameter like "expression"`, and `or` between them."""
         if not self.filter_works:
             raise MetaException("Comparisons between 'CLOB' and 'CLOB' are not supported")
-        rows = self.tables.items()
-        return [key[1] for key, row in rows if key[0] == dbname and row.parameters.get("table_type") == "ICEBERG"]
+        assert max_tables == -1
+        asked = [_LIKE.fullmatch(each) for each in filter.split(" or ")]
+        assert all(asked), filter
+        wanted = [(each["key"], re.compile(each["value"])) for each in asked if each]
+        return [
+            name
+            for (namespace, name), row in self.tables.items()
+            if namespace == dbname
+            and any(value.fullmatch((row.parameters or {}).get(key, "\n")) for key, value in wanted)
+        ]
 
     def create_table(self, tbl: Any) -> None:
         if " " in tbl.tableName:
@@ -170,8 +204,10 @@ class FakeHms:
         environment = (environment_context.properties if environment_context else None) or {}
         if self.columns_are_checked_first:
             self._check_columns(row, new_tbl)
-        self._compare(row, new_tbl, environment)
+        self._compare(row, new_tbl, environment, self.compare_and_swap_of.get(dbname, self.compare_and_swap))
         self._check_columns(row, new_tbl)
+        if row.tableType != "VIRTUAL_VIEW" and len(row.partitionKeys or []) != len(new_tbl.partitionKeys or []):
+            raise InvalidOperationException("partition keys can not be changed.")
         to = (new_tbl.dbName, new_tbl.tableName)
         if to[0] not in self.databases:
             raise InvalidOperationException(f"Unable to change partition or table. Database {to[0]} does not exist")
@@ -188,16 +224,16 @@ class FakeHms:
                 "The following columns have types incompatible with the existing columns in their respective positions"
             )
 
-    def _compare(self, row: Any, new: Any, environment: dict[str, str]) -> None:
+    def _compare(self, row: Any, new: Any, environment: dict[str, str], behaviour: str) -> None:
         key, expected = environment.get("expected_parameter_key"), environment.get("expected_parameter_value")
-        if self.compare_and_swap == "ignored" or not key or not expected:
+        if behaviour == "ignored" or not key or not expected:
             return
-        if self.compare_and_swap in ("atomic", "broken") and new.parameters.get(key) is None:
+        if behaviour in ("atomic", "broken") and new.parameters.get(key) is None:
             raise MetaException(f"New value for expected key {key} is not set")
         found = row.parameters.get(key)
         if found != expected:
             raise MetaException(f"The table has been modified. The parameter value for key '{key}' is '{found}'.")
-        if self.compare_and_swap == "broken":
+        if behaviour == "broken":
             raise MetaException('Error executing SQL query "update "TABLE_PARAMS" set ...", 42818')
 
     def _row(self, database: str, table: str) -> Any:
@@ -278,6 +314,7 @@ class _Connection(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         self.server.connections.append(self.request)
+        self.store_is_closed = False
         wire = TSocket()
         wire.setHandle(self.request)
         transport = TBufferedTransport(wire)
@@ -297,7 +334,12 @@ class _Connection(socketserver.BaseRequestHandler):
         hms = self.server.hms
         with hms.mutex:
             hms.calls.append(method)
+            if method in hms.before:
+                hms.before[method]()
             bad = hms.misbehave[method].popleft() if hms.misbehave[method] else None
+        if isinstance(bad, Late):
+            bad.go.wait(60)
+        with hms.mutex:
             if isinstance(bad, DropBefore):
                 raise bad
             if isinstance(bad, Answer):
@@ -305,6 +347,9 @@ class _Connection(socketserver.BaseRequestHandler):
                 transport.write(bad.result)
                 transport.flush()
                 return
+            self.store_is_closed |= isinstance(bad, StoreClosed) or self.request in self.server.without_store
+            if self.store_is_closed and method not in _STORELESS:
+                bad = MetaException(STORE_CLOSED)
             result = _result_of(hms, method, arguments, result_type(), bad)
         if isinstance(bad, DropAfter):
             raise bad
@@ -350,12 +395,14 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, hms: FakeHms) -> None:
         self.hms = hms
         self.connections: list[socket.socket] = []
+        self.without_store: set[socket.socket] = set()
         self.stopped = threading.Event()
         super().__init__(("127.0.0.1", 0), _Connection)
 
 
 class Running:
-    """A fake that listens. uri: where. hang_up: close all its connections, as a restart does."""
+    """A fake that listens. uri: where. hang_up: close all its connections, as a restart does. close_stores: those of
+    the handlers that serve its connections now."""
 
     def __init__(self, hms: FakeHms) -> None:
         self.hms = hms
@@ -371,6 +418,10 @@ class Running:
             except OSError:
                 continue
         self._server.connections.clear()
+
+    def close_stores(self) -> None:
+        with self.hms.mutex:
+            self._server.without_store.update(self._server.connections)
 
     def stop(self) -> None:
         if self._server.stopped.is_set():

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.clock import Reading
 
 
 class Counted(ThreadRuntime):
@@ -27,11 +28,18 @@ class Counted(ThreadRuntime):
 
 
 class ByHand(Counted):
-    """Its monotonic time, in seconds, moves only when it is told to."""
+    """Its time, in seconds, moves only when it is told to. suspended: how long the machine was suspended, which the
+    monotonic clock does not count. wall_ahead: by how much the wall clock was set forth."""
 
     def __init__(self) -> None:
         super().__init__()
         self.time = 1_000.0
+        self.suspended = 0.0
+        self.wall_ahead = 0.0
 
     def now(self) -> float:
         return self.time
+
+    def reading(self) -> Reading:
+        boot = self.time + self.suspended
+        return Reading(self.time, boot, boot + self.wall_ahead)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
+from iceberg_hms.clock import SystemClock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreUnavailable
@@ -14,6 +16,15 @@ from iceberg_hms.metastore.pool import ClientPool
 from tests.metastore.fake_hms import DropAfter, FakeHms, running
 
 SETTINGS = Settings.load({}, environ={})
+
+
+class SteppedClock(SystemClock):
+    """Stands still until it is moved."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
 
 
 def probed(hms: FakeHms) -> Capabilities:
@@ -78,6 +89,30 @@ def test_the_column_check_is_told_by_the_servers_setting(said: str, expected: bo
     hms = FakeHms()
     hms.config["hive.metastore.disallow.incompatible.col.type.changes"] = said
     assert probed(hms).disallow_incompatible_col_type_changes is expected
+
+
+@pytest.mark.parametrize("key", ["metastore.rawstore.impl", "hive.metastore.rawstore.impl"])
+def test_a_cache_before_the_database_is_told_by_the_servers_setting(key: str) -> None:
+    hms = FakeHms()
+    hms.config[key] = "org.apache.hadoop.hive.metastore.ObjectStore"
+    assert not probed(hms).cached
+    hms.config[key] = "org.apache.hadoop.hive.metastore.cache.CachedStore"
+    assert probed(hms).cached
+
+
+def test_how_long_the_lock_call_took_is_told() -> None:
+    clock = SteppedClock()
+    hms = FakeHms()
+    plain = hms.lock
+
+    def slow_lock(rqst: Any) -> Any:
+        clock.now += 31
+        return plain(rqst)
+
+    hms.lock = slow_lock  # type: ignore[method-assign]
+    hms.add_database("default")
+    with running(hms) as server:
+        assert probe(server.uri, SETTINGS, clock=clock).lock_seconds == 31
 
 
 def test_a_scratch_row_that_stays_is_told() -> None:

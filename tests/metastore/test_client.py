@@ -14,11 +14,25 @@ from thrift.Thrift import TMessageType, TType
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.metastore.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.faults import Fault, NoAnswer, NotSent, ServerFault
-from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, Garble, Running, Silence, StaleReply, WrongReply
+from iceberg_hms.metastore.thrift_types import ShowLocksRequest
+from tests.forking import said_by
+from tests.metastore.fake_hms import (
+    Answer,
+    DropAfter,
+    DropBefore,
+    Garble,
+    Late,
+    Running,
+    Silence,
+    StaleReply,
+    WrongReply,
+)
 
 
-def connect(server: Running, user: str = "", timeout_ms: int = 5_000) -> MetastoreClient:
-    return MetastoreClient(server.uri, connect_timeout_ms=timeout_ms, socket_timeout_ms=timeout_ms, user=user)
+def connect(server: Running, user: str = "", timeout_ms: int = 5_000, patience_ms: int = 20_000) -> MetastoreClient:
+    return MetastoreClient(
+        server.uri, connect_timeout_ms=timeout_ms, socket_timeout_ms=timeout_ms, patience_ms=patience_ms, user=user
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,6 +84,25 @@ def test_errors_of_the_server_leave_the_connection_usable(server: Running) -> No
     assert client.is_usable
     assert client.call("get_all_databases") == ["db"]
     client.close()
+
+
+def test_a_handler_whose_store_is_closed_costs_the_connection(server: Running) -> None:
+    client = connect(server)
+    assert client.call("get_all_databases") == ["db"]
+    server.close_stores()
+    with pytest.raises(NoAnswer, match="Persistence Manager has been closed"):
+        client.call("get_all_databases")
+    assert not client.is_usable
+
+
+def test_a_call_that_failed_inside_of_the_server_costs_the_connection(server: Running) -> None:
+    client = connect(server)
+    assert client.call("get_all_databases") == ["db"]
+    server.close_stores()
+    with pytest.raises(ServerFault) as caught:  # its IDL has no MetaException
+        client.call("show_locks", rqst=ShowLocksRequest())
+    assert caught.value.fault is Fault.INTERNAL
+    assert not client.is_usable
 
 
 def test_a_call_that_the_server_lacks_is_told_apart(server: Running) -> None:
@@ -228,3 +261,80 @@ def test_arguments_that_cannot_be_sent_break_only_this_connection(server: Runnin
         client.call("get_database", name=7)
     assert not client.is_usable
     assert server.hms.calls == []
+
+
+#: Forks, and one of both processes closes the connection. Says what the server hears.
+FORKING = """
+import os, socket, sys
+from iceberg_hms.metastore.client import MetastoreClient
+
+listener = socket.create_server(("127.0.0.1", 0))
+uri = f"thrift://127.0.0.1:{listener.getsockname()[1]}"
+client = MetastoreClient(uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000)
+server, _ = listener.accept()
+server.settimeout(5)
+reader, writer = os.pipe()
+usable = client.is_usable
+child = os.fork()
+if child == 0:
+    os.close(writer)
+    if sys.argv[1] == "child":
+        usable = client.is_usable
+        client.close()
+        os._exit(usable)
+    os.read(reader, 1)
+    os._exit(0)
+os.close(reader)
+if sys.argv[1] == "child":
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    client._socket.write(b"x")
+    print(usable, code, server.recv(1))
+else:
+    client.close()
+    print(usable, server.recv(1))
+    os.close(writer)
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_child_uses_no_connection_of_its_parents_and_does_not_hang_up_for_it() -> None:
+    assert said_by(FORKING, "child") == "True 0 b'x'\n"
+
+
+def test_the_server_learns_that_a_client_hung_up_though_a_forked_child_lives() -> None:
+    assert said_by(FORKING, "parent") == "True b''\n"
+
+
+def test_a_patient_call_outwaits_the_ordinary_time_and_says_so_once(server: Running) -> None:
+    late = Late()
+    server.hms.misbehave["get_all_databases"].append(late)
+    client = connect(server, timeout_ms=50)
+    told: list[bool] = []
+
+    def tell() -> None:
+        told.append(client.is_usable)
+        late.go.set()
+
+    client.on_overdue = tell
+    assert client.call_patiently("get_all_databases") == ["db"]
+    assert told == [True]
+    assert client.call("get_all_databases") == ["db"]
+    client.close()
+
+
+def test_patience_ends(server: Running) -> None:
+    late = Late()
+    server.hms.misbehave["get_all_databases"].append(late)
+    client = connect(server, timeout_ms=20, patience_ms=60)
+    with pytest.raises(NoAnswer, match="timed out"):
+        client.call_patiently("get_all_databases")
+    assert not client.is_usable
+    late.go.set()
+
+
+def test_patience_is_for_one_call(server: Running) -> None:
+    server.hms.misbehave["get_all_databases"].append(Silence())
+    client = connect(server, timeout_ms=50)
+    assert client.call_patiently("getVersion") == "3.0"
+    with pytest.raises(NoAnswer, match="timed out"):
+        client.call("get_all_databases")

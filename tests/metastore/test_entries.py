@@ -68,7 +68,7 @@ def test_a_trial_leaves_nothing_behind_however_it_ends(hms: FakeHms, entries: Lo
         assert entry.acquired
         assert "/probe." in hms.locks[entry.lock_id].agentInfo
     assert hms.locks == {}
-    hms.misbehave["heartbeat"].append(MetaException("deadlock"))
+    hms.misbehave["heartbeat"] += [MetaException("deadlock")] * 2
     with pytest.raises(ServerFault), entries.trial(NAME, "probe") as entry:
         entries.renew(entry)
     assert hms.locks == {}

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +55,7 @@ def test_the_longest_fits_the_metastores_column(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(identity, "_pid_namespace", lambda: "4294967295")
     monkeypatch.setattr(identity.os, "getpid", lambda: 4_194_304)
     assert len(agent_info("x" * 36, Word.UNPROVEN)) <= AGENT_INFO_MAX
+    assert len(agent_info("x" * 36, Word.CAS, 86_400)) <= AGENT_INFO_MAX
 
 
 @pytest.mark.parametrize("request_", ["", "A", "a/b", "a.b", "x" * 37, "a\n", "\u00e9"])
@@ -77,6 +80,21 @@ def test_what_was_written_is_read(word: Word) -> None:
     ]
 
 
+@pytest.mark.parametrize("seconds", [1, 15, 86_400])
+def test_a_lease_that_was_announced_is_read(seconds: int) -> None:
+    text = agent_info("r", Word.CAS, seconds)
+    assert text.endswith(f"/cas-{seconds}")
+    assert (holder_of(text).word, holder_of(text).lease_seconds) == (Word.CAS, seconds)
+    assert me().lease_seconds is None
+
+
+def test_who_does_not_know_of_announced_leases_takes_their_entries_for_somebody_elses() -> None:
+    """As releases before they came read an agentInfo: `None` is a foreign writer, whose entry is never removed."""
+    earlier = re.compile(r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)")
+    assert earlier.fullmatch(agent_info("r", Word.CAS)) is not None
+    assert earlier.fullmatch(agent_info("r", Word.CAS, 15)) is None
+
+
 BOOT = "0" * 32
 
 
@@ -89,6 +107,9 @@ BOOT = "0" * 32
         f"iceberg-hms/{BOOT[1:]}/1/2-3/r.000/cas",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/else",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/cas ",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/unproven-15",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas-0",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas-15-15",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/cas\n",
         f"iceberg-hms/{BOOT}/1/2-3/r/000/cas",
         f"iceberg-hms/{BOOT}/1/0-3/r.000/cas",
@@ -138,3 +159,29 @@ def test_a_killed_process_that_nobody_collected_has_ended() -> None:
 def test_a_process_that_this_machine_hides_counts_as_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_stat", lambda process: [])
     assert not has_ended(replace(me(), pid=os.getppid()))
+
+
+@pytest.mark.parametrize(
+    ("stat", "status"),
+    [
+        ("4711 (python) S 1", "NSpid:\t4711\t{own}"),
+        ("{own} (python) S 1", "NSpid:\t{own}\t{own}"),
+        ("{own} (python) S 1", "Name:\tpython"),
+        ("", ""),
+    ],
+    ids=["the host's", "the host's, with the same number by chance", "of a kernel that does not tell", "none"],
+)
+def test_a_proc_that_is_not_our_namespaces_proves_nothing(
+    stat: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our boot id and namespace, and under the number another process: of the host, or of nobody."""
+    ended = holder_of(of_a_process_that_ended())
+    assert has_ended(ended)
+    real = identity._read
+
+    def read(path: Path) -> str:
+        told = {"stat": stat, "status": status}.get(path.name) if path.parent.name == "self" else None
+        return real(path) if told is None else told.format(own=os.getpid())
+
+    monkeypatch.setattr(identity, "_read", read)
+    assert not has_ended(ended)

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import ConfigValSecurityException
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iceberg_hms.coordinator.ports import Compares
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.lease import lease_seconds, parse_duration
-from tests.metastore.fake_hms import DropAfter, FakeHms, pool_of, running
+from iceberg_hms.metastore.lock import HmsTableLock
+from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.verdict import CompareAndSwap
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, pool_of, running
+from tests.metastore.runtimes import Counted
+from tests.metastore.test_lock import NAME, SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -51,3 +60,81 @@ def test_a_server_that_does_not_tell_is_told_apart_from_one_that_is_gone() -> No
         hms.misbehave["get_config_value"] += [DropAfter(), DropAfter()]
         with pytest.raises(MetastoreUnavailable):
             lease_seconds(pool)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "compares", "setting", "served", "said", "lease"),
+    [
+        (CompareAndSwap.ATOMIC, True, 15_000, "300s", "cas-15", 15),
+        (CompareAndSwap.ATOMIC, True, 4_001, "300s", "cas-5", 5),
+        (CompareAndSwap.ATOMIC, False, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.UNKNOWN, False, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.ATOMIC, True, 0, "300s", "cas", 300),
+        (CompareAndSwap.ATOMIC, True, 15_000, "10s", "cas", 10),
+        (CompareAndSwap.UNKNOWN, True, 15_000, "300s", "unproven", 300),
+        (CompareAndSwap.IGNORED, True, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.CHECKED, True, 15_000, "300s", "blind", 300),
+    ],
+)
+def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived_by(
+    verdict: CompareAndSwap,
+    compares: bool,
+    setting: int,
+    served: str,
+    said: str,
+    lease: float,
+    pool: ClientPool,
+    hms: FakeHms,
+) -> None:
+    runtime = Counted()
+    hms.config["hive.txn.timeout"] = served
+    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_short_lease_ms=setting))
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, verdict)
+    held: Any = lock.acquire(NAME, wait_seconds=1, request="r", compares=compares)
+    (entry,) = hms.locks.values()
+    assert entry.agentInfo.rpartition("/")[2] == said
+    assert (held.lease_seconds, held.only_fenced, held.excludes) == (lease, said != "blind", True)
+    assert held._interval_seconds == min(lease / 10, 5)
+    held.release()
+    lock.close()
+    runtime.join()
+
+
+def test_a_lease_that_could_not_be_asked_is_asked_once_the_lock_is_held(pool: ClientPool, hms: FakeHms) -> None:
+    """A holder that believed in a longer lease than the server's would acknowledge what a reaper gave away."""
+    hms.config["hive.txn.timeout"] = "60s"
+    hms.misbehave["get_config_value"].extend([DropBefore(), DropBefore()])
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    held = lock.acquire(NAME, wait_seconds=1, request="r")
+    assert held.lease_seconds == 60
+    held.release()
+    lock.close()
+    runtime.join()
+
+
+def test_a_lock_whose_lease_nobody_tells_is_withdrawn(pool: ClientPool, hms: FakeHms) -> None:
+    hms.misbehave["get_config_value"].extend(DropBefore() for _ in range(4))
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    with pytest.raises(MetastoreUnavailable):
+        lock.acquire(NAME, wait_seconds=1, request="r")
+    assert hms.locks == {}
+    lock.close()
+    runtime.join()
+
+
+def test_after_a_short_lease_was_lost_a_lock_has_the_servers_and_may_be_taken_from_the_dead(
+    pool: ClientPool, hms: FakeHms
+) -> None:
+    """What is sent compares all the same, so a waiter takes the lock away if its holder is killed."""
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    held = lock.acquire(NAME, wait_seconds=1, request="r", compares=Compares.SLOWLY)
+    (entry,) = hms.locks.values()
+    assert entry.agentInfo.rpartition("/")[2] == "cas"
+    assert (held.lease_seconds, held.only_fenced) == (300, True)
+    held.release()
+    lock.close()
+    runtime.join()

@@ -19,9 +19,9 @@ SERVER = Capabilities("thrift://a:1", "2.x", False, None, False, CompareAndSwap.
     ("verdicts", "told", "seconds"),
     [
         ([CompareAndSwap.ATOMIC, CompareAndSwap.ATOMIC], 120.0, 0.0),
-        ([CompareAndSwap.ATOMIC, CompareAndSwap.CHECKED], 120.0, 120.0),
-        ([CompareAndSwap.IGNORED, CompareAndSwap.ATOMIC], None, 300.0),
-        ([CompareAndSwap.ATOMIC, None], 120.0, 120.0),
+        ([CompareAndSwap.ATOMIC, CompareAndSwap.CHECKED], 120.0, 720.0),
+        ([CompareAndSwap.IGNORED, CompareAndSwap.ATOMIC], None, 900.0),
+        ([CompareAndSwap.ATOMIC, None], 120.0, 720.0),
     ],
 )
 def test_only_where_every_server_is_proven_nothing_is_waited_for(
@@ -30,7 +30,8 @@ def test_only_where_every_server_is_proven_nothing_is_waited_for(
     settings = Settings.load({"uri": "thrift://a:1,thrift://b:1"}, environ={})
     answers = dict(zip(settings.metastore_uris, verdicts, strict=True))
 
-    def probe(uri: str, *_: object, **__: object) -> Capabilities:
+    def probe(uri: str, *_: object, namespace: str, **__: object) -> Capabilities:
+        assert namespace == "sales"
         verdict = answers[uri]
         if verdict is None:
             raise MetastoreUnavailable("down")
@@ -38,4 +39,4 @@ def test_only_where_every_server_is_proven_nothing_is_waited_for(
 
     monkeypatch.setattr(leftovers, "probe", probe)
     monkeypatch.setattr(lease, "lease_seconds", lambda pool: told)
-    assert leftovers.leftover_seconds(object(), settings) == seconds  # type: ignore[arg-type]
+    assert leftovers.leftover_seconds(object(), settings, "sales") == seconds  # type: ignore[arg-type]

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+from hmsclient.genthrift.hive_metastore.ttypes import CheckLockRequest, MetaException
 from thrift.Thrift import TApplicationException
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.clock import Reading
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavailable
@@ -23,7 +24,7 @@ from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.thrift_types import LockType
 from iceberg_hms.metastore.verdict import CompareAndSwap
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
-from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, StoreClosed, pool_of
 from tests.metastore.runtimes import Counted
 from tests.metastore.test_identity import of_a_process_that_ended
 
@@ -86,11 +87,31 @@ class Timed(Counted):
     def now(self) -> float:
         return sum(self.sleeps)
 
+    def reading(self) -> Reading:
+        return Reading(self.now(), self.now(), self.now())
 
+
+class TimedWith(Timed):
+    """The database's clock goes with it. paused: what a test lets happen before a sleep ends."""
+
+    def __init__(self, hms: FakeHms) -> None:
+        super().__init__()
+        self._hms = hms
+        self.awake = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self._hms.now_ms += round(seconds * 1000)
+        self.awake()
+
+
+@pytest.mark.parametrize("proven", [False, True])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_lock_keeps_the_contract(check: Check, server: Running, hms: FakeHms) -> None:
+def test_the_lock_keeps_the_contract(check: Check, proven: bool, server: Running, hms: FakeHms) -> None:
     runtime = ThreadRuntime()
     with pool_of(server) as one, pool_of(server) as other:
+        for pool in (one, other) if proven else ():
+            pool.verdicts.learned(server.uri, NAME.namespace, CompareAndSwap.ATOMIC)
         check(Guard(HmsTableLock(one, runtime, SETTINGS), HmsTableLock(other, runtime, SETTINGS), runtime, NAME))
         assert hms.locks == {}
 
@@ -125,6 +146,43 @@ def test_a_lost_request_is_sent_again(lock: HmsTableLock, hms: FakeHms) -> None:
     held = lock.acquire(NAME, wait_seconds=5, request="r")
     assert hms.calls.count("lock") == 2
     held.release()
+    assert hms.locks == {}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_lock_call_that_met_a_closed_store_may_have_left_an_entry(
+    after: bool, lock: HmsTableLock, hms: FakeHms
+) -> None:
+    plain = hms.lock
+
+    def enqueue_and_lose_the_store(rqst: Any) -> Any:
+        hms.lock = plain  # type: ignore[method-assign]
+        plain(rqst)
+        raise MetaException("the store of this handler is closed")
+
+    if after:
+        hms.lock = enqueue_and_lose_the_store  # type: ignore[method-assign]
+    else:
+        hms.misbehave["lock"].append(StoreClosed())
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    assert hms.calls.count("lock") == (1 if after else 2)
+    assert len(hms.locks) == 1, "the entry that the first call left is used"
+    held.release()
+    assert hms.locks == {}
+
+
+@pytest.mark.parametrize("method", ["check_lock", "heartbeat", "unlock", "show_locks"])
+def test_a_lock_outlives_the_store_of_one_handler(method: str, lock: HmsTableLock, hms: FakeHms) -> None:
+    other = taken_by_another(hms, lock)
+    hms.misbehave[method].append(StoreClosed())
+    waiter = threading.Timer(0.05, lambda: hms.unlock(CheckLockRequest(lockid=other.lock_id)))
+    waiter.start()
+    held = lock.acquire(NAME, wait_seconds=5, request="r")
+    held.renew()
+    held.ensure()
+    held.release()
+    waiter.join()
+    assert not hms.misbehave[method], "the handler was asked"
     assert hms.locks == {}
 
 
@@ -289,21 +347,23 @@ def test_a_metastore_that_restarts_is_waited_for(
     assert hms.locks == {}
 
 
-@pytest.mark.parametrize("interval", [1, 0])
+@pytest.mark.parametrize(
+    ("interval", "word", "seconds"), [(2_000, "cas-15", 7.5), (2_000, "cas", 10), (0, "cas-15", 0)]
+)
 def test_a_waiter_removes_what_a_killed_writer_left_unless_it_is_turned_off(
-    interval: int, pool: ClientPool, runtime: Counted, hms: FakeHms
+    interval: int, word: str, seconds: float, pool: ClientPool, hms: FakeHms
 ) -> None:
-    chosen = replace(SETTINGS, lock_stale_check_interval_ms=interval)
-    lock = HmsTableLock(pool, runtime, chosen)
-    for word in ("cas", "unproven"):
-        lock._entries.enqueue(NAME, of_a_process_that_ended().replace("unproven", word))
+    runtime = TimedWith(hms)
+    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_stale_check_interval_ms=interval))
+    lock._entries.enqueue(NAME, of_a_process_that_ended().replace("unproven", word))
     if interval:
-        lock.acquire(NAME, wait_seconds=30, request="r").release()
+        lock.acquire(NAME, wait_seconds=100, request="r").release()
         assert hms.locks == {}
+        assert seconds <= runtime.now() < seconds + 3
     else:
         with pytest.raises(LockNotAcquired):
-            lock.acquire(NAME, wait_seconds=0.1, request="r")
-        assert len(hms.locks) == 2
+            lock.acquire(NAME, wait_seconds=100, request="r")
+        assert len(hms.locks) == 1
     lock.close()
     runtime.join()
 
@@ -366,19 +426,6 @@ def test_closing_does_not_wait_for_locks_that_were_given_back_or_never_got(
     assert runtime.sleeps == []
 
 
-def test_a_forked_child_that_closes_does_not_wait_for_its_parents_locks(pool: ClientPool, hms: FakeHms) -> None:
-    runtime = Timed()
-    lock = HmsTableLock(pool, runtime, SETTINGS)
-    held = lock.acquire(NAME, wait_seconds=5, request="r")
-    assert lock._mutex.acquire(blocking=False)  # type: ignore[attr-defined]
-    lock.begin_in_forked_child()
-    lock.close()
-    held._released.set()
-    runtime.join()
-    assert runtime.sleeps == []
-    assert len(hms.locks) == 1
-
-
 def test_after_closing_no_lock_is_asked_for(lock: HmsTableLock, hms: FakeHms) -> None:
     lock.close()
     with pytest.raises(LockNotAcquired, match="the catalog is closed"):
@@ -390,7 +437,7 @@ def test_a_lost_reply_is_not_forgotten_when_the_next_server_has_no_lock_api(
     lock: HmsTableLock, runtime: Counted, hms: FakeHms
 ) -> None:
     hms.misbehave["lock"] += [DropAfter(), TApplicationException(TApplicationException.UNKNOWN_METHOD, "no lock here")]
-    hms.misbehave["show_locks"].append(MetaException("busy"))
+    hms.misbehave["show_locks"] += [MetaException("busy")] * 2
     with pytest.raises(LockUnavailable):
         lock.acquire(NAME, wait_seconds=5, request="r")
     lock.close()
@@ -401,12 +448,13 @@ def test_a_lost_reply_is_not_forgotten_when_the_next_server_has_no_lock_api(
 def test_a_lock_says_what_its_process_knows_of_the_fence(lock: HmsTableLock, pool: ClientPool, hms: FakeHms) -> None:
     said = []
     for verdict in (CompareAndSwap.UNKNOWN, CompareAndSwap.ATOMIC, CompareAndSwap.IGNORED):
-        pool.verdicts.learned(pool.uris[0], verdict)
-        held = lock.acquire(NAME, wait_seconds=1, request="r")
-        (entry,) = hms.locks.values()
-        said.append(entry.agentInfo.rpartition("/")[2])
-        held.release()
-    assert said == ["unproven", "cas", "blind"]
+        pool.verdicts.learned(pool.uris[0], NAME.namespace, verdict)
+        for compares in (True, False):
+            held = lock.acquire(NAME, wait_seconds=1, request="r", compares=compares)
+            (entry,) = hms.locks.values()
+            said.append(entry.agentInfo.rpartition("/")[2])
+            held.release()
+    assert said == ["unproven", "blind", "cas-15", "blind", "blind", "blind"]
 
 
 def test_who_is_not_first_counts_those_before_it_and_asks_once(pool: ClientPool, hms: FakeHms) -> None:
@@ -429,7 +477,7 @@ def test_who_is_not_first_counts_those_before_it_and_asks_once(pool: ClientPool,
     runtime.join()
 
 
-@pytest.mark.parametrize(("stale_check_ms", "between_checks"), [(0, 30.0), (2_000, 2.0)])
+@pytest.mark.parametrize(("stale_check_ms", "between_checks"), [(0, 5.0), (2_000, 2.0)])
 def test_a_queue_that_stands_still_is_watched_without_haste_and_our_entry_renewed(
     stale_check_ms: int, between_checks: float, pool: ClientPool, hms: FakeHms
 ) -> None:
@@ -449,7 +497,7 @@ def test_a_queue_that_stands_still_is_watched_without_haste_and_our_entry_renewe
     assert max(runtime.sleeps) <= 5.0
     assert len(runtime.sleeps) < 600 / min(5.0, between_checks) + 60
     longest = max(later - earlier for earlier, later in itertools.pairwise(checked_at))
-    assert between_checks <= longest <= between_checks + 5.0, "a tenth of the lease, or the stale check"
+    assert between_checks <= longest <= between_checks + 5.0, "a heartbeat, or the stale check"
     runtime.join()
 
 
@@ -462,7 +510,8 @@ def test_where_the_queue_cannot_be_seen_waits_grow_as_javas_and_are_spread(pool:
     with pytest.raises(LockNotAcquired):
         lock.acquire(NAME, wait_seconds=30, request="r")
     assert runtime.sleeps[:3] == pytest.approx([0.0375, 0.05625, 0.084375])
-    assert max(runtime.sleeps) == pytest.approx(3.75)
+    # An entry that waits is renewed by these looks alone.
+    assert max(runtime.sleeps) == settings.lock_stale_check_interval_ms / 1000
     assert sum(runtime.sleeps) == pytest.approx(30)
     assert hms.calls.count("check_lock") == len(runtime.sleeps)
 
@@ -507,7 +556,9 @@ def test_a_query_of_hives_that_reads_is_no_foreign_writer(hms: FakeHms, lock: Hm
     assert not lock.foreign_waits(NAME)
 
 
-@pytest.mark.parametrize(("other", "foreign"), [("Iceberg-0123", True), (agent_info("r-1"), False)])
+@pytest.mark.parametrize(
+    ("other", "foreign"), [("Iceberg-0123", True), (agent_info("r-1"), False)], ids=["java", "ours"]
+)
 def test_who_held_the_lock_before_is_known(
     hms: FakeHms, lock: HmsTableLock, runtime: Counted, other: str, foreign: bool
 ) -> None:

@@ -176,3 +176,11 @@ def test_what_was_read_is_not_changed() -> None:
     current = {"metadata_location": "file:/m0"}
     write(metadata_with(), current=current)
     assert current == {"metadata_location": "file:/m0"}
+
+
+def test_a_property_whose_name_the_database_does_not_take_is_in_the_metadata_alone() -> None:
+    fits, too_long = "k" * 256, "k" * 257
+    metadata = table_metadata("file:/t", {fits: "a", too_long: "b"})
+    written = parameters_for({}, "file:/m1", metadata, replaced=None, max_size=32_672)
+    assert fits in written
+    assert too_long not in written

@@ -5,12 +5,14 @@ import threading
 import pytest
 
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.patience import when_overdue
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.metastore.client import MetastoreClient
 from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.pool import ClientPool
-from tests.metastore.fake_hms import DropAfter, DropBefore, Running, pool_of, running
-from tests.test_forks import said_by
+from iceberg_hms.metastore.thrift_types import ShowLocksRequest
+from tests.forking import said_by
+from tests.metastore.fake_hms import DropAfter, DropBefore, Late, Running, StoreClosed, pool_of, running
 
 
 def databases(client: MetastoreClient) -> list[str]:
@@ -42,7 +44,34 @@ def test_an_idempotent_call_without_answer_is_asked_again_once(server: Running) 
     assert server.hms.calls == ["get_all_databases"] * 4
 
 
-@pytest.mark.parametrize("bad", [DropBefore, DropAfter])
+def test_a_read_that_meets_a_closed_store_is_sent_again_on_a_fresh_connection(server: Running) -> None:
+    with pool_of(server) as pool:
+        assert pool.run(databases, idempotent=True) == ["db"]
+        server.close_stores()
+        assert pool.run(databases, idempotent=True) == ["db"]
+        assert server.hms.calls == ["get_all_databases"] * 3
+        assert pool.run(databases, idempotent=True) == ["db"]
+        assert server.hms.calls == ["get_all_databases"] * 4
+
+
+def test_a_read_that_fails_inside_of_the_server_is_sent_again_once(server: Running) -> None:
+    def locks(client: MetastoreClient) -> int:
+        return len(client.call("show_locks", rqst=ShowLocksRequest()).locks)
+
+    with pool_of(server) as pool:
+        pool.run(databases, idempotent=True)
+        server.close_stores()
+        assert pool.run(locks, idempotent=True) == 0
+        server.hms.misbehave["show_locks"] += [StoreClosed(), StoreClosed()]
+        with pytest.raises(ServerFault, match="Internal error"):
+            pool.run(locks, idempotent=True)
+        server.hms.misbehave["show_locks"] += [StoreClosed()]
+        with pytest.raises(ServerFault, match="Internal error"):
+            pool.run(locks, idempotent=False)
+    assert server.hms.calls.count("show_locks") == 5
+
+
+@pytest.mark.parametrize("bad", [DropBefore, DropAfter, StoreClosed])
 def test_a_call_that_is_not_idempotent_is_sent_once(server: Running, bad: type[Exception]) -> None:
     with pool_of(server) as pool:
         server.hms.misbehave["get_all_databases"] += [bad()]
@@ -118,6 +147,31 @@ def test_a_busy_pool_is_waited_for_and_then_told(server: Running) -> None:
         assert pool.run(lambda client: client.uri, idempotent=True) == server.uri
 
 
+def test_who_waits_patiently_leaves_its_place_to_heartbeats(server: Running) -> None:
+    late, overdue = Late(), threading.Event()
+    server.hms.misbehave["get_all_tables"].append(late)
+    answers: list[object] = []
+
+    def move(client: MetastoreClient) -> None:
+        answers.append(client.call_patiently("get_all_tables", db_name="db"))
+
+    with pool_of(server, size=1, timeout_ms=100) as pool:
+
+        def wait_for_it() -> None:
+            with when_overdue(overdue.set):
+                pool.run(move, idempotent=False)
+
+        mover = threading.Thread(target=wait_for_it)
+        mover.start()
+        assert overdue.wait(10)
+        assert pool.run(databases, idempotent=True) == ["db"]
+        late.go.set()
+        mover.join()
+        assert answers == [[]]
+        assert pool.run(databases, idempotent=True) == ["db"]
+        assert len(pool._idle) == 1
+
+
 def test_a_closed_pool_refuses_and_closes_what_comes_back(server: Running) -> None:
     with pool_of(server) as pool:
         kept: list[MetastoreClient] = []
@@ -132,59 +186,11 @@ def test_a_closed_pool_refuses_and_closes_what_comes_back(server: Running) -> No
             pool.run(databases, idempotent=True)
 
 
-#: Forks while other threads have all connections, and somebody the mutexes.
-FORKING = """
-import os, signal, sys, threading
-from iceberg_hms.metastore.pool import ClientPool
-
-def databases(client):
-    return client.call("get_all_databases")
-
-def hold(client):
-    parents.append(client)
-    answers.append(databases(client))
-    everyone.wait()
-    forked.wait()
-    answers.append(databases(client))
-
-def in_child():
-    signal.alarm(30)
-    names = pool.run(databases, idempotent=True)
-    own = pool.run(lambda client: client, idempotent=True)
-    again = pool.run(lambda client: client, idempotent=True)
-    left = [client._socket.handle for client in parents]
-    return names == ["db"] and own is again and own not in parents and left == [None] * 3
-
-pool = ClientPool([sys.argv[1]], size=3, connect_timeout_ms=1_000, socket_timeout_ms=30_000)
-parents, answers, threads = [], [], []
-everyone, forked = threading.Barrier(4), threading.Event()
-for _ in range(3):
-    threads.append(threading.Thread(target=pool.run, args=(hold,), kwargs={"idempotent": False}))
-    threads[-1].start()
-everyone.wait()
-pool._mutex.acquire()
-pool.verdicts._mutex.acquire()
-child = os.fork()
-if child == 0:
-    os._exit(0 if in_child() and pool.verdicts.unknown else 1)
-pool._mutex.release()
-pool.verdicts._mutex.release()
-code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-forked.set()
-for thread in threads:
-    thread.join()
-print(code, answers == [["db"]] * 6, len({id(client) for client in parents}))
-"""
-
-
-def test_a_forked_child_begins_with_an_empty_pool_and_leaves_its_parents_connections(server: Running) -> None:
-    assert said_by(FORKING, server.uri) == "0 True 3\n"
-
-
 #: Forks in the middle of a call's function, as a callback of the caller's might.
 FORKING_INSIDE = """
 import os, sys
 from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.thrift_types import ShowLocksRequest
 
 def fork(client):
     global child
@@ -215,9 +221,26 @@ def test_one_server_of_the_list_has_a_pool_of_its_own() -> None:
         assert pool.run(lambda client: client.call("getVersion"), idempotent=True) == "3.0"
 
 
-def test_what_its_connections_found_is_known_to_the_pool() -> None:
-    with running() as server, pool_of(server) as pool:
-        assert pool.verdicts.unknown == (server.uri,)
+def test_whoever_makes_its_connections_makes_those_of_its_pools_of_one_server_too() -> None:
+    made: list[str] = []
+
+    def connect(uri: str) -> MetastoreClient:
+        made.append(uri)
+        raise NotSent("nobody is there")
+
+    places: list[int] = []
+
+    def semaphore(size: int) -> threading.Semaphore:
+        places.append(size)
+        return threading.BoundedSemaphore(size)
+
+    pool = ClientPool(["thrift://a:1", "thrift://b:2"], size=3, make_client=connect, make_places=semaphore)
+    for each in (pool, pool.only("thrift://b:2")):
+        with pytest.raises(MetastoreUnavailable, match="nobody is there"):
+            each.run(databases, idempotent=True)
+    # Each call is tried once more on a fresh connection.
+    assert made == ["thrift://a:1", "thrift://b:2", "thrift://b:2"]
+    assert places == [3, 1]
 
 
 def test_settings_make_a_pool_of_all_servers_or_one_connection_to_one_of_them() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
@@ -13,13 +14,15 @@ from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.metastore.pool import ClientPool
 from iceberg_hms.metastore.stale import StaleEntries
 from iceberg_hms.metastore.verdict import CompareAndSwap, Word
-from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
+from tests.metastore.fake_hms import FakeHms, Running
 from tests.metastore.runtimes import ByHand
 from tests.metastore.test_identity import of_a_process_that_ended
-from tests.test_forks import said_by
 
 NAME = TableName("db", "t")
 LEASE = 300.0
+#: Two missed heartbeats.
+BEATS = 10.0
+SHORT = 15.0
 ELSEWHERE = f"iceberg-hms/{'0' * 32}/1/2-3/r.000/"
 
 
@@ -32,7 +35,7 @@ def runtime() -> Iterator[ByHand]:
 
 @pytest.fixture
 def found(pool: ClientPool, entries: LockEntries, runtime: ByHand) -> StaleEntries:
-    return StaleEntries(pool, entries, runtime, 2.0)
+    return StaleEntries(entries, runtime, 2.0)
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +48,32 @@ def left(hms: FakeHms) -> list[str]:
     return [lock.agentInfo for lock in hms.locks.values()]
 
 
+class Look(Protocol):
+    """One look at the entries, after our own was renewed; returns how many were removed. after: there were two others,
+    the first of them so many seconds before by all clocks."""
+
+    def __call__(self, own: Entry, *, after: float = 0.0) -> int: ...
+
+
 @pytest.fixture
-def look(hms: FakeHms, entries: LockEntries, found: StaleEntries) -> Callable[[Entry], int]:
-    def look(own: Entry) -> int:
+def pass_time(hms: FakeHms, runtime: ByHand) -> Callable[[float], None]:
+    def pass_time(seconds: float) -> None:
+        runtime.time += seconds
+        hms.now_ms += int(seconds * 1000)
+
+    return pass_time
+
+
+@pytest.fixture
+def look(entries: LockEntries, found: StaleEntries, pass_time: Callable[[float], None]) -> Look:
+    return looking(entries, found, pass_time)
+
+
+def looking(entries: LockEntries, found: StaleEntries, pass_time: Callable[[float], None]) -> Look:
+    def look(own: Entry, *, after: float = 0.0) -> int:
+        for _ in range(2) if after else ():
+            look(own)
+            pass_time(after / 2)
         entries.check(own)
         return found.remove_dead(NAME, own, LEASE)
 
@@ -55,36 +81,64 @@ def look(hms: FakeHms, entries: LockEntries, found: StaleEntries) -> Callable[[E
 
 
 def prove(server: Running, pool: ClientPool, verdict: CompareAndSwap = CompareAndSwap.ATOMIC) -> None:
-    pool.verdicts.learned(server.uri, verdict)
+    pool.verdicts.learned(server.uri, NAME.namespace, verdict)
 
 
-def test_what_an_ended_process_of_this_machine_left_goes_at_once(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], ended: str
+def test_what_an_ended_process_of_this_machine_left_goes_after_two_missed_heartbeats(
+    hms: FakeHms, entries: LockEntries, look: Look, ended: str
 ) -> None:
     entries.enqueue(NAME, ended + "cas")
     entries.enqueue(NAME, ended + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
     entries.enqueue(NAME, ended + "cas")
-    assert look(own) == 3
+    assert look(own, after=BEATS) == 3
     assert left(hms) == [own.agent_info]
     assert entries.check(own).acquired
 
 
-@pytest.mark.parametrize(
-    "text", ["another writer", "", agent_info("mine", Word.CAS), ELSEWHERE + "cas", "iceberg-hms/x/cas"]
-)
-def test_what_is_foreign_or_alive_stays(
-    text: str, hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int]
+@pytest.mark.parametrize(("here", "there"), [(BEATS / 2 - 1, BEATS), (BEATS, BEATS / 2 - 1)])
+def test_an_ended_process_must_have_missed_two_heartbeats_by_all_clocks(
+    here: float, there: float, hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand, ended: str
 ) -> None:
+    entries.enqueue(NAME, ended + "cas")
+    own = entries.enqueue(NAME, agent_info("r"))
+    for _ in range(2):
+        assert look(own) == 0
+        runtime.time += here
+        hms.now_ms += int(there * 1000)
+    assert look(own) == 0
+    assert len(hms.locks) == 2
+
+
+@pytest.mark.parametrize(("here", "there"), [(BEATS - 1, BEATS), (BEATS, BEATS - 1)])
+def test_a_clone_of_this_machine_keeps_its_locks_by_renewing_them(
+    here: float, there: float, hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand, ended: str
+) -> None:
+    """It has our boot id and our namespaces, and its process a number that is free here."""
+    clones = entries.enqueue(NAME, ended + "cas")
+    own = entries.enqueue(NAME, agent_info("r"))
+    for _ in range(5):
+        assert look(own) == 0
+        runtime.time += here
+        hms.now_ms += int(there * 1000)
+        assert look(own) == 0
+        entries.renew(clones)
+    assert len(hms.locks) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["another writer", "", agent_info("mine", Word.CAS), ELSEWHERE + "cas", "iceberg-hms/x/cas"],
+    ids=["another", "no-text", "alive", "elsewhere", "malformed"],
+)
+def test_what_is_foreign_or_alive_stays(text: str, hms: FakeHms, entries: LockEntries, look: Look) -> None:
     entries.enqueue(NAME, text)
     own = entries.enqueue(NAME, agent_info("r"))
     assert look(own) == 0
     assert len(hms.locks) == 2
 
 
-def test_entries_of_other_tables_stay(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], ended: str
-) -> None:
+def test_entries_of_other_tables_stay(hms: FakeHms, entries: LockEntries, look: Look, ended: str) -> None:
     entries.enqueue(TableName("db", "other"), ended + "cas")
     assert look(entries.enqueue(NAME, agent_info("r"))) == 0
     assert len(hms.locks) == 2
@@ -100,7 +154,7 @@ def test_what_was_not_renewed_for_a_lease_goes_when_both_clocks_say_so(
     removed: int,
     hms: FakeHms,
     entries: LockEntries,
-    look: Callable[[Entry], int],
+    look: Look,
     runtime: ByHand,
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + "cas")
@@ -113,7 +167,7 @@ def test_what_was_not_renewed_for_a_lease_goes_when_both_clocks_say_so(
 
 
 def test_an_entry_that_is_renewed_now_and_then_stays(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand
+    hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand
 ) -> None:
     paused = entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
@@ -127,7 +181,7 @@ def test_an_entry_that_is_renewed_now_and_then_stays(
 
 
 def test_a_jump_of_the_databases_clock_does_not_make_a_renewed_entry_dead(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand
+    hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand
 ) -> None:
     paused = entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
@@ -142,8 +196,174 @@ def test_a_jump_of_the_databases_clock_does_not_make_a_renewed_entry_dead(
     assert len(hms.locks) == 2
 
 
+@pytest.mark.parametrize("clock", ["suspended", "wall_ahead"])
+def test_while_we_were_suspended_or_our_wall_clock_was_set_nobody_was_silent(
+    clock: str, hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand
+) -> None:
+    entries.enqueue(NAME, ELSEWHERE + "cas")
+    own = entries.enqueue(NAME, agent_info("r"))
+    assert look(own) == 0
+    hms.now_ms += int(2 * LEASE) * 1000
+    setattr(runtime, clock, 2 * LEASE)
+    assert look(own) == 0
+    runtime.time += LEASE - 1
+    assert look(own) == 0
+    runtime.time += 1
+    assert look(own) == 1
+
+
+def test_a_wall_clock_that_was_set_back_costs_a_waiter_no_more_than_a_lease(
+    hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand
+) -> None:
+    entries.enqueue(NAME, ELSEWHERE + "cas")
+    own = entries.enqueue(NAME, agent_info("r"))
+    assert look(own) == 0
+    hms.now_ms += int(2 * LEASE) * 1000
+    runtime.time += LEASE - 1
+    runtime.wall_ahead = -86_400
+    assert look(own) == 0
+    runtime.time += LEASE - 1
+    assert look(own) == 0
+    runtime.time += 1
+    assert look(own) == 1
+
+
+def looks_until_removed(
+    look: Look, own: Entry, pass_time: Callable[[float], None], every: float, *, up_to: int = 100
+) -> float:
+    """Seconds from the first look, if one is made so often; 0.0 if nothing was removed."""
+    for number in range(up_to):
+        if look(own):
+            return number * every
+        pass_time(every)
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("every", "after"), [(1.0, 15.0), (2.0, 16.0), (4.0, 16.0), (7.0, 21.0), (14.0, 28.0), (40.0, 80.0)]
+)
+def test_what_announces_a_lease_goes_after_it_and_three_looks(
+    every: float, after: float, hms: FakeHms, entries: LockEntries, look: Look, pass_time: Callable[[float], None]
+) -> None:
+    entries.enqueue(NAME, ELSEWHERE + "cas-15")
+    own = entries.enqueue(NAME, agent_info("r"))
+    assert looks_until_removed(look, own, pass_time, every) == after
+    assert left(hms) == [own.agent_info]
+
+
+@pytest.mark.parametrize("word", ["blind-15", "unproven-15", "cas-0", "cas-", "cas-015", "cas-100000", "cas-15s"])
+def test_whatever_else_announces_a_lease_is_not_understood_and_stays(
+    word: str, hms: FakeHms, entries: LockEntries, look: Look, pass_time: Callable[[float], None]
+) -> None:
+    entries.enqueue(NAME, ELSEWHERE + word)
+    own = entries.enqueue(NAME, agent_info("r"))
+    assert looks_until_removed(look, own, pass_time, 30.0) == 0.0
+    assert len(hms.locks) == 2
+
+
+def test_what_an_ended_process_of_this_machine_announced_goes_in_less_than_its_lease(
+    hms: FakeHms, entries: LockEntries, look: Look, pass_time: Callable[[float], None], ended: str
+) -> None:
+    entries.enqueue(NAME, ended + "cas-15")
+    own = entries.enqueue(NAME, agent_info("r"))
+    assert looks_until_removed(look, own, pass_time, 1.0) == 8.0
+
+
+@pytest.mark.parametrize("cloned", [False, True])
+@pytest.mark.parametrize("pause", [20.0, 100.0])
+def test_a_metastore_that_pauses_removes_no_live_holder(
+    pause: float,
+    cloned: bool,
+    hms: FakeHms,
+    entries: LockEntries,
+    look: Look,
+    pass_time: Callable[[float], None],
+    ended: str,
+) -> None:
+    """Looks and heartbeats wait together. When it goes on, the looks may all be answered before the first heartbeat."""
+    holder = entries.enqueue(NAME, (ended if cloned else ELSEWHERE) + "cas-15")
+    own = entries.enqueue(NAME, agent_info("r"))
+    plain, paused = hms.show_locks, []
+
+    def show_locks(rqst: Any) -> Any:
+        if not paused:
+            paused.append(True)
+            pass_time(pause)
+            hms._lock(own.lock_id).lastheartbeat = hms.now_ms
+        return plain(rqst)
+
+    assert look(own) == 0
+    pass_time(2.0)
+    hms.show_locks = show_locks  # type: ignore[method-assign]
+    # One that waited for the pause to end, and three at once after it.
+    assert [look(own) for _ in range(4)] == [0, 0, 0, 0]
+    pass_time(SHORT / 10 * 2)
+    assert look(own) == 0
+    entries.renew(holder)
+    assert looks_until_removed(look, own, pass_time, 2.0) == (8.0 if cloned else 16.0)
+
+
+def test_silence_begins_with_the_reply_to_the_first_look_however_long_that_took(
+    hms: FakeHms, entries: LockEntries, look: Look, pass_time: Callable[[float], None]
+) -> None:
+    """The heartbeats waited in the metastore as long as the look did."""
+    entries.enqueue(NAME, ELSEWHERE + "cas-15")
+    own = entries.enqueue(NAME, agent_info("r"))
+    plain = hms.show_locks
+
+    def show_locks(rqst: Any) -> Any:
+        hms.show_locks = plain  # type: ignore[method-assign]
+        pass_time(20.0)
+        hms._lock(own.lock_id).lastheartbeat = hms.now_ms
+        return plain(rqst)
+
+    hms.show_locks = show_locks  # type: ignore[method-assign]
+    assert looks_until_removed(look, own, pass_time, 1.0) == 15.0
+
+
+def test_a_look_that_waited_longer_than_another_does_not_date_a_heartbeat_back(
+    hms: FakeHms, entries: LockEntries, found: StaleEntries, runtime: ByHand, pass_time: Callable[[float], None]
+) -> None:
+    """Two waiters of one process: the look of one was sent first and answered last."""
+    entries.enqueue(NAME, ELSEWHERE + "cas-15")
+    own = entries.enqueue(NAME, agent_info("r"))
+    sent_first = runtime.reading()
+    pass_time(20.0)
+    row = entries.of(NAME)
+    found.saw(row, runtime.reading(), LEASE)
+    [suspect, _] = found.saw(row, sent_first, LEASE)
+    assert suspect.silent_seconds == 0.0
+    pass_time(1.0)
+    [suspect, _] = found.saw(row, runtime.reading(), LEASE)
+    assert (suspect.silent_seconds, suspect.looks) == (1.0, 1)
+    entries.remove(own)
+
+
+@pytest.mark.parametrize("clock", ["suspended", "wall_ahead"])
+def test_an_announced_lease_is_judged_by_the_slowest_clock_too(
+    clock: str, hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand
+) -> None:
+    entries.enqueue(NAME, ELSEWHERE + "cas-15")
+    own = entries.enqueue(NAME, agent_info("r"))
+    for _ in range(5):
+        assert look(own) == 0
+        hms.now_ms += int(SHORT) * 1000
+        setattr(runtime, clock, getattr(runtime, clock) + SHORT)
+    assert len(hms.locks) == 2
+
+
+@pytest.mark.parametrize(("announced", "interval"), [("cas-15", SHORT / 8), ("cas", 60.0), ("blind-15", 60.0)])
+def test_who_waits_behind_a_short_lease_looks_often_enough_for_it(
+    announced: str, interval: float, pool: ClientPool, entries: LockEntries, runtime: ByHand
+) -> None:
+    entries.enqueue(NAME, ELSEWHERE + announced)
+    watch = StaleEntries(entries, runtime, 60.0).watch(NAME, LEASE)
+    watch.saw(entries.of(NAME), runtime.reading())
+    assert watch.interval_seconds == min(60.0, interval, LEASE / 8)
+
+
 def test_what_one_waiter_saw_counts_for_the_next(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand
+    hms: FakeHms, entries: LockEntries, look: Look, runtime: ByHand
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + "cas")
     first = entries.enqueue(NAME, agent_info("r"))
@@ -177,7 +397,7 @@ def test_who_may_have_swapped_blindly_is_left_and_that_is_told_once(
     server: Running,
     pool: ClientPool,
     entries: LockEntries,
-    look: Callable[[Entry], int],
+    look: Look,
     ended: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -185,150 +405,52 @@ def test_who_may_have_swapped_blindly_is_left_and_that_is_told_once(
     entries.enqueue(NAME, ended + "blind")
     own = entries.enqueue(NAME, agent_info("r"))
     with caplog.at_level(logging.WARNING):
-        assert [look(own) for _ in range(3)] == [0, 0, 0]
+        assert [look(own, after=BEATS) for _ in range(3)] == [0, 0, 0]
     assert len(hms.locks) == 2
     (told,) = [record.getMessage() for record in caplog.records]
     assert "is left" in told
     assert f"`iceberg-hms locks break {min(hms.locks)} --yes`" in told
 
 
-def test_the_unproven_goes_when_every_server_is_proven(
-    hms: FakeHms,
-    server: Running,
-    pool: ClientPool,
-    entries: LockEntries,
-    look: Callable[[Entry], int],
-    ended: str,
+def test_what_is_not_proven_yet_goes_since_nothing_but_what_is_fenced_is_sent_under_it(
+    hms: FakeHms, entries: LockEntries, look: Look, ended: str
 ) -> None:
-    prove(server, pool)
     entries.enqueue(NAME, ended + "unproven")
-    assert look(entries.enqueue(NAME, agent_info("r"))) == 1
+    assert look(entries.enqueue(NAME, agent_info("r")), after=BEATS) == 1
     assert "create_table" not in hms.calls
-
-
-def test_a_server_that_nothing_is_known_of_is_proven_for_it(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand, ended: str
-) -> None:
-    entries.enqueue(NAME, ended + "unproven")
-    own = entries.enqueue(NAME, agent_info("r"))
-    assert look(own) == 0
-    runtime.join()
-    assert look(own) == 1
-    assert hms.calls.count("create_table") == 1
-    assert hms.tables == {}
-
-
-def test_a_scratch_row_that_stayed_after_a_proof_is_dropped(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand, ended: str
-) -> None:
-    hms.misbehave["drop_table"].append(MetaException("busy"))
-    entries.enqueue(NAME, ended + "unproven")
-    assert look(entries.enqueue(NAME, agent_info("r"))) == 0
-    runtime.join()
-    assert hms.calls.count("drop_table") == 2
-    assert hms.tables == {}
-
-
-def test_every_server_of_the_list_must_be_proven(
-    hms: FakeHms, server: Running, entries: LockEntries, runtime: ByHand, ended: str
-) -> None:
-    with running() as other, pool_of(server, other) as both:
-        other.hms.compare_and_swap = "ignored"
-        found = StaleEntries(both, LockEntries(both, "ada"), runtime, 2.0)
-        entries.enqueue(NAME, ended + "unproven")
-        own = entries.enqueue(NAME, agent_info("r"))
-        for _ in range(3):
-            assert found.remove_dead(NAME, own, LEASE) == 0
-            runtime.join()
-        assert both.verdicts.word is Word.BLIND
-    assert len(hms.locks) == 2
-
-
-def test_nothing_is_proven_when_one_server_is_known_not_to_be_atomic(
-    hms: FakeHms, server: Running, runtime: ByHand, ended: str
-) -> None:
-    with running() as other, pool_of(server, other) as both:
-        prove(other, both, CompareAndSwap.IGNORED)
-        entries = LockEntries(both, "ada")
-        entries.enqueue(NAME, ended + "unproven")
-        own = entries.enqueue(NAME, agent_info("r"))
-        assert StaleEntries(both, entries, runtime, 2.0).remove_dead(NAME, own, LEASE) == 0
-        assert runtime.threads == []
-    assert "create_table" not in hms.calls
-
-
-@pytest.mark.parametrize("behaviour", ["checked", "ignored", "broken"])
-def test_the_unproven_stays_where_servers_are_not_atomic(
-    behaviour: str,
-    hms: FakeHms,
-    entries: LockEntries,
-    look: Callable[[Entry], int],
-    runtime: ByHand,
-    ended: str,
-) -> None:
-    hms.compare_and_swap = behaviour
-    entries.enqueue(NAME, ended + "unproven")
-    own = entries.enqueue(NAME, agent_info("r"))
-    for _ in range(3):
-        assert look(own) == 0
-        runtime.join()
-        runtime.time += 2 * stale.PROOF_INTERVAL_SECONDS
-    assert hms.calls.count("create_table") == 1
-    assert len(hms.locks) == 2
-
-
-def test_a_proof_that_fails_is_not_tried_at_every_look(
-    hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], runtime: ByHand, ended: str
-) -> None:
-    hms.misbehave["create_table"] += [MetaException("Permission denied")] * 2
-    entries.enqueue(NAME, ended + "unproven")
-    own = entries.enqueue(NAME, agent_info("r"))
-    for _ in range(3):
-        assert look(own) == 0
-        runtime.join()
-    assert hms.calls.count("create_table") == 1
-    runtime.time += stale.PROOF_INTERVAL_SECONDS
-    look(own)
-    runtime.join()
-    assert hms.calls.count("create_table") == 2
-
-
-def test_a_server_out_of_reach_stays_unproven(
-    hms: FakeHms, server: Running, entries: LockEntries, runtime: ByHand, ended: str
-) -> None:
-    with running() as gone:
-        pass
-    with pool_of(server, gone) as both:
-        found = StaleEntries(both, LockEntries(both, "ada"), runtime, 2.0)
-        entries.enqueue(NAME, ended + "unproven")
-        own = entries.enqueue(NAME, agent_info("r"))
-        for _ in range(2):
-            assert found.remove_dead(NAME, own, LEASE) == 0
-            runtime.join()
-        assert both.verdicts.of(server.uri) is CompareAndSwap.ATOMIC
-        assert both.verdicts.unknown == (gone.uri,)
 
 
 @pytest.mark.parametrize("method", ["show_locks", "unlock"])
 def test_a_metastore_that_fails_is_asked_again_at_the_next_look(
-    method: str, hms: FakeHms, entries: LockEntries, look: Callable[[Entry], int], ended: str
+    method: str, hms: FakeHms, entries: LockEntries, look: Look, pass_time: Callable[[float], None], ended: str
 ) -> None:
     entries.enqueue(NAME, ended + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
-    hms.misbehave[method].append(MetaException("deadlock"))
+    assert look(own, after=BEATS / 2) == 0
+    pass_time(BEATS / 2)
+    hms.misbehave[method] += [MetaException("deadlock")] * 2
     assert look(own) == 0
     assert look(own) == 1
 
 
 def test_looks_keep_their_distance_and_zero_never_looks(
-    hms: FakeHms, pool: ClientPool, entries: LockEntries, runtime: ByHand, ended: str
+    hms: FakeHms,
+    pool: ClientPool,
+    entries: LockEntries,
+    runtime: ByHand,
+    pass_time: Callable[[float], None],
+    ended: str,
 ) -> None:
     entries.enqueue(NAME, ended + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
-    never = StaleEntries(pool, entries, runtime, 0.0).watch(NAME, LEASE)
-    watch = StaleEntries(pool, entries, runtime, 2.0).watch(NAME, LEASE)
+    never = StaleEntries(entries, runtime, 0.0).watch(NAME, LEASE)
+    watch = StaleEntries(entries, runtime, 2.0).watch(NAME, LEASE)
     assert not watch.look(own)
-    runtime.time += 2
+    for _ in range(2):
+        watch.saw(entries.of(NAME), runtime.reading())
+        pass_time(BEATS / 2)
+    entries.check(own)
+    hms.calls.clear()
     assert not never.look(own)
     assert "show_locks" not in hms.calls
     assert watch.look(own)
@@ -347,41 +469,3 @@ def test_no_more_than_so_many_entries_are_remembered(
     own = entries.enqueue(NAME, agent_info("r"))
     assert found.remove_dead(NAME, own, LEASE) == 0
     assert len(found._seen) == 3
-
-
-#: Forks while a thread of the parent proves the servers, and remembers what it has seen.
-FORKING = """
-import os, signal, sys
-from iceberg_hms.metastore.entries import LockEntries
-from iceberg_hms.metastore.identity import agent_info
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.stale import StaleEntries
-from tests.metastore.runtimes import ByHand
-from tests.metastore.test_stale import ELSEWHERE, LEASE, NAME
-
-pool, runtime = ClientPool([sys.argv[1]]), ByHand()
-entries = LockEntries(pool, "ada")
-found = StaleEntries(pool, entries, runtime, 2.0)
-entries.enqueue(NAME, ELSEWHERE + "cas")
-entries.enqueue(NAME, ELSEWHERE + "unproven")
-own = entries.enqueue(NAME, agent_info("r"))
-found.remove_dead(NAME, own, LEASE)
-seen = dict(found._seen)
-runtime.spawn = lambda *_, **__: None
-found._begin_proof("db")
-found._mutex.acquire()
-child = os.fork()
-if child == 0:
-    signal.alarm(10)
-    proofs = []
-    runtime.spawn = lambda *_, **__: proofs.append(1)
-    found.remove_dead(NAME, own, LEASE)
-    found._begin_proof("db")
-    os._exit(0 if proofs and seen and all(found._seen[key] is sight for key, sight in seen.items()) else 1)
-found._mutex.release()
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-def test_a_forked_child_knows_what_was_seen_and_may_begin_a_proof(server: Running) -> None:
-    assert said_by(FORKING, server.uri) == "0\n"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -95,24 +94,6 @@ def test_one_thread_watches_all_and_a_new_one_starts_after_its_end(entries: Lock
     sweeper.watch(NAME, "again", 0)
     assert len(runtime.threads) == 2
     runtime.join()
-
-
-def test_a_forked_child_looks_after_its_own_lost_entries(entries: LockEntries, hms: FakeHms) -> None:
-    class OfTheParent(Counted):
-        def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-            """The thread is not here."""
-
-    for agent in ("the parent's", "the child's"):
-        entries.enqueue(NAME, agent)
-    runtime = OfTheParent()
-    sweeper = StraySweeper(entries, runtime)
-    sweeper.watch(NAME, "the parent's", 60)
-    runtime.__class__ = Counted
-    assert sweeper._mutex.acquire(blocking=False)  # type: ignore[attr-defined]
-    sweeper.begin_in_forked_child()
-    sweeper.watch(NAME, "the child's", 0)
-    runtime.join()
-    assert [lock.agentInfo for lock in hms.locks.values()] == ["the parent's"]
 
 
 def test_no_more_than_so_many_are_watched(entries: LockEntries, monkeypatch: pytest.MonkeyPatch) -> None:

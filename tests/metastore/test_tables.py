@@ -1,18 +1,25 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import InvalidOperationException, MetaException
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    InvalidObjectException,
+    InvalidOperationException,
+    MetaException,
+)
 from thrift.Thrift import TApplicationException
 
+from iceberg_hms.catalog.held_locks import NoLock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.coverage import moving_under
+from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
 from iceberg_hms.errors import (
     AccessDenied,
     InvalidInput,
+    LockLost,
     MetastoreError,
     MetastoreUnavailable,
     NoSuchNamespace,
@@ -22,8 +29,7 @@ from iceberg_hms.metastore.tables import HmsTablePointer
 from iceberg_hms.metastore.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from iceberg_hms.metastore.verdict import Word
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
-from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, FakeHms, Running, pool_of
-from tests.test_forks import said_by
+from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, FakeHms, Running, StoreClosed, pool_of
 
 NAME = TableName("db", "t")
 BEFORE = table_metadata("file:/w/t", columns=((1, "a", "string"), (2, "b", "long")))
@@ -90,6 +96,18 @@ def test_creating_and_dropping_may_stay_unanswered_too(method: str, hms: FakeHms
     assert hms.calls.count(method) == 1
 
 
+def test_a_drop_is_not_sent_if_its_lock_aged_while_a_connection_was_waited_for(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
+    base = pointer.load(NAME)
+    lock = NoLock()
+    lock.unrenewed_seconds = lambda: lock.lease_seconds * 0.51  # type: ignore[method-assign]
+    with moving_under([lock]), pytest.raises(LockLost):
+        pointer.drop(base)
+    assert pointer.load(NAME) == base
+
+
 @pytest.mark.parametrize("method", ["create_table", "alter_table_with_environment_context", "drop_table"])
 def test_a_refusal_of_a_kind_that_only_newer_servers_know_is_not_taken_for_success(
     method: str, hms: FakeHms, pointer: HmsTablePointer
@@ -111,9 +129,9 @@ def test_a_probe_that_is_refused_in_a_way_that_nobody_knows_teaches_nothing(
     hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
-    hms.misbehave["alter_table_with_environment_context"].append(Answer(UNKNOWN_ERROR))
+    hms.misbehave["alter_table_with_environment_context"] += [Answer(UNKNOWN_ERROR)] * 2
     assert isinstance(pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE), Unanswered)
-    assert pointer._pool.verdicts.word is Word.UNPROVEN, "taken for a success it would say: ignored"
+    assert pointer._pool.verdicts.word("db") is Word.UNPROVEN, "taken for a success it would say: ignored"
 
 
 def test_a_metastore_that_is_gone_before_the_move_is_unavailable_not_unanswered(
@@ -203,6 +221,46 @@ def test_a_lost_reply_to_the_second_try_is_unanswered(hms: FakeHms, pointer: Hms
     assert pointer.load(NAME).metadata_location == "m1"
 
 
+MOVES: dict[str, Callable[[HmsTablePointer, Pointer], Any]] = {
+    "alter_table_with_environment_context": lambda pointer, base: pointer.swap(base, "m1", BEFORE, BEFORE),
+    "create_table": lambda pointer, base: pointer.create(TableName("db", "u"), "m1", BEFORE, None),
+    "drop_table": lambda pointer, base: pointer.drop(base),
+}
+RENAME = {"alter_table_with_environment_context": lambda pointer, base: pointer.rename(base, TableName("db", "u"))}
+
+
+@pytest.mark.parametrize(("method", "move"), [*MOVES.items(), *RENAME.items()])
+def test_a_move_that_met_a_closed_store_is_no_proof_and_the_next_call_works(
+    method: str, move: Callable[[HmsTablePointer, Pointer], Any], hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE) == Swapped()
+    base = pointer.load(NAME)
+    hms.misbehave[method].append(StoreClosed())
+    sent = hms.calls.count(method)
+    answer = move(pointer, base)
+    # A drop is under its lock until the server has done with it, which this one has.
+    assert answer.final is False if isinstance(answer, Refused) else isinstance(answer, Unanswered)
+    assert isinstance(answer, Refused) is (method == "drop_table")
+    assert "Persistence Manager has been closed" in str(answer.error)
+    assert hms.calls.count(method) == sent + 1
+    assert pointer.load(NAME).metadata_location == "m0"
+    assert move(pointer, base) == Swapped()
+
+
+def test_a_swap_that_met_a_closed_store_may_be_sent_again_where_it_is_fenced(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE) == Swapped()
+    hms.misbehave["alter_table_with_environment_context"].append(StoreClosed())
+    base = pointer.load(NAME)
+    answer = pointer.swap(base, "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Unanswered)
+    assert answer.fenced
+    assert pointer.swap(base, "m1", BEFORE, BEFORE, only_fenced=True) == Swapped()
+
+
 def test_fields_of_newer_servers_survive_a_swap(hms: FakeHms, pointer: HmsTablePointer) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
     row = hms.tables["db", "t"]
@@ -262,6 +320,17 @@ def test_names_that_hive_refuses_are_bad_input(hms: FakeHms, pointer: HmsTablePo
         InvalidOperationException("a b is not a valid object name")
     )
     answer = pointer.rename(pointer.load(NAME), TableName("db", "a b"))
+    assert isinstance(answer, Refused)
+    assert isinstance(answer.error, InvalidInput)
+
+
+def test_a_refused_creation_stays_refused_when_nothing_more_can_be_found_out(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    """an error is raised only of what was not sent: its files would be deleted"""
+    hms.misbehave["create_table"].append(InvalidObjectException("nope"))
+    hms.misbehave["get_database"] += [MetaException("out of order")] * 9
+    answer = pointer.create(NAME, "m0", BEFORE, None)
     assert isinstance(answer, Refused)
     assert isinstance(answer.error, InvalidInput)
 
@@ -333,9 +402,9 @@ def test_a_server_that_lacks_the_filter_is_not_asked_again(hms: FakeHms, pointer
     [
         MetaException("Unable to acquire a connection to the database"),
         MetaException("Deadlock found when trying to get lock; try restarting transaction"),
-        TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error"),
+        TApplicationException(TApplicationException.PROTOCOL_ERROR, "Required field 'x' is unset!"),
     ],
-    ids=["outage", "deadlock", "internal"],
+    ids=["outage", "deadlock", "protocol"],
 )
 def test_a_fault_of_the_moment_does_not_end_filtering_at_the_server(
     trouble: Exception, hms: FakeHms, pointer: HmsTablePointer
@@ -385,28 +454,3 @@ def test_all_tables_are_listed_when_asked_for(server: Running, hms: FakeHms) -> 
     with pool_of(server) as pool:
         everything = HmsTablePointer(pool, Settings.load({"list-all-tables": True}, environ={}))
         assert everything.list_tables("db") == ["hive"]
-
-
-FORKING = """
-import os, signal, sys
-from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Swapped
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.tables import HmsTablePointer
-from tests.metastore.test_tables import BEFORE, NAME
-
-pointer = HmsTablePointer(ClientPool([sys.argv[1]]), Settings.load({}, environ={}))
-pointer.create(NAME, "m0", BEFORE, None)
-base = pointer.load(NAME)
-pointer._mutex.acquire()
-child = os.fork()
-if child == 0:
-    signal.alarm(10)
-    os._exit(0 if pointer.swap(base, "m1", BEFORE, BEFORE) == Swapped() else 1)
-pointer._mutex.release()
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), pointer.load(NAME).metadata_location)
-"""
-
-
-def test_a_forked_child_swaps(server: Running) -> None:
-    assert said_by(FORKING, server.uri) == "0 m1\n"

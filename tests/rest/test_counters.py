@@ -139,6 +139,20 @@ def test_turns_and_pauses_are_heard_of() -> None:
     assert found["iceberg_hms_rest_commit_pause_seconds_total"] == 0.5
 
 
+def test_moves_that_are_overdue_and_locks_that_are_left_are_heard_of() -> None:
+    counters = Counters()
+    name = TableName("n", "t")
+    for event in (
+        {"event": "overdue", "table": name},
+        {"event": "overdue", "table": name},
+        {"event": "left-locked", "table": name, "seconds": 300.0},
+    ):
+        counters.heard(event)
+    found = values(counters.render())
+    assert found["iceberg_hms_rest_moves_overdue_total"] == 2
+    assert found["iceberg_hms_rest_locks_left_total"] == 1
+
+
 def test_conflicts_are_counted_by_their_reason() -> None:
     counters = Counters()
     for error in (

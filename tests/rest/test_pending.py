@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.report import CommitReport
 from iceberg_hms.errors import CommitConflict, LockNotAcquired
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.dispatch import Call
 from iceberg_hms.rest.pending import Later
 from tests.rest.fakes import SCHEMA, FakeCatalog, Pending, Web
 
@@ -46,6 +48,25 @@ def test_commits_that_wait_take_no_thread() -> None:
             return [answer.status_code for answer in await asyncio.gather(*tasks)]
 
     assert asyncio.run(scene()) == [200] * 20
+
+
+def test_commits_that_wait_keep_no_request_and_so_no_body() -> None:
+    catalog = FakeCatalog(Settings())
+    catalog.create_table(("default", "t"), SCHEMA)
+    catalog.settles = False
+    app = create_app(catalog, token=None, settings=catalog.settings)
+
+    async def scene() -> list[Call]:
+        async with Web(app).client() as client:
+            tasks = [asyncio.create_task(client.post(PATH, json=body(f"let-go-{number}"))) for number in range(3)]
+            await until_pending(catalog, 3)
+            gc.collect()
+            calls = [each for each in gc.get_objects() if isinstance(each, Call)]
+            await asyncio.to_thread(lambda: [pending.settle() for pending in catalog.pending])
+            await asyncio.gather(*tasks)
+            return [call for call in calls if b"let-go-" in call.body]
+
+    assert asyncio.run(scene()) == []
 
 
 class Stopped(SystemClock):
@@ -133,3 +154,35 @@ def test_a_commit_that_ends_after_its_server_harms_nobody() -> None:
 
     asyncio.run(scene())
     commit.settle()
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.0], ids=["before its time is over", "after it"])
+def test_an_outcome_that_the_loop_was_not_told_of_is_found_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """no memory to wake the loop when the commit is settled: its client must not wait for ever"""
+    monkeypatch.setattr("iceberg_hms.rest.pending.LOOK_AGAIN_SECONDS", 0.01)
+
+    async def scene() -> str:
+        commit = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
+        commit.sent = True
+        loop, asked, withdraw = asyncio.get_running_loop(), asyncio.Event(), commit.withdraw
+
+        def asked_to_withdraw() -> bool:
+            loop.call_soon(asked.set)
+            return withdraw()
+
+        def cannot(*_: object) -> None:
+            raise MemoryError
+
+        commit.withdraw = asked_to_withdraw  # type: ignore[method-assign]
+        waiting = asyncio.create_task(Later(commit, seconds, lambda report: report).response(unused))  # type: ignore[arg-type, return-value]
+        await (asked.wait() if not seconds else asyncio.sleep(0))
+        with monkeypatch.context() as patched:
+            patched.setattr(loop, "call_soon_threadsafe", cannot)
+            with pytest.raises(MemoryError):
+                commit.settle()
+        async with asyncio.timeout(10):
+            return str(await waiting)
+
+    assert asyncio.run(scene()) == "report"

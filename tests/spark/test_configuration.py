@@ -28,10 +28,10 @@ from iceberg_hms.spark.configuration import (
     log4j_option,
     merge,
     metastore_of,
-    parse_defaults_file,
     session_configuration,
     warehouse_location,
 )
+from tests.spark.defaults import parse_defaults_file
 
 CONF = Path(__file__).parent.parent.parent / "conf"
 SERVER = "http://127.0.0.1:8181"

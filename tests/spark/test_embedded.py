@@ -107,7 +107,12 @@ def test_a_server_that_cannot_stop_does_not_keep_the_others_from_it() -> None:
 def test_a_forked_child_leaves_its_parents_servers_alone() -> None:
     fakes = Fakes()
     embedding = Embedding(fakes)
-    embedding.acquire(A)
-    embedding._process = os.getppid()
-    embedding.release_all()
-    assert fakes.started[0].stops == 0
+    parents = embedding.acquire(A)
+    child = os.fork()
+    if child == 0:
+        embedding.release_all()
+        embedding.release(parents)
+        own = embedding.acquire(A)
+        os._exit(10 * sum(server.stops for server in fakes.started) + (own is parents))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert embedding.acquire(A) is parents

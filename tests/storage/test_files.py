@@ -23,7 +23,6 @@ from iceberg_hms.testing.contracts.files import (
     one_of_many_writers_wins,
     spellings_of_a_local_file_are_one,
 )
-from tests.test_forks import said_by
 
 Check = Callable[[Files, str], None]
 #: Without an exclusive create, a store cannot say which of several writers of one name won.
@@ -192,39 +191,3 @@ def test_none_of_several_files_is_left_if_their_folder_cannot_be_flushed(
     with pytest.raises(StorageError, match="Input/output error"):
         PyArrowFiles().write_all([(f"{tmp_path}/{number}", b"x") for number in range(5)])
     assert list(tmp_path.iterdir()) == []
-
-
-#: Forks while a thread of the parent opens a store.
-FORKING = """
-import os, signal, sys, threading
-from pyarrow import fs
-from iceberg_hms.storage.files import PyArrowFiles
-
-opened = []
-opening, forked = threading.Event(), threading.Event()
-
-def filesystem(location):
-    opened.append((os.getpid(), location.scheme))
-    if location.scheme == "s3":
-        opening.set()
-        forked.wait()
-    return fs.LocalFileSystem()
-
-files = PyArrowFiles(filesystem=filesystem)
-files.write(sys.argv[1], b"1")
-thread = threading.Thread(target=files.delete, args=("s3://bucket/x",))
-thread.start()
-opening.wait()
-child = os.fork()
-if child == 0:
-    signal.alarm(10)
-    read = files.read(sys.argv[1])
-    os._exit(0 if read == b"1" and (os.getpid(), "file") in opened else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), files.read(sys.argv[1]), len(opened))
-forked.set()
-thread.join()
-"""
-
-
-def test_a_forked_child_opens_its_filesystems_itself(tmp_path: Path) -> None:
-    assert said_by(FORKING, f"{tmp_path}/x") == "0 b'1' 2\n"

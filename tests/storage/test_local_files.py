@@ -1,4 +1,4 @@
-"""Local files appear whole or not at all, whatever happens on the way."""
+"""Local files are there whole, or the caller hears why they are not there at all."""
 
 from __future__ import annotations
 
@@ -10,20 +10,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.storage import local_files
 
 
-@pytest.fixture(params=["nameless", "named"], autouse=True)
-def drafts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What files are made as, before they have their names. Where no file can be without one, both are the same."""
-    if request.param == "named":
-        monkeypatch.setattr(local_files, "_NAMELESS", 0)
-    return "nameless" if local_files._NAMELESS else "named"
-
-
 def create(path: Path, data: bytes = b"data", *, fsync: bool = False) -> None:
-    local_files.create([local_files.NewFile(str(path), data)], fsync=fsync, clock=SYSTEM_CLOCK)
+    local_files.create([local_files.NewFile(str(path), data)], fsync=fsync)
 
 
 def test_only_the_file_itself_is_left_in_the_folder(tmp_path: Path) -> None:
@@ -43,7 +34,7 @@ def test_of_several_files_none_is_left_if_one_cannot_be_made(tmp_path: Path) -> 
     create(tmp_path / "taken")
     files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "b", "taken", "c")]
     with pytest.raises(FileExistsError):
-        local_files.create(files, fsync=True, clock=SYSTEM_CLOCK)
+        local_files.create(files, fsync=True)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     assert (tmp_path / "taken").read_bytes() == b"data"
 
@@ -52,7 +43,7 @@ def test_several_files_are_flushed_and_then_their_folder_once(tmp_path: Path, mo
     flushed: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
     files = [local_files.NewFile(str(tmp_path / name), name.encode()) for name in ("a", "b", "c")]
-    local_files.create(files, fsync=True, clock=SYSTEM_CLOCK)
+    local_files.create(files, fsync=True)
     assert flushed == [path.stat().st_ino for path in (tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path)]
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"a", "b": b"b", "c": b"c"}
 
@@ -100,7 +91,7 @@ def test_nothing_is_left_behind_if_a_folder_cannot_be_flushed(tmp_path: Path, mo
     monkeypatch.setattr(os, "unlink", unlink)
     files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "stubborn", "b")]
     with pytest.raises(OSError, match="Input/output error"):
-        local_files.create(files, fsync=True, clock=SYSTEM_CLOCK)
+        local_files.create(files, fsync=True)
     assert [path.name for path in tmp_path.iterdir()] == ["stubborn"]
 
 
@@ -119,16 +110,12 @@ def test_nothing_is_left_behind_if_the_system_tells_of_its_loss_on_closing(
     monkeypatch.setattr(os, "close", close)
     files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "b", "c")]
     with pytest.raises(OSError, match="Disk quota"):
-        local_files.create(files, fsync=False, clock=SYSTEM_CLOCK)
+        local_files.create(files, fsync=False)
     assert list(tmp_path.iterdir()) == []
     assert len(closed) == 3
 
 
-def no_links(*_: Any, **__: Any) -> None:
-    raise OSError(errno.EPERM, "Operation not permitted")
-
-
-def test_what_it_could_not_open_in_place_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_could_not_open_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken, real = tmp_path / "taken", os.open
     taken.write_bytes(b"another's")
 
@@ -137,7 +124,6 @@ def test_what_it_could_not_open_in_place_is_not_removed(tmp_path: Path, monkeypa
             raise OSError(errno.EMFILE, "Too many open files")
         return real(path, flags, mode)
 
-    monkeypatch.setattr(os, "link", no_links)
     monkeypatch.setattr(os, "open", too_many)
     with pytest.raises(OSError, match="Too many"):
         create(taken)
@@ -145,29 +131,15 @@ def test_what_it_could_not_open_in_place_is_not_removed(tmp_path: Path, monkeypa
     assert taken.read_bytes() == b"another's"
 
 
-def test_what_was_made_in_place_is_removed_if_it_is_not_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_made_is_removed_if_it_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: int) -> None:
         if (tmp_path / "x").exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "link", no_links)
     monkeypatch.setattr(os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         create(tmp_path / "x", fsync=True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_hard_links_the_file_is_made_in_place_and_still_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "link", no_links)
-    create(tmp_path / "x")
-    with pytest.raises(FileExistsError):
-        create(tmp_path / "x", b"other")
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    assert (tmp_path / "x").read_bytes() == b"data"
 
 
 def test_the_file_and_every_new_folder_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,43 +157,6 @@ def test_the_file_and_every_new_folder_are_flushed(tmp_path: Path, monkeypatch: 
     flushed.clear()
     create(tmp_path / "one" / "two" / "y", fsync=False)
     assert flushed == []
-
-
-def test_before_it_has_its_name_a_file_has_none_or_a_hidden_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drafts: str
-) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda _: seen.extend(path.name for path in tmp_path.iterdir()))
-    with pytest.raises(KeyboardInterrupt):
-        create_and_be_interrupted(tmp_path / "x", monkeypatch)
-    assert [name[:3] for name in seen] == ([".x."] if drafts == "named" else [])
-    assert list(tmp_path.iterdir()) == []
-
-
-def create_and_be_interrupted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "link", interrupted)
-    create(path, fsync=True)
-
-
-@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL])
-def test_a_filesystem_that_knows_no_nameless_files_gets_named_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
-) -> None:
-    opened, real = [], os.open
-
-    def refusing(path: str, flags: int, mode: int = 0o777) -> int:
-        if local_files._NAMELESS and flags & local_files._NAMELESS == local_files._NAMELESS:
-            raise OSError(refusal, os.strerror(refusal))
-        opened.append(Path(path).suffix)
-        return real(path, flags, mode)
-
-    monkeypatch.setattr(os, "open", refusing)
-    create(tmp_path / "x")
-    assert opened == [".part"]
-    assert (tmp_path / "x").read_bytes() == b"data"
 
 
 def test_no_descriptor_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,12 +193,6 @@ def test_deleting_takes_hadoops_checksum_along(tmp_path: Path) -> None:
     assert local_files.delete(str(tmp_path / "x"))
     assert list(tmp_path.iterdir()) == []
     assert not local_files.delete(str(tmp_path / "x" / "y"))
-
-
-def test_a_new_file_does_not_inherit_an_old_checksum(tmp_path: Path) -> None:
-    (tmp_path / ".x.crc").write_bytes(b"of an older x")
-    create(tmp_path / "x")
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_files_are_readable_as_the_umask_says(tmp_path: Path) -> None:

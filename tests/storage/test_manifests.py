@@ -23,7 +23,6 @@ from iceberg_hms.testing.contracts.manifests import (
     sample_snapshot,
 )
 from iceberg_hms.testing.memory_files import MemoryFiles
-from tests.test_forks import said_by
 
 
 class CountingFiles(MemoryFiles):
@@ -249,30 +248,3 @@ def test_entries_of_many_manifests_come_in_order() -> None:
     lines = [line for at in range(10) for line in written(opened, added(10)[at : at + 1])]
     found = [entry.data_file.partition["event_day"] for entry in opened.open().entries(lines)]
     assert found == list(range(10))
-
-
-FORKING = """
-import os, signal
-from iceberg_hms.testing.contracts.manifests import sample_metadata, sample_snapshot
-from tests.storage.test_manifests import CountingFiles, store
-
-files = CountingFiles()
-lists = store(files)
-group = lists.open()
-snapshot = sample_snapshot(7, 1, group.stage_list(sample_metadata("file:/w"), sample_snapshot(7, 1), []))
-group.flush()
-lists._mutex.acquire()
-child = os.fork()
-if child == 0:
-    signal.alarm(10)
-    for _ in range(2):
-        lists.open().list(snapshot)
-    os._exit(0 if len(files.reads) == 1 else 1)
-lists._mutex.release()
-lists.open().list(snapshot)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(files.reads))
-"""
-
-
-def test_a_forked_child_begins_with_an_empty_cache() -> None:
-    assert said_by(FORKING) == "0 0\n"

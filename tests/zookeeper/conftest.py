@@ -14,14 +14,27 @@ from iceberg_hms.metastore.identity import agent_info
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from tests.zookeeper.ensemble import NAME, Ensemble, MemorySession
 
+MOVE_SECONDS = 600.0
+
 
 class Writer:
-    """A lock with a session of its own, as a process has it."""
+    """A lock with a session of its own, as a process has it. all_atomic: what it knows of the metastores."""
 
-    def __init__(self, ensemble: Ensemble, lease_seconds: float = 30.0, clock: Any = None) -> None:
+    def __init__(
+        self, ensemble: Ensemble, lease_seconds: float = 30.0, clock: Any = None, all_atomic: bool = False
+    ) -> None:
+        self.all_atomic = all_atomic
         self.session = MemorySession(ensemble, lease_seconds)
         self.runtime = ThreadRuntime(clock or SystemClock())
-        self.lock = ZooKeeperTableLock(self.session, self.runtime, agent_info=agent_info, user="ann", host="h1")
+        self.lock = ZooKeeperTableLock(
+            self.session,
+            self.runtime,
+            agent_info=agent_info,
+            user="ann",
+            host="h1",
+            all_atomic=lambda _: self.all_atomic,
+            move_seconds=MOVE_SECONDS,
+        )
 
     def acquire(self, wait_seconds: float = 10.0, name: TableName = NAME) -> Any:
         return self.lock.acquire(name, wait_seconds=wait_seconds, request="r-1")

@@ -103,6 +103,12 @@ class MemorySession:
         self._answered("create")
         return name
 
+    def mark(self, path: str, data: bytes) -> None:
+        self._called("mark")
+        with self.ensemble.mutex:
+            self.ensemble.nodes[path] = (None, data)
+        self._answered("mark")
+
     def children(self, folder: str) -> list[str]:
         self._called("children")
         found = self.ensemble.children(folder)

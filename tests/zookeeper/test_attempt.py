@@ -15,15 +15,24 @@ from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble, wait_until
 def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> Attempt:
     runtime = writer.runtime
     deadline = runtime.now() + wait_seconds
-    return Attempt(writer.session, runtime, NAME, b"{}", deadline, closed or runtime.event())
+    return Attempt(
+        writer.session,
+        runtime,
+        NAME,
+        b"{}",
+        deadline,
+        closed or runtime.event(),
+        all_atomic=lambda: writer.all_atomic,
+        move_seconds=600.0,
+    )
 
 
 def test_a_free_lock_costs_two_requests_and_counts_from_the_first(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
-    before = writer.runtime.now()
-    node, sent_at = attempt(writer).run()
+    before = writer.runtime.reading()
+    node, sent = attempt(writer).run()
     assert writer.session.calls == ["create", "children"]
-    assert before <= sent_at <= writer.runtime.now()
+    assert before <= sent <= writer.runtime.reading()
     assert list(ensemble.nodes) == [node.path]
     assert node.strays is None
 
@@ -32,12 +41,12 @@ def test_a_free_lock_costs_two_requests_and_counts_from_the_first(writers: Any, 
 def test_a_lost_reply_leaves_one_node_and_the_lock_is_had(request_: str, writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     writer.session.lose_reply = [request_]
-    before = writer.runtime.now()
-    node, sent_at = attempt(writer).run()
+    before = writer.runtime.reading()
+    node, sent = attempt(writer).run()
     assert list(ensemble.nodes) == [node.path]
     # What was sent before the reply was lost proves nothing: the node was written again.
     assert writer.session.calls[-1] == "write"
-    assert before < sent_at <= writer.runtime.now()
+    assert before < sent <= writer.runtime.reading()
 
 
 def test_a_lost_reply_to_that_write_is_another_round(writers: Any, ensemble: Ensemble) -> None:
@@ -94,7 +103,7 @@ def test_a_waiter_watches_the_one_before_it_and_counts_from_when_it_is_the_first
     done = waiter.runtime.event()
     waiter.runtime.spawn("waiter", lambda: (got.append(attempt(waiter).run()), done.set())[0])
     wait_until(lambda: waiter.session.calls[-1:] == ["watch"])
-    released_at = waiter.runtime.now()
+    released_at = waiter.runtime.reading()
     ensemble.remove(held.path)
     assert done.wait(20)
     assert got[0][1] >= released_at
@@ -149,3 +158,32 @@ def test_no_connection_is_an_error_at_once(writers: Any) -> None:
     writer.session.suspend()
     with pytest.raises(LockUnavailable, match="out of reach"):
         attempt(writer, wait_seconds=60).run()
+
+
+def left_by_a_dead_writer(writers: Any, *, blind: bool = False) -> None:
+    dead = writers()
+    held = dead.acquire()
+    held.ensure(blind=blind)
+    dead.session.close()
+
+
+def test_who_follows_a_writer_whose_session_ended_in_a_move_waits_for_it(writers: Any, ensemble: Ensemble) -> None:
+    left_by_a_dead_writer(writers)
+    impatient = attempt(writers(), wait_seconds=0.2)
+    with pytest.raises(LockNotAcquired):
+        impatient.run()
+    impatient.withdraw()
+    [marker] = [path for path in ensemble.nodes if path.endswith("-swapping")]
+    ensemble.remove(marker)
+    attempt(writers(), wait_seconds=5).run()
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_where_all_servers_are_atomic_only_a_blind_move_is_waited_for(blind: bool, writers: Any) -> None:
+    left_by_a_dead_writer(writers, blind=blind)
+    follower = attempt(writers(all_atomic=True), wait_seconds=0.2)
+    if blind:
+        with pytest.raises(LockNotAcquired):
+            follower.run()
+    else:
+        follower.run()

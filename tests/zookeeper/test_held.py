@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.clock import SystemClock
+from iceberg_hms.clock import Reading, SystemClock
 from iceberg_hms.coordinator.ports import HeldLock
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
@@ -18,13 +18,18 @@ LEASE = 30.0
 
 
 class LateClock(SystemClock):
-    """It stands still but for what a test adds to it."""
+    """It stands still but for what a test adds to it. suspended: what the monotonic clock does not count."""
 
     def __init__(self) -> None:
         self.late = 0.0
+        self.suspended = 0.0
 
     def monotonic(self) -> float:
         return 1_000.0 + self.late
+
+    def reading(self) -> Reading:
+        now = self.monotonic()
+        return Reading(now, now + self.suspended, now + self.suspended)
 
 
 def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
@@ -33,7 +38,15 @@ def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
     name = writer.session.create(FOLDER, prefix, b"{}")
     node = OwnNode(FOLDER, name, b"{}", writer.session.epoch, strays=prefix)
     event = released or writer.runtime.event()
-    return ZooKeeperHeldLock(writer.session, writer.runtime, node, sent_at=writer.runtime.now(), on_release=event.set)
+    return ZooKeeperHeldLock(
+        writer.session,
+        writer.runtime,
+        node,
+        sent=writer.runtime.reading(),
+        on_release=event.set,
+        all_atomic=lambda: writer.all_atomic,
+        move_seconds=600.0,
+    )
 
 
 def beating() -> list[str]:
@@ -49,18 +62,19 @@ def test_a_session_that_ends_takes_the_lock_with_it(writers: Any) -> None:
     writer = writers()
     held = take(writer)
     writer.session.expire()
-    for question in (held.covered_since, held.ensure, held.renew):
-        with pytest.raises(LockLost, match=r"session of lock db\.t/me-0-lock-0000000000 was lost"):
+    for question in (held.unrenewed_seconds, held.ensure, held.renew):
+        with pytest.raises(LockLost, match=r"lock db\.t/me-0-lock-0000000000 ended with its ZooKeeper session"):
             question()
     held.release()
 
 
 def test_a_suspended_session_stops_a_move_from_starting_but_what_was_covered_stays_so(writers: Any) -> None:
-    writer = writers()
+    clock = LateClock()
+    writer = writers(clock=clock)
     held = take(writer)
-    since = held.covered_since()
     writer.session.suspend()
-    assert held.covered_since() == since
+    clock.late = 1
+    assert held.unrenewed_seconds() == 1
     with pytest.raises(LockLost, match="SUSPENDED"):
         held.ensure()
     with pytest.raises(LockUnavailable):
@@ -68,7 +82,7 @@ def test_a_suspended_session_stops_a_move_from_starting_but_what_was_covered_sta
     writer.session.resume()
     held.renew()
     held.ensure()
-    assert held.covered_since() > since
+    assert held.unrenewed_seconds() == 0
 
 
 def test_before_a_move_a_lock_is_renewed_when_half_of_its_lease_is_over(writers: Any) -> None:
@@ -81,7 +95,7 @@ def test_before_a_move_a_lock_is_renewed_when_half_of_its_lease_is_over(writers:
     clock.late = LEASE / 2 + 1
     held.ensure()
     assert writer.session.calls[-1] == "write"
-    assert held.covered_since() >= writer.runtime.now() - 1
+    assert held.unrenewed_seconds() == 0
 
 
 def test_no_move_starts_under_a_lock_that_cannot_be_renewed(writers: Any) -> None:
@@ -101,17 +115,29 @@ def test_a_lease_that_has_passed_is_the_end_even_if_no_server_said_so(writers: A
     held = take(writer)
     writer.session.suspend()
     clock.late = LEASE - 1
-    held.covered_since()
+    held.unrenewed_seconds()
     clock.late = LEASE + 1
-    for question in (held.covered_since, held.ensure):
+    for question in (held.unrenewed_seconds, held.ensure, held.renew):
         with pytest.raises(LockLost, match="not renewed for its lease of 30 s"):
             question()
+    assert "write" not in writer.session.calls
+
+
+def test_a_lease_passes_while_the_machine_is_suspended(writers: Any) -> None:
+    clock = LateClock()
+    writer = writers(clock=clock)
+    held = take(writer)
+    clock.suspended = LEASE + 1
+    for question in (held.ensure, held.renew, held.unrenewed_seconds):
+        with pytest.raises(LockLost, match="not renewed for its lease of 30 s"):
+            question()
+    assert "write" not in writer.session.calls
 
 
 def test_a_lock_that_is_removed_is_lost_for_good(writers: Any, ensemble: Ensemble) -> None:
     held = take(writers())
     ensemble.remove(f"{FOLDER}/me-0-lock-0000000000")
-    for question in (held.renew, held.covered_since, held.ensure, held.renew):
+    for question in (held.renew, held.unrenewed_seconds, held.ensure, held.renew):
         with pytest.raises(LockLost, match="removed"):
             question()
 
@@ -208,7 +234,7 @@ def test_a_session_that_is_closed_ends_the_lock_at_once_and_without_a_word(
     wait_until(lambda: len(beating()) == 1)
     writer.session.close()
     wait_until(lambda: not beating())
-    for question in (held.covered_since, held.ensure, held.renew):
+    for question in (held.unrenewed_seconds, held.ensure, held.renew):
         with pytest.raises(LockLost, match="closed"):
             question()
     calls = list(writer.session.calls)
@@ -251,3 +277,87 @@ def test_a_released_lock_is_not_told_of_the_end_of_its_session(writers: Any) -> 
     held.start()
     held.release()
     assert writer.session._on_close == []
+
+
+def marker(ensemble: Ensemble) -> list[str]:
+    return [path for path in ensemble.nodes if path.endswith("-swapping")]
+
+
+def test_a_move_that_nothing_fences_is_marked_until_its_lock_is_given_back(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    held = take(writer)
+    assert marker(ensemble) == []
+    held.ensure()
+    held.ensure()
+    assert marker(ensemble) == [f"{FOLDER}/me-0-lock-0000000000-swapping"]
+    assert writer.session.calls.count("mark") == 1
+    held.release()
+    assert ensemble.nodes == {}
+
+
+def test_the_mark_outlives_the_session_of_its_writer_until_the_writer_takes_it_back(
+    writers: Any, ensemble: Ensemble
+) -> None:
+    writer = writers()
+    held = take(writer)
+    held.ensure()
+    writer.session.expire()
+    assert list(ensemble.nodes) == marker(ensemble)
+    held.release()
+    assert ensemble.nodes == {}
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_where_all_servers_are_atomic_only_what_is_blind_is_marked(
+    blind: bool, writers: Any, ensemble: Ensemble
+) -> None:
+    held = take(writers(all_atomic=True))
+    held.ensure(blind=blind)
+    assert len(marker(ensemble)) == blind
+    assert held.only_fenced is not blind
+    held.release()
+
+
+def test_what_is_not_marked_may_go_only_to_a_server_that_is_atomic(writers: Any, ensemble: Ensemble) -> None:
+    """The swap may meet a connection that is not, after it was decided that nothing need be said."""
+    writer = writers(all_atomic=True)
+    held = take(writer)
+    held.ensure()
+    assert (held.only_fenced, marker(ensemble)) == (True, [])
+    writer.all_atomic = False
+    assert held.only_fenced
+    held.ensure()
+    assert (held.only_fenced, len(marker(ensemble))) == (False, 1)
+    held.release()
+
+
+def test_no_move_starts_that_may_not_be_marked(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    held = take(writer)
+    writer.session.lose_reply = ["mark"]
+    with pytest.raises(LockLost, match="could not say that a move is sent"):
+        held.ensure()
+    held.release()
+    assert ensemble.nodes == {}
+
+
+def test_a_lock_that_is_left_stays_for_its_lease(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers(lease_seconds=0.3)
+    released = writer.runtime.event()
+    held = take(writer, released)
+    held.ensure()
+    held.leave()
+    assert released.is_set()
+    held.release()
+    assert len(ensemble.nodes) == 2
+    wait_until(lambda: ensemble.nodes == {})
+
+
+def test_a_left_lock_is_no_longer_waited_for_when_the_session_is_closed(writers: Any, ensemble: Ensemble) -> None:
+    writer = writers()
+    held = take(writer)
+    held.ensure()
+    held.leave()
+    writer.session.close()
+    assert list(ensemble.nodes) == marker(ensemble)
+    wait_until(lambda: not any(thread.name.startswith("left me-") for thread in threading.enumerate()))

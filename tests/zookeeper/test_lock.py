@@ -150,21 +150,6 @@ def test_closing_does_not_wait_for_ever_and_ends_what_is_still_held(
     writer.lock.close()
     assert writer.session.closed
     with pytest.raises(LockLost, match="closed"):
-        held.covered_since()
+        held.unrenewed_seconds()
     held.release()
     assert caplog.records == []
-
-
-def test_a_forked_child_that_closes_does_not_wait_for_its_parents_locks(
-    writers: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = writers()
-    held = writer.acquire()
-    slept: list[float] = []
-    monkeypatch.setattr(writer.runtime, "sleep", slept.append)
-    assert writer.lock._mutex.acquire(blocking=False)
-    writer.lock.begin_in_forked_child()
-    # The child's session has nothing of its parent's, which is tested where sessions are.
-    writer.lock.close()
-    assert slept == []
-    held.release()

@@ -21,6 +21,8 @@ _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "committed", "report": CommitReport(_NAME, "file:/m", TableMetadata({}), snapshot_ids=(7,))},
     {"event": "held-back", "table": _NAME, "seconds": 0.5},
     {"event": "rested", "table": _NAME, "seconds": 0.5},
+    {"event": "overdue", "table": _NAME},
+    {"event": "left-locked", "table": _NAME, "seconds": 300.0},
     {"event": "something-new"},
 )
 

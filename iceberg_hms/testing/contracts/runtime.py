@@ -113,6 +113,39 @@ def what_is_gathered_is_in_its_caller_s_context_and_what_is_spawned_is_not(runti
     expect_equal(measured.calls, [], "calls that were counted")
 
 
+def what_is_done_meanwhile_has_ended_when_the_wait_has(runtime: Runtime) -> None:
+    ended: list[str] = []
+
+    def work() -> None:
+        runtime.sleep(0.02)
+        usage.wrote(1)
+        ended.append("work")
+
+    with usage.measured() as measured:
+        expect_equal(runtime.meanwhile(work, lambda: ended.append("wait") or 7), 7, "the wait's result")  # type: ignore[func-returns-value]
+    expect_equal(sorted(ended), ["wait", "work"], "what has ended")
+    expect_equal(measured.writes, [1], "bytes that were counted")
+
+
+def an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended(runtime: Runtime) -> None:
+    ended: list[str] = []
+
+    def raises() -> None:
+        raise LookupError
+
+    def ends() -> None:
+        begun.append(1)
+        runtime.sleep(0.02)
+        ended.append("")
+
+    for work, wait in ((raises, ends), (ends, raises)):
+        begun: list[int] = []
+        ended.clear()
+        with expect_raises(LookupError, "meanwhile"):
+            runtime.meanwhile(work, wait)
+        expect_equal(len(ended), len(begun), "who had ended before the error was raised")
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     time_goes_on_and_a_sleep_takes_it,
     the_wall_clock_tells_milliseconds,
@@ -123,4 +156,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     gathered_results_are_in_order,
     a_gathered_error_is_raised_when_all_have_ended,
     what_is_gathered_is_in_its_caller_s_context_and_what_is_spawned_is_not,
+    what_is_done_meanwhile_has_ended_when_the_wait_has,
+    an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended,
 )

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from iceberg_hms.coordinator.ports import HeldLock, Runtime, TableLock, TableName
+from iceberg_hms.clock import Reading
+from iceberg_hms.coordinator.ports import Compares, HeldLock, Runtime, TableLock, TableName
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
 from iceberg_hms.testing.contracts import expect, expect_raises
 
@@ -32,11 +33,16 @@ _WRITERS: Final = 6
 _TURNS: Final = 5
 
 
+def _since(guard: Guard, earlier: Reading) -> float:
+    return guard.runtime.reading().at_most_since(earlier)
+
+
 def a_free_lock_is_had_and_covers(guard: Guard) -> None:
-    before = guard.runtime.now()
+    before = guard.runtime.reading()
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
-        expect(before <= held.covered_since() <= guard.runtime.now(), "covered_since is not when the call was sent")
+        age = held.unrenewed_seconds()
+        expect(0 <= age <= _since(guard, before), "it was renewed before it was asked for, or in the future")
         expect(held.lease_seconds > 0, "no lease")
     finally:
         held.release()
@@ -136,11 +142,10 @@ def a_released_lock_is_not_renewed(guard: Guard) -> None:
 def renewing_moves_the_cover(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
-        before = held.covered_since()
         guard.runtime.sleep(0.05)
-        sent = guard.runtime.now()
+        sent = guard.runtime.reading()
         held.renew()
-        expect(held.covered_since() >= sent > before, "renew did not move covered_since")
+        expect(held.unrenewed_seconds() <= _since(guard, sent), "a renewal does not count")
     finally:
         held.release()
 
@@ -149,10 +154,23 @@ def moves_may_start_under_a_fresh_lock(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
         held.ensure()
-        expect(held.covered_since() <= guard.runtime.now(), "ensure moved covered_since into the future")
-        expect(held.only_fenced is False, "something is locked, and yet only fenced swaps may go out")
+        expect(held.excludes is True, "nothing is locked")
         expect(held.behind_foreign is False, "nobody else asked for the lock")
         expect(held.row is None or held.row.name == guard.name, "the row of another table")
+    finally:
+        held.release()
+
+
+def only_what_compares_has_a_lease_of_its_own(guard: Guard) -> None:
+    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1", compares=Compares.NO)
+    served, fenced = held.lease_seconds, held.only_fenced
+    held.release()
+    held = guard.second.acquire(guard.name, wait_seconds=_LONG, request="r-2", compares=Compares.YES)
+    try:
+        expect(not fenced, "the lock of a drop asks for a fence, which a drop has not")
+        expect(held.lease_seconds <= served, "what compares has a longer lease than what does not")
+        if held.lease_seconds < served:
+            expect(held.only_fenced, "a lease that ends before the server's, and what is sent under it is not fenced")
     finally:
         held.release()
 
@@ -175,5 +193,6 @@ CHECKS: tuple[Check, ...] = (
     a_released_lock_is_not_renewed,
     renewing_moves_the_cover,
     moves_may_start_under_a_fresh_lock,
+    only_what_compares_has_a_lease_of_its_own,
     a_malformed_request_is_refused,
 )

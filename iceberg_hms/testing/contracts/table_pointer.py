@@ -17,6 +17,7 @@ from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
 _WRITERS: Final = 8
 _UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+_ANOTHER_UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c2"
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,8 @@ def a_name_is_given_once(pointer: TablePointer, place: Place) -> None:
 
 def create_needs_its_namespace(pointer: TablePointer, place: Place) -> None:
     name = TableName("no_such_namespace", "t")
-    with expect_raises(NoSuchNamespace, "create"):
-        pointer.create(name, place.file(0), table_metadata(place.location), None)
+    answer = pointer.create(name, place.file(0), table_metadata(place.location), None)
+    _expect_refused(answer, False, NoSuchNamespace, "create in a missing namespace")
 
 
 def a_swap_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
@@ -212,9 +213,17 @@ def a_table_that_is_gone_is_a_conflict(pointer: TablePointer, place: Place) -> N
 
 
 def a_table_is_renamed(pointer: TablePointer, place: Place) -> None:
+    _rename_twice(pointer, place, only_fenced=False)
+
+
+def a_rename_that_must_be_fenced_renames_the_table(pointer: TablePointer, place: Place) -> None:
+    _rename_twice(pointer, place, only_fenced=True)
+
+
+def _rename_twice(pointer: TablePointer, place: Place, *, only_fenced: bool) -> None:
     base = made(pointer, place)
     for to in (place.name("renamed"), TableName(place.other_namespace, "moved")):
-        expect_equal(pointer.rename(base, to), Swapped(), f"rename to {to}")
+        expect_equal(pointer.rename(base, to, only_fenced=only_fenced), Swapped(), f"rename to {to}")
         with expect_raises(NoSuchTable, "load of the old name"):
             pointer.load(base.name)
         now = pointer.load(to)
@@ -235,6 +244,38 @@ def a_rename_is_refused(pointer: TablePointer, place: Place) -> None:
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
+def a_metastore_that_works_takes_writes_and_nothing_is_left(pointer: TablePointer, place: Place) -> None:
+    before = made(pointer, place)
+    name = before.name
+    expect(pointer.takes_writes(name) is True, "a metastore that works takes no writes")
+    expect_equal(pointer.load(name).metadata_location, before.metadata_location, "the table's pointer")
+    tables = getattr(pointer, "list_tables", None)
+    if tables is not None:
+        expect_equal(list(tables(place.namespace)), [name.name], "the tables of the database")
+
+
+def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
+    expect({place.namespace, place.other_namespace} <= set(pointer.databases()), "databases")
+    place.add_hive_table(place.name("hive"))
+    base = made(pointer, place)
+    raw = dict(table_metadata(place.location).raw)
+    del raw["table-uuid"]
+    silent = TableMetadata.parse({**raw, "format-version": 1, "schema": raw["schemas"][0], "partition-spec": []})
+    expect_equal(pointer.create(place.name("silent"), place.file(1), silent, "ada"), Swapped(), "create without a UUID")
+    to = TableName(place.other_namespace, "moved")
+    for uuid, here, there in ((_UUID, [base.name], []), (_UUID.upper(), [], [to]), (_ANOTHER_UUID, [], [])):
+        found = pointer.identified(place.namespace, uuid, seconds=60.0)
+        expect_equal([each.name for each in found.said], here, f"said {uuid}")
+        expect_equal([each.name for each in found.silent], [place.name("silent")], f"silent beside {uuid}")
+        moved = pointer.identified(place.other_namespace, uuid, seconds=60.0)
+        expect_equal([each.name for each in moved.said], there, f"said {uuid} in the other namespace")
+        if here:
+            expect_equal(found.said[0].metadata_location, base.metadata_location, "metadata_location")
+            expect_equal(pointer.rename(base, to), Swapped(), "rename")
+    nowhere = pointer.identified("no_such_namespace", _UUID, seconds=60.0)
+    expect_equal([*nowhere.said, *nowhere.silent], [], "rows of a missing namespace")
+
+
 CHECKS: tuple[Check, ...] = (
     a_missing_table_is_told_apart,
     a_hive_table_is_not_touched,
@@ -249,5 +290,8 @@ CHECKS: tuple[Check, ...] = (
     any_schema_change_is_taken,
     a_table_that_is_gone_is_a_conflict,
     a_table_is_renamed,
+    a_rename_that_must_be_fenced_renames_the_table,
     a_rename_is_refused,
+    a_metastore_that_works_takes_writes_and_nothing_is_left,
+    a_table_is_found_by_its_uuid,
 )

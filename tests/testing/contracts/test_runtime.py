@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.coordinator.ports import Result
 from iceberg_hms.testing.contracts import runtime as contract
 
 
@@ -42,6 +44,28 @@ class Elsewhere(ThreadRuntime):
         return contextvars.Context().run(super().gather, functions)
 
 
+class Unfinished(ThreadRuntime):
+    """Does not wait for the work, or not where the wait fails."""
+
+    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+        def quiet() -> None:
+            with contextlib.suppress(LookupError):
+                work()
+
+        threading.Thread(target=quiet).start()
+        self.sleep(0.005)
+        return wait()
+
+
+class Silent(ThreadRuntime):
+    """Keeps the error of the work to itself."""
+
+    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+        with contextlib.suppress(LookupError):
+            work()
+        return wait()
+
+
 class NoSleep(ThreadRuntime):
     def sleep(self, seconds: float) -> None:
         return
@@ -59,6 +83,9 @@ class OneId(ThreadRuntime):
         (Unordered, contract.gathered_results_are_in_order),
         (Hasty, contract.a_gathered_error_is_raised_when_all_have_ended),
         (Elsewhere, contract.what_is_gathered_is_in_its_caller_s_context_and_what_is_spawned_is_not),
+        (Unfinished, contract.what_is_done_meanwhile_has_ended_when_the_wait_has),
+        (Unfinished, contract.an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended),
+        (Silent, contract.an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended),
         (NoSleep, contract.time_goes_on_and_a_sleep_takes_it),
         (OneId, contract.ids_are_new),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from iceberg_hms.catalog.runtime import ThreadRuntime
@@ -15,9 +17,9 @@ NAME = TableName("db", "t")
 class LockForAll(MemoryTableLock):
     """Gives everybody a lock of their own."""
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str) -> HeldLock:
+    def acquire(self, name: TableName, **options: Any) -> HeldLock:
         self.table = LockTable(self.table.runtime)
-        return super().acquire(name, wait_seconds=wait_seconds, request=request)
+        return super().acquire(name, **options)
 
 
 class LeavesEntries(LockTable):
@@ -45,6 +47,30 @@ def test_entries_that_stay_are_found() -> None:
         check("a_released_lock_is_not_renewed", lock, lock)
 
 
+class ShortForAll(MemoryTableLock):
+    """Gives a drop a lock that is taken from it while it sleeps."""
+
+    def acquire(self, name: TableName, **options: Any) -> HeldLock:
+        return super().acquire(name, **{**options, "compares": True})
+
+
+class ShortAndUnfenced(MemoryTableLock):
+    """Gives whoever compares a short lease, and lets it send what does not."""
+
+    def acquire(self, name: TableName, **options: Any) -> HeldLock:
+        held: Any = super().acquire(name, **options)
+        held.only_fenced = False
+        return held
+
+
+@pytest.mark.parametrize(("kind", "found"), [(ShortForAll, "of a drop"), (ShortAndUnfenced, "not fenced")])
+def test_a_short_lease_for_what_does_not_compare_is_found(kind: type[MemoryTableLock], found: str) -> None:
+    lock = kind()
+    lock.short_lease_seconds = 10.0
+    with pytest.raises(AssertionError, match=found):
+        check("only_what_compares_has_a_lease_of_its_own", lock, lock)
+
+
 def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.__name__ for check in table_lock.CHECKS]
-    assert len(set(names)) == len(names) == 11
+    assert len(set(names)) == len(names) == 12

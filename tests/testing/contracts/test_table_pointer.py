@@ -84,6 +84,16 @@ def test_a_hive_table_that_is_overwritten_is_found() -> None:
         check("a_hive_table_is_not_touched", Overwrites())
 
 
+def test_a_trial_that_is_left_behind_is_found() -> None:
+    class Litters(MemoryTablePointer):
+        def takes_writes(self, name: TableName) -> bool | None:
+            self.rows[TableName(name.namespace, "scratch")] = self.rows[name]
+            return True
+
+    with pytest.raises(AssertionError, match="tables of the database"):
+        check("a_metastore_that_works_takes_writes_and_nothing_is_left", Litters())
+
+
 def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.__name__ for check in table_pointer.CHECKS]
-    assert len(set(names)) == len(names) == 14
+    assert len(set(names)) == len(names) == 17

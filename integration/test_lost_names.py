@@ -1,0 +1,176 @@
+"""Creations that lose a race, and tables that leave their names, on a real metastore: a table is looked for by its UUID
+in all databases before anybody is told that nobody knows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import RESTError
+
+import iceberg_hms
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, TableName
+from iceberg_hms.rest.server import Server
+from integration.conftest import make_namespace
+
+TOKEN = "a-token-for-tests-alone"
+SCHEMA = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [{"id": 1, "name": "level", "required": False, "type": "string"}],
+}
+RACES, RACERS = 20, 4
+
+
+@pytest.fixture
+def catalogs(metastore: Any) -> Iterator[list[Catalog]]:
+    made = [iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) for _ in range(2)]
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def servers(catalogs: list[Catalog]) -> Iterator[list[Server]]:
+    with Server(catalogs[0], "127.0.0.1", 0, TOKEN) as first, Server(catalogs[1], "127.0.0.1", 0, TOKEN) as second:
+        yield [first, second]
+
+
+@pytest.fixture
+def other_namespace(metastore: Any, request: pytest.FixtureRequest) -> str:
+    return make_namespace(metastore, request)
+
+
+def client_of(server: Server) -> httpx.Client:
+    return httpx.Client(base_url=server.uri, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+
+
+def test_of_creations_that_race_one_lands_and_the_others_are_conflicts(servers: list[Server], namespace: str) -> None:
+    """As engines create a table of a query: staged, and committed at the end. Four at a time, through two servers."""
+    told: Counter[tuple[int, str]] = Counter()
+    left = 0
+    with ThreadPoolExecutor(RACERS) as pool:
+        for race in range(RACES):
+            begin = Barrier(RACERS)
+            clients = [client_of(servers[number % 2]) for number in range(RACERS)]
+            race_ = [pool.submit(_create, client, namespace, f"t{race}", begin) for client in clients]
+            answers = [each.result() for each in race_]
+            told.update(answers)
+            assert sorted(status for status, _ in answers) == [200] + [409] * (RACERS - 1), answers
+            location = clients[0].get(f"/v1/namespaces/{namespace}/tables/t{race}").json()["metadata"]["location"]
+            left += len(list(Path(urlsplit(location).path).glob("metadata/*.metadata.json"))) - 1
+            for client in clients:
+                client.close()
+    # A commit endpoint calls every conflict so; Java's does as well.
+    assert told == {(200, ""): RACES, (409, "CommitFailedException"): RACES * (RACERS - 1)}
+    assert left > 0, "some lost after they were sent, and what they wrote is left to a sweep"
+
+
+def _create(client: httpx.Client, namespace: str, name: str, begin: Barrier) -> tuple[int, str]:
+    tables = f"/v1/namespaces/{namespace}/tables"
+    staged = client.post(tables, json={"name": name, "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    updates = [
+        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": staged["format-version"]},
+        {"action": "add-schema", "schema": SCHEMA},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": staged["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": staged["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": staged["location"]},
+    ]
+    begin.wait(30)
+    answer = client.post(f"{tables}/{name}", json={"requirements": [{"type": "assert-create"}], "updates": updates})
+    return answer.status_code, "" if answer.is_success else answer.json()["error"]["type"]
+
+
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["in another database", "in the same database"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_creation_that_was_made_refused_and_renamed_was_made(
+    catalogs: list[Catalog], namespace: str, other_namespace: str, elsewhere: bool, taken: bool
+) -> None:
+    """As a metastore does that retries inside: it makes the table, tries once more, and says that the name is taken.
+    Meanwhile another renames the table, and perhaps a third takes the name."""
+    ours, theirs = catalogs
+    name, to = TableName(namespace, "t"), TableName(other_namespace if elsewhere else namespace, "renamed")
+    pointer: Any = ours.services.world.pointer
+    create = pointer.create
+
+    def retry_inside(*arguments: Any) -> SwapAnswer:
+        assert create(*arguments) == Swapped()
+        answer: SwapAnswer = create(*arguments)
+        assert isinstance(answer, Refused)
+        theirs.rename_table(name, to)
+        if taken:
+            theirs.create_table(name, pa.schema([("level", pa.string())]))
+        return answer
+
+    pointer.create = retry_inside
+    table = ours.create_table(name, pa.schema([("level", pa.string())]))
+    renamed = theirs.load_table(to)
+    assert renamed.metadata_location == table.metadata_location
+    assert renamed.metadata.uuid == table.metadata.uuid
+
+
+def sends(rest: RestCatalog) -> list[dict[str, Any]]:
+    """The commits that a client of PyIceberg sends from now on."""
+    sent: list[dict[str, Any]] = []
+    post: Callable[..., Any] = rest._session.post
+
+    def noted(url: str, *arguments: Any, **options: Any) -> Any:
+        data = options.get("data") or (arguments[0] if arguments else None)
+        if data and b"add-snapshot" in (data if isinstance(data, bytes) else data.encode()):
+            sent.append({"url": url, "body": json.loads(data)})
+        return post(url, *arguments, **options)
+
+    rest._session.post = noted  # type: ignore[method-assign]
+    return sent
+
+
+@pytest.mark.parametrize("gone", ["renamed", "dropped", "replaced"])
+@pytest.mark.parametrize("landed", [False, True])
+def test_a_commit_to_a_table_that_has_left_its_name_is_refused_unless_it_may_have_landed(
+    catalogs: list[Catalog], servers: list[Server], namespace: str, other_namespace: str, gone: str, landed: bool
+) -> None:
+    catalog, server = catalogs[0], servers[0]
+    # It began when the test did; what it cannot know is a minute long.
+    sent_swaps = catalog.services.coordinator._elsewhere.sent
+    sent_swaps._complete_since_ms, sent_swaps._began = 0, sent_swaps._began - 120.0
+    name = TableName(namespace, "t")
+    catalog.create_table(name, pa.schema([("level", pa.string())]))
+    rest = RestCatalog("rest", uri=server.uri, token=TOKEN)
+    table = rest.load_table((namespace, "t"))
+    sent = sends(rest)
+    rows = pa.table({"level": ["info"]})
+    if landed:
+        table.append(rows)
+    if gone == "renamed":
+        catalogs[1].rename_table(name, TableName(other_namespace, "t"))
+    else:
+        catalogs[1].drop_table(name)
+        if gone == "replaced":
+            catalogs[1].create_table(name, pa.schema([("level", pa.string())]))
+    if landed:
+        with client_of(server) as client:
+            answer = client.post(sent[0]["url"], json=sent[0]["body"])
+        assert (answer.status_code, answer.json()["error"]["type"]) == (500, "CommitStateUnknownException")
+        where = f"its snapshot is in {other_namespace}.t" if gone == "renamed" else "dropped or renamed"
+        assert where in answer.json()["error"]["message"]
+    elif gone == "replaced":
+        with pytest.raises(Exception, match="UUID does not match"):
+            table.append(rows)
+    else:
+        with pytest.raises(RESTError, match="NoSuchTableException"):
+            table.append(rows)

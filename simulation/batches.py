@@ -1,0 +1,72 @@
+"""A run of many schedules in parts, so that several processes can share it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+
+from simulation.scenarios import by_name
+from simulation.schedule import Result, run_schedules
+
+#: How many schedules a process runs before it tells how they went.
+_BATCH = 50
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some schedules of a run: as many as one process runs before it tells how they went.
+
+    scenario: one, or `all`. first, end: which of the run. stops: at the first schedule that fails.
+    """
+
+    scenario: str
+    seed: int
+    first: int
+    end: int
+    trace: bool
+    stops: bool = False
+
+
+@dataclass
+class Tally:
+    """failures: the schedules that failed. text: traces that were asked for."""
+
+    schedules: int = 0
+    told: Counter[str] = field(default_factory=Counter)
+    text: str = ""
+    failures: list[Result] = field(default_factory=list)
+
+
+def run_batch(batch: Batch) -> Tally:
+    """Run schedules in this process."""
+    tally = Tally()
+    scenarios = by_name(batch.scenario)
+    for result in run_schedules(scenarios, batch.end, batch.seed, skipped=batch.first, traces=batch.trace):
+        tally.schedules += 1
+        tally.told.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
+        if result.failure is not None:
+            tally.failures.append(result)
+            if batch.stops:
+                break
+        if batch.trace:
+            tally.text += "\n".join((f"{result.scenario}, seed {result.seed}", *result.trace, "", ""))
+    return tally
+
+
+def tallies(run: Batch, jobs: int) -> Iterator[Tally]:
+    """A run in parts, each in one of so many processes; in the order of the seeds, so that the first failure is the
+    same however many there are."""
+    batches = [
+        replace(run, first=first, end=min(first + _BATCH, run.end)) for first in range(run.first, run.end, _BATCH)
+    ]
+    if jobs == 1:
+        yield from map(run_batch, batches)
+        return
+    executor = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    try:
+        yield from executor.map(run_batch, batches)
+    finally:
+        executor.shutdown(cancel_futures=True)

@@ -1,0 +1,56 @@
+"""Which simulated processes there are, and on which machines: what a process says of itself in its locks, and what
+another one can tell of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iceberg_hms.metastore.identity import Holder, last_part
+from iceberg_hms.metastore.verdict import Word
+from simulation.scheduler import Process
+
+#: How many machines there are. Every other process can see whether a given one lives, as likely as not.
+MACHINES: Final = 2
+
+
+class Machines:
+    """The process tables. cloned: each machine is two clones of one, with one boot id; every second process runs on the
+    other, and its number is free here."""
+
+    def __init__(self, *, cloned: bool = False) -> None:
+        self._cloned = cloned
+        self._processes: dict[tuple[str, int], Process] = {}
+
+    def begin(self, process: Process, machine: int) -> Identity:
+        """A new process on one of the machines."""
+        boot_id, pid = f"{machine:032x}", len(self._processes) + 1
+        self._processes[boot_id, pid] = process
+        return Identity(self._processes, boot_id, pid, cloned=self._cloned)
+
+
+class Identity:
+    """Stands where `iceberg_hms.metastore.identity` reads /proc, for one process."""
+
+    def __init__(
+        self, processes: dict[tuple[str, int], Process], boot_id: str, pid: int, *, cloned: bool = False
+    ) -> None:
+        self._cloned = cloned
+        self._processes = processes
+        self._boot_id = boot_id
+        self._pid = pid
+        self._attempts = 0
+
+    def agent_info(self, request: str, word: Word, lease_seconds: int | None = None) -> str:
+        """As identity.agent_info."""
+        self._attempts += 1
+        last = last_part(word, lease_seconds)
+        return f"iceberg-hms/{self._boot_id}/1/{self._pid}-1/{request}.{self._attempts:03}/{last}"
+
+    def has_ended(self, holder: Holder) -> bool:
+        """As identity.has_ended."""
+        if holder.boot_id != self._boot_id:
+            return False
+        if self._cloned and (holder.pid + self._pid) % 2:
+            return True
+        process = self._processes.get((holder.boot_id, holder.pid))
+        return process is None or not process.alive

@@ -1,0 +1,338 @@
+"""One schedule from its seed to its verdict, and many of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from string import ascii_lowercase
+from typing import Final
+
+from iceberg_hms.config import Settings
+from simulation.clients import Server
+from simulation.decoding import remembered
+from simulation.ensemble import Ensemble
+from simulation.expirers import Expirer
+from simulation.faults import Wire
+from simulation.history import History, Kind, Told
+from simulation.judge import Judge
+from simulation.machines import Machines
+from simulation.metastore import METADATA_LOCATION, LockEntry, Metastore, iceberg_row
+from simulation.movers import NAMES, Mover, Operator
+from simulation.runtime import SimulatedRuntime
+from simulation.scenarios import Scenario
+from simulation.scheduler import Process, Scheduler, WorkerPool
+from simulation.seeded import Seeded
+from simulation.service import Service
+from simulation.site import TABLE, Site
+from simulation.storage import Storage
+from simulation.tables import SNAPSHOT_ISOLATION, first_metadata
+from simulation.writers import (
+    Auditor,
+    CasWriter,
+    ForeignWriter,
+    JavaWriter,
+    LockWriter,
+    StrayWriter,
+    Writer,
+    key_of,
+)
+
+#: How often a crashed writer's work is taken up by a new process.
+_SUCCESSORS_MAX: Final = 3
+#: Who has been awake for so long has given up what it lost in its sleep.
+_AWAKE_SECONDS: Final = 30.0
+#: The address of a server whose lock API is broken.
+_WITHOUT_LOCKS: Final = "thrift://blind:9083"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a schedule.
+
+    failure: the invariant and what it found, None if all held.
+    trace: one line an event; of a failure, or if it was asked for.
+    seconds: simulated.
+    committed, failed, unknown: attempts, by what their clients were told.
+    """
+
+    scenario: str
+    seed: int
+    failure: str | None
+    trace: tuple[str, ...]
+    steps: int
+    seconds: float
+    committed: int
+    failed: int
+    unknown: int
+
+
+class Schedule:
+    """The world of one scenario under one seed."""
+
+    def __init__(self, scenario: Scenario, seed: int, pool: WorkerPool) -> None:
+        luck = Seeded(seed).fork(scenario.name)
+        self.scenario = scenario
+        self.seed = seed
+        self.scheduler = Scheduler(luck.fork("scheduler"), pool)
+        self.wire = Wire(self.scheduler, luck.fork("faults"), scenario.weather, lease_seconds=scenario.lease_seconds)
+        self.metastore = Metastore(
+            self.scheduler,
+            lease_seconds=scenario.lease_seconds,
+            reaper=scenario.reaper,
+            reaper_delay=luck.pick((0.0, 0.0, scenario.lease_seconds)),
+            skew_ms=luck.below(7_200_000) - 3_600_000,
+        )
+        self.metastore.lock_api_works = scenario.lock_api_works
+        for namespace, parameters in (("default", {}), (TABLE.namespace, scenario.namespace)):
+            self.metastore.add_database(namespace, parameters)
+        self.ensemble = self._ensemble(luck) if scenario.zookeeper else None
+        network = Process("network")
+        self.storage = Storage(SimulatedRuntime(self.scheduler, network, luck.fork("storage")))
+        self.history = History()
+        servers = self._servers(luck)
+        uris = ",".join(uri for uri in servers if uri != _WITHOUT_LOCKS)
+        settings = replace(_settings(), metastore_uri=uris, **scenario.settings)
+        self.site = Site(
+            scheduler=self.scheduler,
+            wire=self.wire,
+            metastore=self.metastore,
+            servers=servers,
+            without_locks=_WITHOUT_LOCKS,
+            machines=Machines(cloned=scenario.clones),
+            ensemble=self.ensemble,
+            storage=self.storage,
+            history=self.history,
+            settings=settings,
+            lock=scenario.lock,
+            network=network,
+            luck=luck.fork("site"),
+            lease_seconds=scenario.lease_seconds,
+            waits=scenario.waits,
+            proven=scenario.proven,
+            latest=scenario.latest,
+            present=lambda attempt: self.judge.has(attempt),
+        )
+        self._writers: list[Writer | Server] = []
+        self._others: list[ForeignWriter | Mover | Operator | Expirer] = []
+        self._successors = 0
+        self.judge = Judge(
+            scenario,
+            self.storage,
+            self.history,
+            self.scheduler.fail,
+            self._ours,
+            settings=settings,
+            now=lambda: self.scheduler.now,
+        )
+        self._create_table()
+        self.metastore.on_move = self.judge.on_move
+        self.judge.refused = self.metastore.refused
+        self.metastore.on_acquired = self.wire.on_acquired
+        if scenario.unrobbed:
+            self.metastore.on_taken = self._on_taken
+        self.wire.on_crash = self._on_crash
+
+    def run(self, *, traces: bool = False) -> Result:
+        """Run it to its end. traces: keep the trace of a schedule that holds, too."""
+        self.prepare()
+        for writer in self._everybody():
+            writer.start()
+        self.scheduler.when_idle = self._audit
+        self.scheduler.run()
+        if self.scheduler.failure is None:
+            self.check_at_rest()
+        told = [attempt.told for attempt in self.history.attempts]
+        return Result(
+            scenario=self.scenario.name,
+            seed=self.seed,
+            failure=self.scheduler.failure,
+            trace=tuple(self.wire.trace.lines()) if traces or self.scheduler.failure else (),
+            steps=self.scheduler.steps,
+            seconds=self.scheduler.now,
+            committed=told.count(Told.COMMITTED),
+            failed=told.count(Told.FAILED),
+            unknown=told.count(Told.UNKNOWN),
+        )
+
+    def prepare(self) -> None:
+        """Make the processes; none of them has begun."""
+        scenario = self.scenario
+        names, within = (NAMES, 30.0) if scenario.movers else ((TABLE,), scenario.within)
+        self._writers = [
+            Writer(
+                self.site,
+                f"w{index + 1}",
+                scenario.changes,
+                rest=scenario.rest,
+                shared=[f"shared.{letter}" for letter in ascii_lowercase[: scenario.shared]],
+                names=names,
+                within=within,
+                blind=index < scenario.blind,
+            )
+            for index in range(scenario.writers)
+        ]
+        if scenario.clients is not None:
+            self._writers += [Server(self.site, f"s{index + 1}", scenario.clients) for index in range(scenario.servers)]
+        foreign = [
+            *(JavaWriter(self.site, f"java{index + 1}") for index in range(scenario.java_writers)),
+            *(LockWriter(self.site, f"locker{index + 1}") for index in range(scenario.lock_writers)),
+            *(CasWriter(self.site, f"swapper{index + 1}") for index in range(scenario.cas_writers)),
+            *(StrayWriter(self.site, f"stray{index + 1}") for index in range(scenario.strays)),
+        ]
+        self.site.foreign.update(each.node.process.name for each in foreign)
+        self.judge.foreign = self.site.foreign
+        self.judge.expirers = frozenset(self._expirers())
+        self._others = [
+            *foreign,
+            *(
+                Mover(self.site, f"mover{index + 1}", scenario.moves, self.judge.pool)
+                for index in range(scenario.movers)
+            ),
+            *([Operator(self.site, scenario.acts)] if scenario.acts else []),
+            *(Expirer(self.site, name) for name in self._expirers()),
+        ]
+
+    def _everybody(self) -> list[Writer | Server | ForeignWriter | Mover | Operator | Expirer]:
+        return [*self._writers, *self._others]
+
+    def _ours(self) -> list[str]:
+        """The processes whose swaps follow what they replace."""
+        return [*(writer.node.process.name for writer in self._writers), *self._expirers(), "auditor", "operator"]
+
+    def _expirers(self) -> list[str]:
+        return [f"expirer{index + 1}" for index in range(self.scenario.expiries)]
+
+    def check_at_rest(self) -> None:
+        """What must hold when nothing runs any more."""
+        living = [each.node.process.name for each in self._everybody() if each.node.process.alive]
+        self.judge.check(at_rest=True, alive=living, locks=self._locks_left())
+
+    def _audit(self) -> None:
+        """Called once, when nothing runs any more."""
+        self.wire.clear_up()
+        self.metastore.lock_api_works = self.scenario.lock_api_works
+        self.check_at_rest()
+        if self.scheduler.failure is None:
+            auditor = Auditor(self.site, expects_success=self.scenario.comes_back and not self.judge.forgave)
+            self.scheduler.spawn(auditor.process, "audit", auditor.run)
+
+    def _create_table(self) -> None:
+        properties = {**SNAPSHOT_ISOLATION, **self.scenario.properties}
+        location, data = first_metadata(tuple(sorted(properties.items())))
+        self.storage.files[location] = data
+        self.metastore.rows[TABLE] = iceberg_row(TABLE, {**properties, METADATA_LOCATION: location})
+        self.judge.begin(TABLE, location)
+
+    def _servers(self, luck: Seeded) -> dict[str, Service]:
+        scenario = self.scenario
+        unsupported = luck.chance(0.5)
+        verdicts = [scenario.verdict, *scenario.others]
+        uris = [*(f"thrift://hms{number + 1}:9083" for number in range(len(verdicts))), _WITHOUT_LOCKS]
+        return {
+            uri: Service(
+                self.scheduler,
+                self.metastore,
+                uri,
+                verdict=verdict,
+                has_locks=uri != _WITHOUT_LOCKS,
+                says_unsupported=unsupported,
+            )
+            for uri, verdict in zip(uris, [*verdicts, scenario.verdict], strict=True)
+        }
+
+    def _ensemble(self, luck: Seeded) -> Ensemble:
+        scenario = self.scenario
+        ensemble = Ensemble(
+            self.scheduler,
+            timeout_seconds=scenario.lease_seconds,
+            ends_after=luck.pick((1.0, 1.0, 1.5)),
+            cut_off_after=0.1 if scenario.hasty else 1.5,
+        )
+        ensemble.on_first = self.wire.on_acquired
+        return ensemble
+
+    def _on_crash(self, process: Process) -> None:
+        """Somebody notices, some time, and runs the job again with its own key."""
+        luck = self.site.luck
+        cut_off = [
+            attempt.wish
+            for attempt in self.history.attempts
+            if attempt.writer == process.name
+            and attempt.kind is Kind.OURS
+            and attempt.snapshot_id is not None
+            and key_of(attempt.wish) is not None
+            and not attempt.seen
+            and attempt.told in (Told.NOTHING, Told.UNKNOWN)
+        ]
+        if not cut_off or self._successors >= _SUCCESSORS_MAX or luck.chance(0.3):
+            return
+        self._successors += 1
+        successor = Writer(self.site, f"{process.name}+", 0, resume=tuple(dict.fromkeys(cut_off)))
+        self._writers.append(successor)
+        delay = luck.pick((0.0, 1.0, 10.0, 100.0))
+
+        def begin() -> None:
+            self.scheduler.sleep(delay)
+            successor.start()
+
+        self.scheduler.spawn(self.site.network, f"rerun of {process.name}", begin)
+
+    def _on_taken(self, entry: LockEntry, by: str) -> None:
+        now = self.scheduler.now
+        for process in (each.node.process for each in self._everybody()):
+            if process.name == entry.process and process.alive and now - process.paused_until > _AWAKE_SECONDS:
+                self.scheduler.fail(f"nobody-is-robbed: {by} took lock {entry.id} from {entry.process}, who lives")
+
+    def _locks_left(self) -> tuple[str, ...]:
+        """Processes with entries; after a lost call an entry may be left for its lease to end."""
+        weather = self.scenario.weather
+        lossy = weather.lost_requests or weather.lost_replies or weather.partitions or weather.silences
+        if lossy or "break" in self.scenario.acts:
+            return ()
+        nodes = [] if self.ensemble is None else self.ensemble.holders()
+        return (*(entry.process for entry in self.metastore.locks), *nodes)
+
+
+def run_schedule(scenario: Scenario, seed: int, pool: WorkerPool | None = None) -> Result:
+    """One schedule: the same scenario and seed give the same events."""
+    own = pool or WorkerPool()
+    try:
+        with quiet_logs(), remembered():
+            return Schedule(scenario, seed, own).run()
+    finally:
+        if pool is None:
+            own.close()
+
+
+def run_schedules(
+    scenarios: Sequence[Scenario], schedules: int, seed: int, *, skipped: int = 0, traces: bool = False
+) -> Iterator[Result]:
+    """Schedules under the seeds seed, seed + 1, ...; the scenarios take turns. traces: keep them all.
+    skipped: how many of the first are left out."""
+    pool = WorkerPool()
+    try:
+        with quiet_logs(), remembered():
+            for index in range(skipped, schedules):
+                yield Schedule(scenarios[index % len(scenarios)], seed + index, pool).run(traces=traces)
+    finally:
+        pool.close()
+
+
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """The coordinator's warnings are what a schedule is made of: nobody reads thousands of them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@lru_cache(maxsize=1)
+def _settings() -> Settings:
+    """Defaults, with less to wait for where only the length of the trace would grow."""
+    return replace(Settings.load({}, environ={}), status_check_max_wait_ms=10_000)

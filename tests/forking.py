@@ -1,0 +1,18 @@
+"""Processes that fork, for tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def said_by(code: str, *arguments: str) -> str:
+    """What a process of its own prints, which forks and waits for its child."""
+    # Later Pythons warn of every fork of a process with threads, which is what is tested.
+    command = [sys.executable, "-W", "ignore", "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.stderr == ""
+    return done.stdout

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import pytest
+
+from simulation.scenarios import SCENARIOS, Scenario, by_name
+from simulation.schedule import Schedule, quiet_logs, run_schedule, run_schedules
+from simulation.scheduler import WorkerPool
+
+#: Of each scenario, in the quick tests; `make simulate` runs more.
+SCHEDULES = 20
+
+
+def trace(scenario: Scenario, seed: int) -> list[str]:
+    pool = WorkerPool()
+    schedule = Schedule(scenario, seed, pool)
+    with quiet_logs():
+        schedule.run()
+    pool.close()
+    return schedule.wire.trace.lines()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scenario_holds(scenario: Scenario) -> None:
+    told: Counter[str] = Counter()
+    for result in run_schedules([scenario], SCHEDULES, seed=1):
+        assert result.failure is None, "\n".join((f"seed {result.seed}: {result.failure}", *result.trace))
+        told.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
+    assert told["committed"] > 0 or scenario.name in ("no-lock-refused", "no-lock-checked")
+
+
+@pytest.mark.parametrize("scenario", by_name("worst") + by_name("mixed"), ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_same_seed_gives_the_same_trace(scenario: Scenario, seed: int) -> None:
+    first = trace(scenario, seed)
+    assert len(first) > 20
+    assert trace(scenario, seed) == first
+
+
+def test_other_seeds_give_other_traces() -> None:
+    traces = {"\n".join(trace(by_name("calm")[0], seed)) for seed in range(5)}
+    assert len(traces) == 5
+
+
+def test_a_schedule_of_many_is_the_one_of_its_seed_alone() -> None:
+    scenario = by_name("network")[0]
+    many = list(run_schedules([scenario], 3, seed=11))
+    assert [result.seed for result in many] == [11, 12, 13]
+    assert run_schedule(scenario, 12) == many[1]
+
+
+def test_scenarios_take_turns() -> None:
+    names = [result.scenario for result in run_schedules(SCENARIOS[:3], 4, seed=1)]
+    assert names == [SCENARIOS[0].name, SCENARIOS[1].name, SCENARIOS[2].name, SCENARIOS[0].name]
+
+
+def test_a_failure_comes_with_its_trace() -> None:
+    scenario = Scenario("lonely", "", writers=1, waits=(1e9,), comes_back=True)
+    pool = WorkerPool()
+    schedule = Schedule(scenario, 1, pool)
+    schedule.storage.files.clear()
+    with quiet_logs():
+        result = schedule.run()
+    pool.close()
+    assert result.failure is not None
+    assert result.trace
+
+
+def test_logs_are_quiet_in_a_schedule_and_as_before_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("iceberg_hms.coordinator.group")
+    with quiet_logs():
+        logger.error("nobody reads this")
+    logger.error("this is read")
+    assert [record.message for record in caplog.records] == ["this is read"]
+
+
+def test_a_part_of_a_run_is_what_it_is_in_the_whole_run() -> None:
+    scenarios = by_name("calm") + by_name("network") + by_name("moves")
+    whole = list(run_schedules(scenarios, 6, seed=4))
+    assert list(run_schedules(scenarios, 6, seed=4, skipped=4)) == whole[4:]

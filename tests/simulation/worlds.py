@@ -1,0 +1,180 @@
+"""A world that stands still, to be moved by hand, so that each invariant can be shown what it is there to see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.staging import Noted, stage_one
+from iceberg_hms.format import metadata_file
+from iceberg_hms.format.apply import apply
+from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.testing.memory_manifests import MemoryManifests
+from simulation.history import Attempt, Kind, Move, MoveKind, Told
+from simulation.metastore import METADATA_LOCATION, iceberg_row
+from simulation.requests import for_update_table
+from simulation.runtime import EPOCH_MS
+from simulation.scenarios import Scenario
+from simulation.schedule import Schedule, quiet_logs
+from simulation.scheduler import Process, Scheduler, WorkerPool
+from simulation.seeded import Seeded
+from simulation.shipments import FIRM, Doing, Shipment, Shipper
+from simulation.site import TABLE, Node
+from simulation.storage import Storage
+
+OTHER = TableName("db", "u")
+
+
+class World:
+    """A schedule that is never run: moves and answers are made by hand, and checked as in a run."""
+
+    def __init__(self, **scenario: Any) -> None:
+        self.schedule = Schedule(Scenario("by-hand", "", **scenario), 1, WorkerPool())
+        self.storage = self.schedule.storage
+        self.history = self.schedule.history
+        self.schedule.prepare()
+        #: Called when an append's files are written, before the pointer names them.
+        self.before_the_move: Callable[[], None] = lambda: None
+
+    @property
+    def failure(self) -> str | None:
+        return self.schedule.scheduler.failure
+
+    @property
+    def location(self) -> str:
+        return self.schedule.metastore.location(TABLE)
+
+    def metadata(self, location: str | None = None) -> TableMetadata:
+        location = location or self.location
+        return metadata_file.decode(self.storage.files[location], location)
+
+    def attempt(self, number: int, told: Told = Told.NOTHING, **fields: Any) -> Attempt:
+        """An append of w1."""
+        given = {"snapshot_id": number, "data_file": f"file:/t/data/{number}.parquet", **fields}
+        return self.history.begin(Attempt(f"wish {number}", "w1", told=told, **given))
+
+    def append(self, number: int, base: str | None = None, process: str = "w1") -> str:
+        """Move the pointer to the base with one more snapshot."""
+        base = base or self.location
+        path = f"file:/t/data/{number}.parquet"
+        self.storage.data.add(path)
+        change = Append(
+            [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
+            snapshot_id=number,
+            schema_id=0,
+            spec_id=0,
+            table_uuid=None,
+            now_ms=lambda: EPOCH_MS,
+        )
+        manifests = MemoryManifests(self.storage.store)
+        metadata, _ = stage_one(self.metadata(base), change, Noted(manifests), lambda: EPOCH_MS)
+        manifests.flush()
+        self.before_the_move()
+        return self.point(metadata, base, process)
+
+    def update(self, *changes: Any, base: str | None = None, process: str = "w1", table: TableName = TABLE) -> str:
+        """Move the pointer to the base with some updates."""
+        base = base or self.location
+        return self.point(apply(self.metadata(base), list(changes), now_ms=EPOCH_MS), base, process, table)
+
+    def mark(self, name: str) -> Any:
+        return updates.set_properties({name: "1"})
+
+    def point(self, metadata: TableMetadata, base: str, process: str = "w1", table: TableName = TABLE) -> str:
+        logged = metadata.with_metadata_log_entry(base, metadata.last_updated_ms)
+        location = f"file:/t/metadata/{len(self.storage.files):05}-x.metadata.json"
+        self.storage.files[location] = metadata_file.encode(logged)
+        self.move(location, process, table)
+        return location
+
+    def move(self, location: str, process: str = "w1", table: TableName = TABLE) -> None:
+        row = iceberg_row(table, {METADATA_LOCATION: location})
+        self.schedule.metastore.write(table, row, expected=None, process=process)
+
+    def mover(self, kind: MoveKind, name: str) -> Move:
+        """A move of TABLE that has begun."""
+        move = Move(kind, name, TABLE, OTHER)
+        self.history.moves.append(move)
+        return move
+
+    def rename(self, process: str, location: str | None = None) -> None:
+        row = iceberg_row(OTHER, {METADATA_LOCATION: location or self.location})
+        self.schedule.metastore.write(TABLE, row, expected=self.location, process=process)
+
+    def drop(self, process: str) -> None:
+        self.schedule.metastore.remove(TABLE, process=process)
+
+    def tell(self, attempt: Attempt, told: Told) -> None:
+        self.history.tell(attempt, told)
+
+    def rest(self) -> None:
+        self.schedule.check_at_rest()
+
+
+def run_tasks(*functions: Callable[[Scheduler], None], seed: int = 1, **bounds: Any) -> Scheduler:
+    """Run each function as a process of its own."""
+    pool = WorkerPool()
+    scheduler = Scheduler(Seeded(seed), pool, **bounds)
+    for index, function in enumerate(functions):
+        scheduler.spawn(Process(f"p{index}"), "task", lambda function=function: function(scheduler))
+    scheduler.run()
+    pool.close()
+    return scheduler
+
+
+def on_a_node(work: Callable[[Node], Any], **scenario: Any) -> Schedule:
+    """Run something in one process alone."""
+    pool = WorkerPool()
+    schedule = Schedule(Scenario("test", "", **{"writers": 0, **scenario}), 1, pool)
+    node = Node(schedule.site, "p")
+    node.runtime.spawn("work", lambda: work(node))
+    with quiet_logs():
+        schedule.scheduler.run()
+    pool.close()
+    assert schedule.scheduler.failure is None
+    return schedule
+
+
+OURS = Kind.OURS
+
+
+@dataclass
+class Shipped:
+    """What a stock client sent to a table with two data files, and what came of it."""
+
+    storage: Storage
+    attempt: Attempt
+    shipment: Shipment | None = None
+    metadata: TableMetadata = field(default_factory=lambda: TableMetadata({}))
+
+
+def shipped(doing: Doing, *, files: int = 2, branch: str = "main", **scenario: Any) -> Shipped:
+    """One client sends one snapshot of this kind."""
+    made: list[Shipped] = []
+
+    def work(node: Node) -> None:
+        coordinator = node.coordinator()
+        for number in range(files):
+            attempt = Attempt(
+                f"first {number}", "p", snapshot_id=number + 1, data_file=f"file:/t/data/{number + 1}.parquet"
+            )
+            coordinator.commit(TABLE, node.append(attempt), wait_seconds=60.0)
+        data_file = None if doing in FIRM else "file:/t/data/mine.parquet"
+        attempt = Attempt("mine", "p", snapshot_id=77, data_file=data_file, mark="mark", branch=branch)
+        attempt.rewrites = doing is Doing.REWRITE
+        made.append(Shipped(node.site.storage, attempt))
+        base = coordinator.load(TABLE).metadata
+        shipment = made[0].shipment = Shipper(node, attempt, doing).make(base)
+        if shipment is not None and doing is not Doing.CLUMSY:
+            sent = shipment.updates
+            change = from_request(list(for_update_table(base, sent)), list(sent))
+            made[0].metadata = coordinator.commit(TABLE, change, wait_seconds=60.0).metadata
+
+    on_a_node(work, **scenario)
+    return made[0]
