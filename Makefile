@@ -14,8 +14,8 @@ export PATH := $(JAVA_HOME)/bin:$(PATH)
 endif
 
 PY := .venv/bin/python
-# A file's tests stay together: each process starts the servers that its files ask for.
-ON_BOTH_CORES := -n 2 --dist loadfile
+# A file's tests stay together, in the order of conftest.py: each process starts the servers that its files ask for.
+ON_BOTH_CORES := -n 2 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 

@@ -1,9 +1,26 @@
-"""For every test run: an interrupt ends it in order, so that fixtures stop the servers that they started."""
+"""For every test run: the order of the files, and an end in order when the run is interrupted."""
 
 from __future__ import annotations
 
 import signal
 from types import FrameType
+
+import pytest
+
+#: The files on real servers that take longest (`--durations=0`), the longest first: on two cores the last file must be
+#: a short one, or one core waits for it.
+LONGEST = (
+    "integration/test_frozen_holders.py",
+    "integration/test_spark_session_catalog.py",
+    "integration/test_spark_iceberg_tables.py",
+    "integration/test_metastore_fence.py",
+    "integration/test_server_killed.py",
+    "integration/test_lost_names.py",
+    "integration/test_no_process_left.py",
+    "integration/test_bad_input.py",
+    "integration/test_concurrent_appends.py",
+    "integration/test_spark_embedded.py",
+)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -13,3 +30,13 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def pytest_configure() -> None:
     # Ctrl-C is KeyboardInterrupt already; TERM comes from `kill`, from CI, and from setpriv when make was killed.
     signal.signal(signal.SIGTERM, _interrupt)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The quick tests come first, since a process in which Spark ran is not the one that tests/spark/ expects.
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[bool, int]:
+    file = item.nodeid.partition("::")[0]
+    return file.startswith("integration/"), LONGEST.index(file) if file in LONGEST else len(LONGEST)
