@@ -25,7 +25,7 @@ import pyarrow as pa
 import iceberg_hms
 from benchmarks.report import keep, print_table, quantile
 from benchmarks.serving import serving
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
 from integration.load_generator import Connection, append_bodies
 from integration.rest_clients import ALL

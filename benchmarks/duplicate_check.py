@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from benchmarks import report
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer

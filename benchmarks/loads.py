@@ -17,7 +17,7 @@ import orjson
 from benchmarks import commit_rate
 from benchmarks.accounts import CpuMeter
 from benchmarks.serving import Serving
-from iceberg_hms.catalog.assembly import open_files
+from iceberg_hms.assembly import open_files
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from iceberg_hms.changes.plain import ISOLATION_LEVELS
+from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
 
 
 class Kind(StrEnum):

@@ -19,15 +19,15 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 import iceberg_hms
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.gateway import JavaGateway, spark_jars
-from iceberg_hms.metastore.client import MetastoreClient
-from iceberg_hms.metastore.lock import HmsTableLock
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.tables import HmsTablePointer
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.runtime import ThreadRuntime
 
 SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string())])
 #: Where Spark keeps the jars that it fetched, below the home folder.

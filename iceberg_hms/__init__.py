@@ -16,16 +16,15 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from iceberg_hms.catalog.assembly import connect as connect
+    from iceberg_hms.assembly import connect as connect
     from iceberg_hms.catalog.catalog import Catalog as Catalog
     from iceberg_hms.catalog.table import Table as Table
     from iceberg_hms.changes.append import Append as Append
     from iceberg_hms.config import Settings as Settings
     from iceberg_hms.coordinator.ports import TableName as TableName
-    from iceberg_hms.coordinator.report import CommitReport as CommitReport
+    from iceberg_hms.coordinator.protocol.commit_report import CommitReport as CommitReport
     from iceberg_hms.errors import AccessDenied as AccessDenied
     from iceberg_hms.errors import AlreadyExists as AlreadyExists
-    from iceberg_hms.errors import AssumptionBroken as AssumptionBroken
     from iceberg_hms.errors import CommitConflict as CommitConflict
     from iceberg_hms.errors import CommitFailed as CommitFailed
     from iceberg_hms.errors import CommitStateUnknown as CommitStateUnknown
@@ -49,16 +48,17 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import NotAnIcebergTable as NotAnIcebergTable
     from iceberg_hms.errors import NotFound as NotFound
     from iceberg_hms.errors import QueueFull as QueueFull
+    from iceberg_hms.errors import RequirementFailed as RequirementFailed
     from iceberg_hms.errors import StorageError as StorageError
     from iceberg_hms.errors import UnsupportedFormat as UnsupportedFormat
-    from iceberg_hms.format.manifest import DataFile as DataFile
-    from iceberg_hms.format.metadata import TableMetadata as TableMetadata
-    from iceberg_hms.format.snapshot import Snapshot as Snapshot
+    from iceberg_hms.format.manifests.manifest import DataFile as DataFile
+    from iceberg_hms.format.metadata.snapshot import Snapshot as Snapshot
+    from iceberg_hms.format.metadata.table_metadata import TableMetadata as TableMetadata
 
 _ERRORS = (
     "AccessDenied",
     "AlreadyExists",
-    "AssumptionBroken",
+    "RequirementFailed",
     "CommitConflict",
     "CommitFailed",
     "CommitStateUnknown",
@@ -90,14 +90,14 @@ _ERRORS = (
 _HOMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
     "Append": "iceberg_hms.changes.append",
     "Catalog": "iceberg_hms.catalog.catalog",
-    "CommitReport": "iceberg_hms.coordinator.report",
-    "DataFile": "iceberg_hms.format.manifest",
+    "CommitReport": "iceberg_hms.coordinator.protocol.commit_report",
+    "DataFile": "iceberg_hms.format.manifests.manifest",
     "Settings": "iceberg_hms.config",
-    "Snapshot": "iceberg_hms.format.snapshot",
+    "Snapshot": "iceberg_hms.format.metadata.snapshot",
     "Table": "iceberg_hms.catalog.table",
-    "TableMetadata": "iceberg_hms.format.metadata",
+    "TableMetadata": "iceberg_hms.format.metadata.table_metadata",
     "TableName": "iceberg_hms.coordinator.ports",
-    "connect": "iceberg_hms.catalog.assembly",
+    "connect": "iceberg_hms.assembly",
 }
 
 

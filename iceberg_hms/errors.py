@@ -12,7 +12,7 @@
      +-- AlreadyExists               the name is taken
      +-- NamespaceNotEmpty
      +-- CommitFailed                PROVED: nothing was changed; the attempt's own files may be deleted
-     |    +-- AssumptionBroken       the table moved under the change: names the assumption
+     |    +-- RequirementFailed       the table moved under the change: names the assumption
      |    +-- LockNotAcquired        no swap was sent, because no lock could be had in time
      |    +-- CommitConflict         the bounded number of replays was used up
      |    +-- InvariantViolated      the staged metadata would have broken the table
@@ -155,7 +155,7 @@ class CommitFailed(IcebergHmsError):
     default_next_step = "reload the table and try again"
 
 
-class AssumptionBroken(CommitFailed):
+class RequirementFailed(CommitFailed):
     """The table is no longer what the change assumed.
 
     name: the assumption, as Iceberg's REST protocol names it (`assert-ref-snapshot-id`) or as the operation does.

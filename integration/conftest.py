@@ -16,8 +16,8 @@ import pytest
 
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.metastore.namespaces import LOCATION, HmsNamespaces
-from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.namespaces import LOCATION, HmsNamespaces
 from integration import containers
 from integration.faults import quick_lease as quick_lease
 from integration.faults import timing as timing

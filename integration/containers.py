@@ -18,10 +18,10 @@ from xml.sax.saxutils import escape
 import pytest
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.metastore.namespaces import HmsNamespaces
-from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 METASTORE_IMAGE = "apache/hive:4.0.0"

@@ -15,7 +15,7 @@ import threading
 from typing import Any
 
 import iceberg_hms
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from integration.faults import rewired
 
 

@@ -20,17 +20,17 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from iceberg_hms.catalog.assembly import assemble
+from iceberg_hms.assembly import assemble
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.entries import Entry, LockEntries
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.scratch import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.scratch_row import PROBE_KEY
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import Action, Call, Fault
 from iceberg_hms.testing.history import Report, check_table
@@ -174,7 +174,7 @@ class Scene:
     def location(self) -> str:
         return self.direct.pointer(self.name).metadata_location
 
-    def lock_entries(self) -> list[Entry]:
+    def lock_entries(self) -> list[LockEntry]:
         return self.locks.of(self.name)
 
     def drop_without_lock(self) -> None:

@@ -18,8 +18,8 @@ import orjson
 
 from iceberg_hms.changes.append import Append
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.format.manifest import DataFile
-from simulation.requests import for_update_table
+from iceberg_hms.format.manifests.manifest import DataFile
+from simulation.actors.requests import for_update_table
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,16 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import EngineError
 from iceberg_hms.local.gateway import JavaGateway, class_path, find_java
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.entries import LockEntries
-from iceberg_hms.metastore.lock import HmsTableLock
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.tables import HmsTablePointer
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.lock_entries import LockEntries
+from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.testing.contracts.table_pointer import Place

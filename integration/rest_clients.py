@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import iceberg_hms
-from iceberg_hms.changes.plain import ISOLATION_LEVELS
+from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
 from iceberg_hms.rest.server import Server
 from integration import interop
 

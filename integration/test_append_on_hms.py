@@ -14,9 +14,9 @@ from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.errors import AssumptionBroken, InvalidInput, UnsupportedFormat
-from iceberg_hms.format.avro_schemas import manifest_entry
-from iceberg_hms.format.types import NestedField, StructType, parse_type
+from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
+from iceberg_hms.format.avro.manifest_schemas import manifest_entry
+from iceberg_hms.format.schema.types import NestedField, StructType, parse_type
 from integration import interop
 
 IDS = b"PARQUET:field_id"
@@ -80,7 +80,7 @@ def test_an_append_planned_before_a_replace_is_refused_if_its_columns_changed(
     location = parquet(tmp_path, "1", with_ids(pa.table({"id": [1], "name": ["a"]}), {"id": 1, "name": 2}))
     spark.sql(f"CREATE OR REPLACE TABLE {namespace}.t ({columns}) USING iceberg")
     assert catalog.load_table(f"{namespace}.t").metadata.uuid == planned.metadata.uuid
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         planned.append([location])
     assert caught.value.proved_failed
     assert caught.value.name == "append-schema"
@@ -135,7 +135,7 @@ def test_a_dropped_columns_name_that_came_back_breaks_an_append_of_files_without
     planned.append([first])
     spark.sql(f"ALTER TABLE {namespace}.t DROP COLUMN name")
     spark.sql(f"ALTER TABLE {namespace}.t ADD COLUMN name int")
-    with pytest.raises(AssumptionBroken, match="name mapping changed since the files were matched by it: name"):
+    with pytest.raises(RequirementFailed, match="name mapping changed since the files were matched by it: name"):
         planned.append([parquet(tmp_path, "2", pa.table({"id": [2], "name": ["b"]}))])
     assert catalog.load_table(f"{namespace}.t").current_snapshot.summary["total-records"] == "1"
 

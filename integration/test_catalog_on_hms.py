@@ -16,7 +16,7 @@ from pyiceberg.catalog import load_catalog
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import AlreadyExists, AssumptionBroken, NamespaceNotEmpty, NoSuchTable
+from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchTable, RequirementFailed
 from iceberg_hms.local.metastore import LocalMetastore
 
 EVENTS = pa.schema(
@@ -154,7 +154,7 @@ def test_a_rerun_of_a_job_adds_nothing(catalog: Catalog, events: Any, tmp_path: 
 
 def test_a_broken_assumption_names_itself_and_changes_nothing(catalog: Catalog, events: Any) -> None:
     before = catalog.pointer(events.name).metadata_location
-    with pytest.raises(AssumptionBroken, match="UUID") as caught:
+    with pytest.raises(RequirementFailed, match="UUID") as caught:
         catalog.commit(
             events.name,
             [{"type": "assert-table-uuid", "uuid": "00000000-0000-0000-0000-000000000000"}],

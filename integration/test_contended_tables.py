@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_hms.catalog.assembly import connect
+from iceberg_hms.assembly import connect
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockNotAcquired
-from iceberg_hms.metastore.entries import Entry, LockEntries
-from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 
 CONTENDED = 40
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -33,7 +33,7 @@ def tables(catalog: Catalog, namespace: str, count: int) -> list[TableName]:
     return names
 
 
-def locked(foreign: LockEntries, names: list[TableName]) -> list[Entry]:
+def locked(foreign: LockEntries, names: list[TableName]) -> list[LockEntry]:
     entries = [foreign.enqueue(name, "somebody else") for name in names]
     assert all(entry.acquired for entry in entries)
     return entries

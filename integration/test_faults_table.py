@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, CorruptFile, StorageError
+from iceberg_hms.errors import CommitStateUnknown, CorruptFile, RequirementFailed, StorageError
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.faults.script import FREEZE
@@ -261,7 +261,7 @@ def test_27_a_commit_that_asserts_its_head_is_refused_when_that_was_rolled_back(
     rollback = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch"}
     scene.direct.commit(scene.name, [], [{**rollback, "snapshot-id": scene.acknowledged[1]}])
     held.release()
-    with pytest.raises(AssumptionBroken) as refused:
+    with pytest.raises(RequirementFailed) as refused:
         pending.result(LIMIT)
     assert refused.value.name == "assert-ref-snapshot-id"
     assert scene.proxy.count(ALTER) == 0
@@ -285,7 +285,7 @@ def test_28_the_table_is_dropped_and_made_anew(scene: Scene, held_at: str) -> No
     scene.drop_without_lock()
     scene.direct.create_table(scene.name, SCHEMA)
     held.release()
-    expected = AssumptionBroken if held_at == "lock" else (AssumptionBroken, CommitStateUnknown)
+    expected = RequirementFailed if held_at == "lock" else (RequirementFailed, CommitStateUnknown)
     with pytest.raises(expected):
         pending.result(LIMIT)
     scene.acknowledged.clear()

@@ -25,8 +25,8 @@ import pytest
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.entries import Entry, LockEntries
-from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from integration import interop
 from integration.faults import ReapingMetastore
 from integration.test_cli import running
@@ -44,11 +44,11 @@ pytestmark = pytest.mark.timeout(200 + 60 * TIMES)
 SLEEPER = """
 import signal, sys, threading
 import iceberg_hms
-from iceberg_hms.metastore import identity
+from iceberg_hms.metastore.locks import holder_identity
 
 uri, warehouse, table, when, how, key = sys.argv[1:]
 if how == "elsewhere":
-    identity._boot_id = lambda: "f" * 32
+    holder_identity._boot_id = lambda: "f" * 32
 catalog = iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse, **{"iceberg.hive.lock-timeout-ms": 60_000})
 pointer = catalog.services.world.pointer
 
@@ -135,7 +135,7 @@ def committed(catalog: Catalog, table: str) -> set[str]:
     return {key for key, value in catalog.load_table(table).metadata.properties.items() if value == "yes"}
 
 
-def held(pool: ClientPool, table: str) -> list[Entry]:
+def held(pool: ClientPool, table: str) -> list[LockEntry]:
     return LockEntries(pool, "x").of(TableName(*table.split(".")))
 
 

@@ -17,7 +17,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 
 from iceberg_hms.errors import CommitStateUnknown
-from iceberg_hms.metastore.entries import Entry
+from iceberg_hms.metastore.locks.lock_entries import LockEntry
 from iceberg_hms.testing.faults.script import FREEZE, POSTPONE, Action
 from iceberg_hms.testing.history import Rule, check_table
 from integration.engines.postgresql import postgresql
@@ -96,7 +96,7 @@ class Others:
         return [*(item for each in told for item in each.items), *self.snapshots]
 
 
-def _is_ours(entry: Entry) -> bool:
+def _is_ours(entry: LockEntry) -> bool:
     return entry.agent_info.startswith("iceberg-hms/")
 
 

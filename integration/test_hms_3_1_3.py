@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import iceberg_hms
-from iceberg_hms.catalog.lock_modes import HIVE_LOCK_ENABLED
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Swapped, TableName
 from iceberg_hms.errors import IcebergHmsError, LockUnavailable, MetastoreUnavailable
-from iceberg_hms.metastore.client import MetastoreClient
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.tables import HmsTablePointer
-from iceberg_hms.metastore.verdict import CompareAndSwap, Word
+from iceberg_hms.locking.lock_modes import HIVE_LOCK_ENABLED
+from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
@@ -92,7 +92,7 @@ def test_each_connection_is_found_to_ignore_the_expected_value(server: OldMetast
         assert verdict(pool, namespace) is CompareAndSwap.UNKNOWN
         assert pointer.swap(pointer.load(name), f"file:/m{number + 1}", metadata, metadata) == Swapped()
         assert verdict(pool, namespace) is CompareAndSwap.IGNORED
-        assert pool.verdicts.word(namespace) is Word.BLIND
+        assert pool.verdicts.word(namespace) is SwapProtection.BLIND
         pool.close()
 
 

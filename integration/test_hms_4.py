@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 
 import iceberg_hms
-from iceberg_hms.catalog.lock_modes import HIVE_LOCK_ENABLED
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Swapped, TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.tables import HmsTablePointer
-from iceberg_hms.metastore.verdict import CompareAndSwap, Word
+from iceberg_hms.locking.lock_modes import HIVE_LOCK_ENABLED
+from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
@@ -56,12 +56,12 @@ class Case:
 
     release: Release
     verdict: CompareAndSwap
-    word: Word
+    word: SwapProtection
 
 
 CASES = [
-    Case(HMS_4_0_1, CompareAndSwap.BROKEN, Word.BLIND),
-    Case(HMS_4_1_0, CompareAndSwap.ATOMIC, Word.CAS),
+    Case(HMS_4_0_1, CompareAndSwap.BROKEN, SwapProtection.BLIND),
+    Case(HMS_4_1_0, CompareAndSwap.ATOMIC, SwapProtection.CAS),
 ]
 
 

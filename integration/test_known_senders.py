@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from iceberg_hms.changes.plain import why_not_plain
+from iceberg_hms.changes.blind_append import why_not_plain
 from integration.matrix.record import RECORDED
-from simulation.tables import empty_table
+from simulation.world.first_table import empty_table
 
 #: A table that says nothing of appends.
 STOCK = empty_table("00000000-0000-4000-8000-000000000000", {}, 0)

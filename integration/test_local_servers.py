@@ -16,8 +16,8 @@ from kazoo.client import KazooClient
 from iceberg_hms.errors import EngineError, InvalidInput
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.metastore.namespaces import LOCATION, HmsNamespaces
-from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.namespaces import LOCATION, HmsNamespaces
 
 ROOT = Path(__file__).parent.parent
 END_TIMEOUT = 30.0

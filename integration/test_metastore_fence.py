@@ -14,20 +14,20 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName
 from iceberg_hms.errors import CommitConflict, LockNotAcquired, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.client import MetastoreClient
-from iceberg_hms.metastore.entries import Entry, LockEntries
-from iceberg_hms.metastore.faults import Fault, ServerFault
-from iceberg_hms.metastore.lock import HmsTableLock
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.scratch import environment
-from iceberg_hms.metastore.tables import HmsTablePointer
-from iceberg_hms.metastore.thrift_types import FieldSchema
-from iceberg_hms.metastore.verdict import CompareAndSwap, Word
+from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
+from iceberg_hms.metastore.compare_and_swap.scratch_row import environment
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.faults import Fault, ServerFault
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import FieldSchema
+from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
+from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 
 ALTER = "alter_table_with_environment_context"
@@ -39,10 +39,10 @@ SECONDS = {"cas": 20.0, "unproven": 30.0}
 WRITER = """
 import sys
 import iceberg_hms
-from iceberg_hms.catalog.runtime import ThreadRuntime
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.lock import HmsTableLock
+from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 
 uri, warehouse, namespace, word = sys.argv[1:]
 catalog = iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse)
@@ -101,7 +101,7 @@ def writer(server: Any, namespace: str, word: str, until: str) -> Iterator[subpr
         process.communicate()
 
 
-def of(pool: ClientPool, namespace: str) -> list[Entry]:
+def of(pool: ClientPool, namespace: str) -> list[LockEntry]:
     return LockEntries(pool, "x").of(TableName(namespace, "t"))
 
 
@@ -146,9 +146,9 @@ def test_the_first_swap_proves_the_connection_and_the_next_says_so(
     name = TableName(namespace, "t")
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
-    assert pool.verdicts.word(namespace) is Word.UNPROVEN
+    assert pool.verdicts.word(namespace) is SwapProtection.UNPROVEN
     assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata) == Swapped()
-    assert pool.verdicts.word(namespace) is Word.CAS
+    assert pool.verdicts.word(namespace) is SwapProtection.CAS
     assert pool.run(lambda client: client.findings.of(namespace), idempotent=True) is CompareAndSwap.ATOMIC
 
 
@@ -176,7 +176,7 @@ def test_without_direct_sql_compare_and_swap_is_broken_and_the_swap_goes_without
         for number in (1, 2):
             assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata) == Swapped()
         assert pool.verdicts.of(server.uri, name.namespace) is CompareAndSwap.BROKEN
-        assert pool.verdicts.word(name.namespace) is Word.BLIND
+        assert pool.verdicts.word(name.namespace) is SwapProtection.BLIND
         with pytest.raises(MetastoreUnavailable, match="broken"):
             pointer.swap(base, "file:/m3", metadata, metadata, only_fenced=True)
         assert pointer.load(name).metadata_location == "file:/m2"

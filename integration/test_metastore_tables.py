@@ -12,10 +12,10 @@ import pytest
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName
 from iceberg_hms.errors import AlreadyExists, InvalidInput, NamespaceNotEmpty, NoSuchNamespace
-from iceberg_hms.metastore.namespaces import COMMENT, LOCATION, OWNER, OWNER_TYPE, HmsNamespaces
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.tables import HmsTablePointer
-from iceberg_hms.metastore.thrift_types import EnvironmentContext
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import EnvironmentContext
+from iceberg_hms.metastore.tables.namespaces import COMMENT, LOCATION, OWNER, OWNER_TYPE, HmsNamespaces
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from integration.conftest import make_namespace
 from integration.test_metastore_contracts import hive_table

@@ -15,9 +15,9 @@ UNSHARE = (["unshare", "--pid", "--fork"], ["unshare", "--user", "--map-root-use
 ASK = """
 import os, subprocess, sys
 from pathlib import Path
-from iceberg_hms.metastore.identity import has_ended, parse
+from iceberg_hms.metastore.locks.holder_identity import has_ended, parse
 
-CHILD = "import sys; from iceberg_hms.metastore.identity import agent_info; "
+CHILD = "import sys; from iceberg_hms.metastore.locks.holder_identity import agent_info; "
 CHILD += "print(agent_info('r'), flush=True); sys.stdin.read()"
 child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 holder = parse(child.stdout.readline().strip())

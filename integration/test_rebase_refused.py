@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 import iceberg_hms
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import Server
 from integration.faults import SCHEMA
 from integration.load_generator import append_bodies

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 import iceberg_hms
-from iceberg_hms.errors import AssumptionBroken
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.errors import RequirementFailed
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import Server
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE
@@ -80,7 +80,7 @@ def sent(catalog: Any, http: httpx.Client, door: str, namespace: str, body: dict
         return None if answer.status_code == 200 else str(answer.json()["error"]["message"])
     try:
         catalog.commit(f"{namespace}.t", body["requirements"], body["updates"])
-    except AssumptionBroken as error:
+    except RequirementFailed as error:
         return str(error)
     return None
 
@@ -115,6 +115,6 @@ def test_a_namespace_that_cannot_be_read_forbids_and_the_commit_does_not_hang(me
             first, late = late_appends(catalog, f"{namespace}.t", 2, {"iceberg-hms.lock": "hms"})
             catalog.commit(f"{namespace}.t", first["requirements"], first["updates"])
             proxy.on("get_database", FREEZE, times=None)
-            with pytest.raises(AssumptionBroken, match=f"namespace {namespace} cannot be read, which may forbid it"):
+            with pytest.raises(RequirementFailed, match=f"namespace {namespace} cannot be read, which may forbid it"):
                 catalog.commit(f"{namespace}.t", late["requirements"], late["updates"])
             assert len(catalog.load(f"{namespace}.t").metadata.snapshots) == 1

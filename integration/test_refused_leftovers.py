@@ -12,7 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.manifest import read_manifest_list
 
-from iceberg_hms.catalog.assembly import assemble
+from iceberg_hms.assembly import assemble
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown

@@ -14,7 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException
 
 import iceberg_hms
-from iceberg_hms.coordinator.senders import VAIN_MAX
+from iceberg_hms.coordinator.scheduling.returning_clients import VAIN_MAX
 from iceberg_hms.rest.server import Server
 from integration import interop
 from integration.rest_clients import TOKEN

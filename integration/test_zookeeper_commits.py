@@ -13,15 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 import iceberg_hms
-from iceberg_hms.catalog.lock_modes import EXCLUSIVE, LOCK_MARK
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.cli.main import app
 from iceberg_hms.coordinator.coordinator import Coordinator
-from iceberg_hms.coordinator.ports import SwapAnswer, TableName
-from iceberg_hms.coordinator.world import World
+from iceberg_hms.coordinator.ports import CommitPorts, SwapAnswer, TableName
 from iceberg_hms.errors import LockLost, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
+from iceberg_hms.locking.lock_modes import EXCLUSIVE, LOCK_MARK
 from integration import interop
 from integration.conftest import make_namespace
 from integration.faults import SCHEMA
@@ -117,7 +116,7 @@ FORKING = """
 import os, signal, sys
 import iceberg_hms
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 
 def append(number):
     file = DataFile(f"{warehouse}/{number}.parquet", "PARQUET", partition={}, record_count=1, file_size_in_bytes=1)
@@ -203,7 +202,7 @@ def once(action: Callable[[], None]) -> Callable[[], None]:
     return lambda: left.pop()() if left else None
 
 
-def commit(catalog: Any, world: World, table: str, key: str) -> Any:
+def commit(catalog: Any, world: CommitPorts, table: str, key: str) -> Any:
     """A commit through other ports than the catalog's own."""
     change = from_request([], [{"action": "set-properties", "updates": {key: "1"}}], Client())
     name = TableName(*table.split("."))

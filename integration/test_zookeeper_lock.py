@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
-from iceberg_hms.coordinator.coverage import BEATS_PER_LEASE
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.lease_check import BEATS_PER_LEASE
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
-from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.metastore.locks.holder_identity import agent_info
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock

@@ -1,7 +1,7 @@
 """The commit protocol under a seed: the real coordinator and real changes in a world that goes wrong on purpose.
 
     python -m simulation --schedules 10000 --seed 1
-    python -m simulation.mutants
+    python -m simulation.mutants.run
 
     seeded.py        random numbers that a seed decides
     scheduler.py     threads of which one runs at a time, and the clock

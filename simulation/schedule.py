@@ -11,25 +11,10 @@ from string import ascii_lowercase
 from typing import Final
 
 from iceberg_hms.config import Settings
-from simulation.clients import Server
-from simulation.decoding import remembered
-from simulation.ensemble import Ensemble
-from simulation.expirers import Expirer
-from simulation.faults import Wire
-from simulation.history import History, Kind, Told
-from simulation.judge import Judge
-from simulation.machines import Machines
-from simulation.metastore import METADATA_LOCATION, LockEntry, Metastore, iceberg_row
-from simulation.movers import NAMES, Mover, Operator
-from simulation.runtime import SimulatedRuntime
-from simulation.scenarios import Scenario
-from simulation.scheduler import Process, Scheduler, WorkerPool
-from simulation.seeded import Seeded
-from simulation.service import Service
-from simulation.site import TABLE, Site
-from simulation.storage import Storage
-from simulation.tables import SNAPSHOT_ISOLATION, first_metadata
-from simulation.writers import (
+from simulation.actors.clients import Server
+from simulation.actors.expirers import Expirer
+from simulation.actors.movers import NAMES, Mover, Operator
+from simulation.actors.writers import (
     Auditor,
     CasWriter,
     ForeignWriter,
@@ -39,6 +24,21 @@ from simulation.writers import (
     Writer,
     key_of,
 )
+from simulation.checks.checker import Checker
+from simulation.checks.history import Answer, History, Kind
+from simulation.engine.runtime import SimulatedRuntime
+from simulation.engine.scheduler import Process, Scheduler, WorkerPool
+from simulation.engine.seeded import Seeded
+from simulation.scenarios.tables import Scenario
+from simulation.world.decoding import remembered
+from simulation.world.ensemble import Ensemble
+from simulation.world.fault_plan import Wire
+from simulation.world.first_table import SNAPSHOT_ISOLATION, first_metadata
+from simulation.world.machines import Machines
+from simulation.world.metastore import METADATA_LOCATION, LockRow, Metastore, iceberg_row
+from simulation.world.service import Service
+from simulation.world.site import TABLE, Site
+from simulation.world.storage import Storage
 
 #: How often a crashed writer's work is taken up by a new process.
 _SUCCESSORS_MAX: Final = 3
@@ -118,7 +118,7 @@ class Schedule:
         self._writers: list[Writer | Server] = []
         self._others: list[ForeignWriter | Mover | Operator | Expirer] = []
         self._successors = 0
-        self.judge = Judge(
+        self.judge = Checker(
             scenario,
             self.storage,
             self.history,
@@ -152,9 +152,9 @@ class Schedule:
             trace=tuple(self.wire.trace.lines()) if traces or self.scheduler.failure else (),
             steps=self.scheduler.steps,
             seconds=self.scheduler.now,
-            committed=told.count(Told.COMMITTED),
-            failed=told.count(Told.FAILED),
-            unknown=told.count(Told.UNKNOWN),
+            committed=told.count(Answer.COMMITTED),
+            failed=told.count(Answer.FAILED),
+            unknown=told.count(Answer.UNKNOWN),
         )
 
     def prepare(self) -> None:
@@ -265,7 +265,7 @@ class Schedule:
             and attempt.snapshot_id is not None
             and key_of(attempt.wish) is not None
             and not attempt.seen
-            and attempt.told in (Told.NOTHING, Told.UNKNOWN)
+            and attempt.told in (Answer.NOTHING, Answer.UNKNOWN)
         ]
         if not cut_off or self._successors >= _SUCCESSORS_MAX or luck.chance(0.3):
             return
@@ -280,7 +280,7 @@ class Schedule:
 
         self.scheduler.spawn(self.site.network, f"rerun of {process.name}", begin)
 
-    def _on_taken(self, entry: LockEntry, by: str) -> None:
+    def _on_taken(self, entry: LockRow, by: str) -> None:
         now = self.scheduler.now
         for process in (each.node.process for each in self._everybody()):
             if process.name == entry.process and process.alive and now - process.paused_until > _AWAKE_SECONDS:

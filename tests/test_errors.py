@@ -20,7 +20,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NotAnIcebergTable("nyc.flights", "a view"),
     errors.MissingFile("file:/a b"),
     errors.NamespaceNotEmpty("nyc"),
-    errors.AssumptionBroken("assert-table-uuid", "UUID does not match", expected="a", found="b"),
+    errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),
     errors.CorruptFile("file:/a b", "truncated"),
 ]
 EXAMPLES += [kind("what happened") for kind in TYPES if kind not in {type(example) for example in EXAMPLES}]
@@ -65,7 +65,7 @@ PROVED = {
     "AlreadyExists",
     "NamespaceNotEmpty",
     "CommitFailed",
-    "AssumptionBroken",
+    "RequirementFailed",
     "LockNotAcquired",
     "CommitConflict",
     "InvariantViolated",
@@ -84,7 +84,7 @@ def test_an_unknown_outcome_is_never_taken_for_a_failure_and_asks_to_delete_noth
 
 
 def test_an_assumption_names_itself_and_both_sides() -> None:
-    error = errors.AssumptionBroken("assert-ref-snapshot-id", "branch main has changed", expected=1, found=2)
+    error = errors.RequirementFailed("assert-ref-snapshot-id", "branch main has changed", expected=1, found=2)
     assert (error.name, error.expected, error.found) == ("assert-ref-snapshot-id", 1, 2)
     assert error.message == "Requirement failed: branch main has changed"
 

@@ -15,22 +15,22 @@ from typing import Any, Self
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced import Coalesced
 from iceberg_hms.catalog.events import Listener
-from iceberg_hms.catalog.identifiers import Identifier, new_name, table_name
-from iceberg_hms.catalog.lock_admin import LockAdmin
-from iceberg_hms.catalog.lock_modes import LOCK_MARK, LockMode
 from iceberg_hms.catalog.purge import purge_files
-from iceberg_hms.catalog.rebase_words import RebaseWords
+from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.member import Member
 from iceberg_hms.coordinator.ports import Pointer, TableName
-from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
-from iceberg_hms.format.create import create_updates, new_table_metadata
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.identifiers import Identifier, new_name, table_name
+from iceberg_hms.locking.lock_admin import LockAdmin
+from iceberg_hms.locking.lock_modes import LOCK_MARK, LockMode
 
 #: A lock that a dead writer left is gone after the lease; whoever waits this much longer outlives it.
 LEASE_MARGIN_MS = 10_000
@@ -65,7 +65,7 @@ class _Parts:
         runtime = services.world.runtime
         self.bases = Coalesced(runtime, services.coordinator.load)
         self.pointers = Coalesced(runtime, services.world.pointer.load)
-        self.rebase_words = RebaseWords(
+        self.rebase_words = RebasePolicies(
             runtime,
             setting=services.settings.rebase_appends,
             max_age_seconds=services.settings.rebase_appends_max_age_ms / 1000,
@@ -280,7 +280,7 @@ class Catalog:
         client: Client | None = None,
         wait_seconds: float | None = None,
         size: int = 0,
-    ) -> Member:
+    ) -> PendingCommit:
         """`commit` to a table that is there, for callers that must not block: returns as soon as the change is queued.
         See `Coordinator.submit` for what they owe. Raises InvalidInput and QueueFull at once."""
         name = table_name(identifier)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 
 logger = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from iceberg_hms.coordinator.garbage import delete_files
-from iceberg_hms.coordinator.world import World
+from iceberg_hms.coordinator.ports import CommitPorts
+from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.errors import IcebergHmsError
-from iceberg_hms.format.manifest_list import ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 GC_ENABLED = "gc.enabled"
 
 
-def purge_files(world: World, metadata: TableMetadata, metadata_location: str) -> None:
+def purge_files(world: CommitPorts, metadata: TableMetadata, metadata_location: str) -> None:
     """Delete data (unless `gc.enabled=false`), manifests, lists, statistics and metadata files, in this order, so that
     what was not reached can still be found from what is left. A file that cannot be deleted is logged and passed over:
     the table itself is dropped already. Call only after the drop is proven."""
@@ -47,7 +47,7 @@ def _named(entries: Any, key: str) -> list[str]:
     return found
 
 
-def _manifests(world: World, metadata: TableMetadata) -> list[ManifestFile]:
+def _manifests(world: CommitPorts, metadata: TableMetadata) -> list[ManifestFile]:
     reader = world.manifests()
     found: dict[str, ManifestFile] = {}
     for snapshot in metadata.snapshots:
@@ -58,7 +58,7 @@ def _manifests(world: World, metadata: TableMetadata) -> list[ManifestFile]:
     return list(found.values())
 
 
-def _data_files(world: World, manifests: Iterable[ManifestFile]) -> Iterable[str]:
+def _data_files(world: CommitPorts, manifests: Iterable[ManifestFile]) -> Iterable[str]:
     reader = world.manifests()
     paths: set[str] = set()
     for manifest in manifests:

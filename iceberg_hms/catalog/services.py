@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from iceberg_hms.catalog.events import Listener
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
-from iceberg_hms.coordinator.world import World
+from iceberg_hms.coordinator.ports import CommitPorts
 
 if TYPE_CHECKING:
-    from iceberg_hms.catalog.lock_admin import LockAdmin
+    from iceberg_hms.locking.lock_admin import LockAdmin
 
 
 class Namespaces(Protocol):
@@ -55,7 +55,7 @@ class Services:
     open_input: opens a location as a pyarrow file, for reading footers. locks: None where there are none to look at."""
 
     settings: Settings
-    world: World
+    world: CommitPorts
     coordinator: Coordinator
     namespaces: Namespaces
     lister: TableLister

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
-from iceberg_hms.catalog.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
-from iceberg_hms.catalog.parquet_columns import NAME_MAPPING
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.append import Append
-from iceberg_hms.changes.change import Change, Identity
+from iceberg_hms.changes.change import Change, ChangeIdentity
 from iceberg_hms.changes.reruns import Rerun
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.datafiles.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.datafiles.parquet_columns import NAME_MAPPING
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifest import DataFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.partition import PartitionSpec
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
 
 if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Catalog
@@ -97,7 +97,7 @@ class Table:
         would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
         those that are new.
         Lands on whatever the table is then, as often as it moves. Raises InvalidInput (a file that does not fit the
-        table, or is named twice), MissingFile, AssumptionBroken (replaced table, dropped schema or spec, a schema that
+        table, or is named twice), MissingFile, RequirementFailed (replaced table, dropped schema or spec, a schema that
         gives the files' columns another meaning: see `changes.append.Append.check`, a file that the branch has already,
         another job's key: delete none of the files), CommitStateUnknown.
         """
@@ -158,7 +158,7 @@ class Table:
         if key is None:
             raise error
         paths = (file if isinstance(file, str) else file.file_path for file in files)
-        identity = Identity(
+        identity = ChangeIdentity(
             snapshot_ids=(self._catalog.services.new_snapshot_id(),),
             ref=branch,
             idempotency_key=key,

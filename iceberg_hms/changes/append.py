@@ -16,19 +16,19 @@ from typing import Any, Final
 
 from iceberg_hms.changes import evolution, requirements, updates
 from iceberg_hms.changes import summary as summaries
-from iceberg_hms.changes.change import Identity, Manifests, Staged, Update
-from iceberg_hms.changes.numbers import numbered_snapshot
-from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, IcebergHmsError, InvalidInput
+from iceberg_hms.changes.change import ChangeIdentity, Manifests, Staged, Update
+from iceberg_hms.changes.sequence_numbers import numbered_snapshot
+from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.partition import PartitionSpec
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
+from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
 
 NAME_MAPPING = "schema.name-mapping.default"
-#: The assumption that the branch has none of the files, as `AssumptionBroken.name` says it.
+#: The assumption that the branch has none of the files, as `RequirementFailed.name` says it.
 NEW_FILES: Final = "append-files"
 #: How many files an error names.
 _NAMED_MAX: Final = 5
@@ -82,7 +82,7 @@ class Append:
         self._clear: set[str] = set()
         self._branch = branch
         self._summary = summaries.check_custom(summary or {}, idempotency_key)
-        self._identity = Identity(
+        self._identity = ChangeIdentity(
             snapshot_ids=(snapshot_id,),
             ref=branch,
             idempotency_key=self._summary.get(summaries.IDEMPOTENCY_KEY),
@@ -100,16 +100,16 @@ class Append:
         self._written: dict[int, tuple[ManifestFile, ...]] = {}
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ChangeIdentity:
         return self._identity
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises AssumptionBroken: the table is gone or another one; the schema or spec that the files were written
+        """Raises RequirementFailed: the table is gone or another one; the schema or spec that the files were written
         with was removed; the current schema or the name mapping gives their columns another meaning, as after a CREATE
         OR REPLACE, or requires a column that they lack (`evolution.misread`), and names the columns.
         InvalidInput: the branch is a tag, the files lack the spec's partition values."""
         if base is None:
-            raise AssumptionBroken(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
+            raise RequirementFailed(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
         if self._table_uuid is not None:
             requirements.check([requirements.assert_table_uuid(self._table_uuid)], base)
         schema, spec = self._written_with(base)
@@ -131,11 +131,11 @@ class Append:
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
         """On first use writes the manifests; then fixes the list that names them before the branch's own.
-        Raises AssumptionBroken if the branch has one of the files already; StorageError, CorruptFile or MissingFile
+        Raises RequirementFailed if the branch has one of the files already; StorageError, CorruptFile or MissingFile
         where the parent's list, or a manifest that was not looked through yet, cannot be read; CommitStateUnknown if
         the branch has files under the snapshot id of this very append, which has expired since."""
         if base is None:
-            raise AssumptionBroken(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
+            raise RequirementFailed(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
         ref, parent = base.ref(self._branch), self._parent(base)
         kept = self._kept(base, manifests)
         self._refuse_live(kept, manifests)
@@ -180,7 +180,7 @@ class Append:
         entries = [there[key] for key in map(file_key, (each.file_path for each in self._files)) if key in there]
         named = [f"{each.data_file.file_path} (snapshot {each.snapshot_id})" for each in entries[:_NAMED_MAX]]
         more = [f"and {len(entries) - _NAMED_MAX} more"] if len(entries) > _NAMED_MAX else []
-        raise AssumptionBroken(
+        raise RequirementFailed(
             NEW_FILES,
             f"{self._branch} has {len(entries)} of the files already: {', '.join([*named, *more])}",
             expected="none of the files",
@@ -193,23 +193,23 @@ class Append:
     def _written_with(self, base: TableMetadata) -> tuple[Schema, PartitionSpec]:
         schema, spec = base.schema_by_id(self._schema_id), base.spec_by_id(self._spec_id)
         if schema is None:
-            raise AssumptionBroken("append-schema", f"schema {self._schema_id} was removed", expected=self._schema_id)
+            raise RequirementFailed("append-schema", f"schema {self._schema_id} was removed", expected=self._schema_id)
         planned = self._schema or schema
         # Versions of a table share the JSON of their schemas, so this rarely compares more than two references.
         if planned.raw is not schema.raw and not planned.same_as(schema):
             what = f"schema {self._schema_id} was removed, and another one has its id"
-            raise AssumptionBroken("append-schema", what, expected=self._schema_id)
+            raise RequirementFailed("append-schema", what, expected=self._schema_id)
         if spec is None:
-            raise AssumptionBroken("append-spec", f"spec {self._spec_id} was removed", expected=self._spec_id)
+            raise RequirementFailed("append-spec", f"spec {self._spec_id} was removed", expected=self._spec_id)
         if self._spec is not None and self._spec.fields != spec.fields:
             what = f"spec {self._spec_id} was removed, and another one has its id"
-            raise AssumptionBroken("append-spec", what, expected=self._spec_id)
+            raise RequirementFailed("append-spec", what, expected=self._spec_id)
         return schema, spec
 
     def _check_meaning(self, written: Schema, base: TableMetadata) -> None:
         if base.current_schema_id != self._schema_id and (problems := evolution.misread(written, base.schema)):
             what = f"the table's schema changed since the files were written: {'; '.join(problems)}"
-            raise AssumptionBroken("append-schema", what, expected=self._schema_id, found=base.current_schema_id)
+            raise RequirementFailed("append-schema", what, expected=self._schema_id, found=base.current_schema_id)
         self._check_names(base)
 
     def _check_names(self, base: TableMetadata) -> None:
@@ -223,7 +223,7 @@ class Append:
             what = "names by which the files' columns were matched are those of other columns by now"
             moved = evolution.taken(mapping, base.schema)
         if moved:
-            raise AssumptionBroken("append-name-mapping", f"{what}: {', '.join(moved)}")
+            raise RequirementFailed("append-name-mapping", f"{what}: {', '.join(moved)}")
 
     def _own_manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
         # A manifest is in one format version's layout, so an upgrade in between asks for new ones.

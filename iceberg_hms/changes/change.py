@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from iceberg_hms.format.manifest import ManifestEntry
-from iceberg_hms.format.manifest_list import ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.partition import PartitionSpec
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
 
 #: An update in the REST protocol's JSON shape: {"action": "set-properties", "updates": {...}}.
 Update = Mapping[str, Any]
@@ -43,7 +43,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Identity:
+class ChangeIdentity:
     """Who and what a change is, whatever base it lands on: what the outcome rule looks for in the table.
 
     snapshot_ids: the ids of the snapshots that the change adds; stable over replays.
@@ -143,14 +143,14 @@ class Change(Protocol):
     """Assumptions plus pending changes."""
 
     @property
-    def identity(self) -> Identity: ...
+    def identity(self) -> ChangeIdentity: ...
 
     def check(self, base: TableMetadata | None) -> None:
         """Compare the assumptions with the table as it is; `None` means that it does not exist.
-        Raises AssumptionBroken with the assumption's name, what it expected and what it found."""
+        Raises RequirementFailed with the assumption's name, what it expected and what it found."""
         ...
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
-        """The updates that make the change happen on this base. Raises AssumptionBroken, InvalidInput, StorageError;
+        """The updates that make the change happen on this base. Raises RequirementFailed, InvalidInput, StorageError;
         CommitStateUnknown if files of the change are in the table already."""
         ...

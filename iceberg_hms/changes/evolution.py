@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from iceberg_hms.format import types
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.types import (
+from iceberg_hms.format.schema import types
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import (
     ListType,
     MapType,
     NestedField,

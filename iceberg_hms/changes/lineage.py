@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
-from iceberg_hms.changes.change import Identity, Seen
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.rows import Row
+from iceberg_hms.changes.change import ChangeIdentity, Seen
+from iceberg_hms.format.metadata.rows import Row
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: By how much other writers may take a table's last-updated-ms back (Java: TableMetadata, ONE_MINUTE).
 _SKEW_MS: Final = 60_000
@@ -47,7 +47,7 @@ class Lineage:
     identity: of the change that brings them. base: the table as it is.
     """
 
-    def __init__(self, identity: Identity, base: TableMetadata) -> None:
+    def __init__(self, identity: ChangeIdentity, base: TableMetadata) -> None:
         seen = identity.seen
         self._ids = frozenset(identity.snapshot_ids)
         self._base = base

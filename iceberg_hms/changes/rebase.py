@@ -15,13 +15,20 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_hms.changes import plain, summary
+from iceberg_hms.changes import blind_append, summary
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.numbers import made_on_another, numbered_snapshot
-from iceberg_hms.changes.shipped import Shipped, Unfit, own_manifests, refuse_landed, take_apart, unnumbered
-from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.changes.manifest_delta import (
+    ManifestDelta,
+    NotMergeable,
+    own_manifests,
+    refuse_landed,
+    take_apart,
+    unnumbered,
+)
+from iceberg_hms.changes.sequence_numbers import made_on_another, numbered_snapshot
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Rebased:
     snapshot: Mapping[str, Any]
 
 
-def why_not(base: TableMetadata, snapshot: Snapshot, default: plain.Default) -> str | None:
+def why_not(base: TableMetadata, snapshot: Snapshot, default: blind_append.Default) -> str | None:
     """Why a snapshot may not be rebased on any parent, by what it says of itself; None if it may.
 
     default: asked where the table does not say which appends may be."""
@@ -40,17 +47,17 @@ def why_not(base: TableMetadata, snapshot: Snapshot, default: plain.Default) -> 
     made_for = 1 + bool(snapshot.sequence_number) + (snapshot.first_row_id is not None)
     if made_for != base.format_version:
         return f"it was written for format version {made_for}, the table has {base.format_version}"
-    word = plain.word_for(base, default)
-    if word.word == plain.NONE:
+    word = blind_append.word_for(base, default)
+    if word.word == blind_append.NONE:
         return word.said
-    if snapshot.operation == summary.APPEND and word.word == plain.PLAIN:
-        return plain.why_not_plain(base, snapshot.summary)
+    if snapshot.operation == summary.APPEND and word.word == blind_append.PLAIN:
+        return blind_append.why_not_plain(base, snapshot.summary)
     return None
 
 
 def rebase(
     base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manifests: Manifests, *, is_new: bool
-) -> Rebased | Unfit:
+) -> Rebased | NotMergeable:
     """Put a snapshot on `head`, the ref's snapshot in `base`; None = the ref has none yet.
 
     is_new: it is proved that the snapshot was not committed before (`lineage`).
@@ -59,16 +66,16 @@ def rebase(
     on the branch before and has expired."""
     after = () if head is None else manifests.list(head)
     shipped = _only_added(snapshot, after, manifests) or _compared(base, snapshot, head, after, manifests)
-    if isinstance(shipped, Unfit):
+    if isinstance(shipped, NotMergeable):
         return shipped
     if not is_new:
         # Its manifests are not in head, but they may have been merged with others since.
-        return Unfit("it may be one of the snapshots that have expired since it was made")
+        return NotMergeable("it may be one of the snapshots that have expired since it was made")
     specs = {spec.spec_id for spec in base.specs}
     if any(each.partition_spec_id not in specs for each in shipped.own):
-        return Unfit("the partition spec that it was written with was removed")
+        return NotMergeable("the partition spec that it was written with was removed")
     files = shipped.on(after)
-    if isinstance(files, Unfit):
+    if isinstance(files, NotMergeable):
         return files
     raw = {**snapshot.raw, "timestamp-ms": max(snapshot.timestamp_ms, base.last_updated_ms)}
     raw.pop("parent-snapshot-id", None)
@@ -79,14 +86,14 @@ def rebase(
     return Rebased(numbered_snapshot(base, raw, files, manifests))
 
 
-def _only_added(snapshot: Snapshot, after: Sequence[ManifestFile], manifests: Manifests) -> Shipped | None:
+def _only_added(snapshot: Snapshot, after: Sequence[ManifestFile], manifests: Manifests) -> ManifestDelta | None:
     """An append that replaced no manifest, told by the front of its list: reading all of a long one would cost more
     than everything else."""
     own = manifests.added(snapshot) if snapshot.operation == summary.APPEND else None
     if own is None:
         return None
     refuse_landed(snapshot, own, after)
-    return Shipped(tuple(unnumbered(each, snapshot) for each in own))
+    return ManifestDelta(tuple(unnumbered(each, snapshot) for each in own))
 
 
 def _compared(
@@ -95,29 +102,29 @@ def _compared(
     head: Snapshot | None,
     after: Sequence[ManifestFile],
     manifests: Manifests,
-) -> Shipped | Unfit:
+) -> ManifestDelta | NotMergeable:
     """What a client's whole list says, beside its parent's and, for a rewrite, beside the head's."""
     parent = None if snapshot.parent_id is None else base.snapshot_by_id(snapshot.parent_id)
     before = () if parent is None else manifests.list(parent)
     client = manifests.list(snapshot)
     refuse_landed(snapshot, own_manifests(snapshot, client, {each.manifest_path for each in before}), after)
     if parent is None and snapshot.parent_id is not None:
-        return Unfit("the snapshot that it was made on was removed")
+        return NotMergeable("the snapshot that it was made on was removed")
     if made_on_another(base, snapshot) is not None:
         # What it replaced and what it carried over cannot be told: the list that it was made from is not in the table.
-        return Unfit("it carries over or replaces manifests of that other snapshot")
+        return NotMergeable("it carries over or replaces manifests of that other snapshot")
     shipped = take_apart(snapshot, client, before)
-    if isinstance(shipped, Unfit):
+    if isinstance(shipped, NotMergeable):
         return shipped
     if not _same_row_ids(shipped.dropped, before, after):
-        return Unfit("rows of manifests that it replaced got their row ids meanwhile")
+        return NotMergeable("rows of manifests that it replaced got their row ids meanwhile")
     if snapshot.operation == summary.APPEND:
         unfit = _no_append(shipped.own)
     elif any(each.content != ManifestContent.DATA for each in shipped.own):
         unfit = "it rewrites delete files"
     else:
         unfit = _changed_otherwise(base, snapshot, head, before, after)
-    return shipped if unfit is None else Unfit(unfit)
+    return shipped if unfit is None else NotMergeable(unfit)
 
 
 def _same_row_ids(dropped: Container[str], before: Sequence[ManifestFile], after: Sequence[ManifestFile]) -> bool:
@@ -159,7 +166,7 @@ def _changed_otherwise(
     return None
 
 
-def _summary(snapshot: Snapshot, head: Snapshot | None, shipped: Shipped, kept: int) -> dict[str, str]:
+def _summary(snapshot: Snapshot, head: Snapshot | None, shipped: ManifestDelta, kept: int) -> dict[str, str]:
     """The client's summary, with the totals and the counts of manifests as they are on the new parent."""
     rest = {key: value for key, value in snapshot.summary.items() if key not in summary.TOTALS}
     counts = summary.manifest_counts(created=len(shipped.own), kept=kept, replaced=len(shipped.dropped))

@@ -13,12 +13,12 @@ from typing import Any
 
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
-from iceberg_hms.changes.change import Change, Identity, Requirement, Seen, Update
-from iceberg_hms.changes.plain import Default, unsaid
-from iceberg_hms.changes.sent import AddedSnapshot, PlainRequest
+from iceberg_hms.changes.blind_append import Default, unsaid
+from iceberg_hms.changes.change import Change, ChangeIdentity, Requirement, Seen, Update
+from iceberg_hms.changes.client_commit import AddedSnapshot, ClientCommit
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, check_key
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def from_request(
     snapshot_ids = tuple(snapshot["snapshot-id"] for snapshot in snapshots)
     if len(set(snapshot_ids)) < len(snapshot_ids):
         raise InvalidInput(f"Cannot add a snapshot twice in one commit: {list(snapshot_ids)}")
-    identity = Identity(
+    identity = ChangeIdentity(
         snapshot_ids=snapshot_ids,
         ref=_moved_ref(snapshot_ids, parsed_updates),
         idempotency_key=key,
@@ -71,7 +71,7 @@ def from_request(
         seen=_seen(parsed_requirements, snapshots),
         sender=_sender(client or Client(), snapshots),
     )
-    request = PlainRequest(identity, parsed_requirements, parsed_updates)
+    request = ClientCommit(identity, parsed_requirements, parsed_updates)
     moved = _rebasable(request)
     if moved is None:
         return request
@@ -101,7 +101,7 @@ def _sender(client: Client, snapshots: Sequence[Update]) -> str:
     return " ".join(filter(None, [client.user_agent, client.client_version, *said]))
 
 
-def _rebasable(request: PlainRequest) -> Requirement | None:
+def _rebasable(request: ClientCommit) -> Requirement | None:
     """The requirement of the branch's place, if all that a request does is to add one snapshot to that branch. It may
     set properties too: those replay on any base."""
     actions = sorted(update["action"] for update in request.updates if update["action"] != "set-properties")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.changes.change import Requirement
-from iceberg_hms.errors import AssumptionBroken, InvalidInput
-from iceberg_hms.format import raw as read
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.format import json_fields as read
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 ASSERT_CREATE = "assert-create"
 ASSERT_TABLE_UUID = "assert-table-uuid"
@@ -51,14 +51,14 @@ def parse(requirements: object) -> tuple[Requirement, ...]:
 
 
 def check(requirements: Iterable[Requirement], base: TableMetadata | None) -> None:
-    """Raise AssumptionBroken for the first parsed requirement that the table does not meet; `base` None = no table."""
+    """Raise RequirementFailed for the first parsed requirement that the table does not meet; `base` None = no table."""
     for requirement in requirements:
         kind = requirement["type"]
         if kind == ASSERT_CREATE:
             if base is not None:
-                raise AssumptionBroken(kind, "table already exists", expected=None, found=base.uuid)
+                raise RequirementFailed(kind, "table already exists", expected=None, found=base.uuid)
         elif base is None:
-            raise AssumptionBroken(kind, "table does not exist", expected=_expected(requirement), found=None)
+            raise RequirementFailed(kind, "table does not exist", expected=_expected(requirement), found=None)
         else:
             _RULES[kind].check(requirement, base)
 
@@ -98,7 +98,7 @@ def _check_uuid(requirement: Requirement, base: TableMetadata) -> None:
     wanted = requirement["uuid"]
     if base.uuid is None or base.uuid.lower() != wanted.lower():
         found = "null" if base.uuid is None else base.uuid
-        raise AssumptionBroken(
+        raise RequirementFailed(
             ASSERT_TABLE_UUID,
             f"UUID does not match: expected {found} != {wanted}",
             expected=wanted,
@@ -125,7 +125,7 @@ def _check_ref(requirement: Requirement, base: TableMetadata) -> None:
         message = f"{ref.type} {name} was created concurrently"
     else:
         message = f"{ref.type} {name} has changed: expected id {wanted} != {found}"
-    raise AssumptionBroken(ASSERT_REF_SNAPSHOT_ID, message, expected=wanted, found=found)
+    raise RequirementFailed(ASSERT_REF_SNAPSHOT_ID, message, expected=wanted, found=found)
 
 
 def _id_rule(kind: str, field: str, what: str, current: Callable[[TableMetadata], int]) -> _Rule:
@@ -138,7 +138,7 @@ def _id_rule(kind: str, field: str, what: str, current: Callable[[TableMetadata]
         wanted, found = requirement[field], current(base)
         if wanted != found:
             message = f"{what} changed: expected id {wanted} != {found}"
-            raise AssumptionBroken(kind, message, expected=wanted, found=found)
+            raise RequirementFailed(kind, message, expected=wanted, found=found)
 
     return _Rule(read_id, check_id)
 

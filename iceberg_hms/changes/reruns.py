@@ -12,24 +12,24 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from iceberg_hms.changes.change import Identity, Manifests, Staged
-from iceberg_hms.errors import AssumptionBroken, IcebergHmsError
+from iceberg_hms.changes.change import ChangeIdentity, Manifests, Staged
+from iceberg_hms.errors import IcebergHmsError, RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifest import Content, ManifestEntry, Status
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-#: The assumption that a key is that of the same job, as `AssumptionBroken.name` says it.
+#: The assumption that a key is that of the same job, as `RequirementFailed.name` says it.
 SAME_JOB: Final = "idempotency-key"
 #: How many files an error names of each kind.
 _NAMED_MAX: Final = 3
 
 
-def refuse_another_job(identity: Identity, snapshot: Snapshot, manifests: Manifests) -> None:
-    """Raise AssumptionBroken if a change names other files than the snapshot that carries its key added.
+def refuse_another_job(identity: ChangeIdentity, snapshot: Snapshot, manifests: Manifests) -> None:
+    """Raise RequirementFailed if a change names other files than the snapshot that carries its key added.
 
-    Nothing is compared for a change that does not name its files (`Identity.files`). Raises MissingFile, CorruptFile or
-    StorageError where the snapshot's manifests cannot be read: then nobody knows whether it is the same job."""
+    Nothing is compared for a change that does not name its files (`ChangeIdentity.files`). Raises MissingFile,
+    CorruptFile or StorageError where the snapshot's manifests cannot be read: whether it is the same job is unknown."""
     if not identity.files:
         return
     id_ = snapshot.snapshot_id
@@ -44,7 +44,7 @@ def refuse_another_job(identity: Identity, snapshot: Snapshot, manifests: Manife
     if not lacks and not has:
         return
     differs = [f"{what} {_named(files)}" for what, files in (("did not add", has), ("added besides", lacks)) if files]
-    raise AssumptionBroken(
+    raise RequirementFailed(
         SAME_JOB,
         f"idempotency key {identity.idempotency_key} is that of snapshot {id_}, which {' and '.join(differs)}",
         expected=f"{len(identity.files)} files",
@@ -63,7 +63,7 @@ class Rerun:
     coordinator looks for the key before it calls `check`, so the caller hears `error` only if no snapshot has the key.
     """
 
-    identity: Identity
+    identity: ChangeIdentity
     error: IcebergHmsError
 
     def check(self, base: TableMetadata | None) -> None:  # noqa: ARG002 - as the port says

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 
 #: The key of a whole job: a rerun that carries the same one adds nothing.
 IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"

@@ -11,8 +11,8 @@ from typing import Any
 
 from iceberg_hms.changes.change import Update
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
-from iceberg_hms.format import raw as read
-from iceberg_hms.format.snapshot import Ref
+from iceberg_hms.format import json_fields as read
+from iceberg_hms.format.metadata.snapshot import Ref
 
 BRANCH = "branch"
 TAG = "tag"

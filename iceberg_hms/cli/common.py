@@ -52,7 +52,7 @@ _EXIT_CODES: Sequence[tuple[type[IcebergHmsError], ExitCode]] = (
 
 
 def _connect(settings: Settings) -> Catalog:
-    from iceberg_hms.catalog.assembly import assemble
+    from iceberg_hms.assembly import assemble
 
     return assemble(settings)
 
@@ -78,13 +78,13 @@ class Reader(Protocol):
 
 
 def _probe(uri: str, settings: Settings) -> ServerReport:
-    from iceberg_hms.catalog.assembly import probe_server
+    from iceberg_hms.assembly import probe_server
 
     return probe_server(uri, settings)
 
 
 def _files(settings: Settings) -> Files:
-    from iceberg_hms.catalog.assembly import open_files
+    from iceberg_hms.assembly import open_files
 
     return open_files(settings)
 

@@ -30,7 +30,7 @@ from iceberg_hms.inspect.pointer import parameter_rows
 if TYPE_CHECKING:
     from iceberg_hms.catalog.catalog import Loaded
     from iceberg_hms.coordinator.ports import Pointer
-    from iceberg_hms.format.snapshot import Snapshot
+    from iceberg_hms.format.metadata.snapshot import Snapshot
 
 #: How often the row and the metadata are read until they belong together, when writers keep moving the table.
 CONSISTENT_READS_MAX = 3

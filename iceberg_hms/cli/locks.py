@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iceberg_hms.catalog.catalog import Catalog
-    from iceberg_hms.catalog.lock_admin import Listing, LockRecord
+    from iceberg_hms.locking.lock_admin import Listing, LockRecord
 
 _COLUMNS = ("lock id", "in", "table", "state", "kind", "user", "host", "since", "last heartbeat", "held by")
 

@@ -18,23 +18,22 @@ from dataclasses import dataclass, field
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.bases import Base, MetadataCache
-from iceberg_hms.coordinator.doubts import Doubts, Elsewhere
-from iceberg_hms.coordinator.gathering import Gathering
-from iceberg_hms.coordinator.going_on import REPORT, SWEEP, going_on
-from iceberg_hms.coordinator.group import GroupCommit, Habit, broke_off
-from iceberg_hms.coordinator.leftovers import Leftovers
-from iceberg_hms.coordinator.member import Failed, Member, Unknown
-from iceberg_hms.coordinator.moves import Moves
-from iceberg_hms.coordinator.pauses import Pauses
-from iceberg_hms.coordinator.ports import Event, TableName
-from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.coordinator.senders import Senders
-from iceberg_hms.coordinator.sent_swaps import SentSwaps
-from iceberg_hms.coordinator.turns import Turns
-from iceberg_hms.coordinator.whereabouts import Whereabouts
-from iceberg_hms.coordinator.workers import Workers
-from iceberg_hms.coordinator.world import World
+from iceberg_hms.coordinator.ports import CommitPorts, Event, TableName
+from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
+from iceberg_hms.coordinator.protocol.catalog_operations import CatalogOperations
+from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints, broke_off
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.guard import REPORT, SWEEP, going_on
+from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
+from iceberg_hms.coordinator.protocol.pending_commit import Failed, PendingCommit, Unknown
+from iceberg_hms.coordinator.protocol.replaced_lists import ReplacedLists
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
+from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
+from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
+from iceberg_hms.coordinator.scheduling.foreign_writer_backoff import ForeignWriterBackoff
+from iceberg_hms.coordinator.scheduling.retry_priority import RetryPriority
+from iceberg_hms.coordinator.scheduling.returning_clients import ReturningClients
+from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
 from iceberg_hms.errors import QueueFull
 
 logger = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class _Queue:
 
     arrived: set when a member comes while the worker waits, and `wanted` are there then."""
 
-    members: list[tuple[Member, int]] = field(default_factory=list)
+    members: list[tuple[PendingCommit, int]] = field(default_factory=list)
     bytes: int = 0
     arrived: Event | None = None
     wanted: int = 1
@@ -69,18 +68,18 @@ class _Queue:
 class _Known:
     """What the groups of a table leave to the next ones. left_until: nothing is sent before, by `Runtime.now()`."""
 
-    habit: Habit
-    turns: Turns
-    pauses: Pauses
-    leftovers: Leftovers
-    gathering: Gathering
+    habit: TableHints
+    turns: RetryPriority
+    pauses: ForeignWriterBackoff
+    leftovers: ReplacedLists
+    gathering: BatchingWindow
     left_until: float = 0.0
 
 
 class Coordinator:
     """Commits changes to tables. Safe for threads; several coordinators on one table are safe too."""
 
-    def __init__(self, world: World, settings: Settings) -> None:
+    def __init__(self, world: CommitPorts, settings: Settings) -> None:
         self._world = world
         self._settings = settings
         self._mutex = self._world.runtime.mutex()
@@ -92,20 +91,20 @@ class Coordinator:
             max_bytes=settings.metadata_cache_max_bytes,
             read_retries=settings.metadata_refresh_max_retries,
         )
-        whereabouts = Whereabouts(world, self._cache, settings)
-        self._elsewhere = Elsewhere(whereabouts.of, self._cache.peek, SentSwaps(world.runtime))
-        self._senders = Senders(world.runtime)
-        self._workers = Workers(world.runtime, settings.commit_threads)
+        whereabouts = UuidLookup(world, self._cache, settings)
+        self._elsewhere = LookupSources(whereabouts.of, self._cache.peek, SentSwaps(world.runtime))
+        self._senders = ReturningClients(world.runtime)
+        self._workers = TableWorkers(world.runtime, settings.commit_threads)
         #: Create, register, rename, drop.
-        self.moves = Moves(world, self._cache, settings, whereabouts)
+        self.moves = CatalogOperations(world, self._cache, settings, whereabouts)
 
-    def load(self, name: TableName) -> Base:
+    def load(self, name: TableName) -> TableVersion:
         """The table as it is now: one metastore call, and the metadata from the cache or its file.
 
         Raises NoSuchTable, NotAnIcebergTable, MissingFile, CorruptFile, MetastoreError, StorageError.
         """
         pointer = self._world.pointer.load(name)
-        return Base(pointer, self._cache.get(pointer.metadata_location))
+        return TableVersion(pointer, self._cache.get(pointer.metadata_location))
 
     def commit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> CommitReport:
         """Commit a change to a table that is there; returns when it is in the table.
@@ -119,12 +118,13 @@ class Coordinator:
         """
         return self.submit(name, change, wait_seconds=wait_seconds, size=size).wait()
 
-    def submit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> Member:
-        """Queue a change and return at once: `commit` for callers that must not block. They call `Member.withdraw` when
-        `wait_seconds` are over, and `Member.result`, which raises as `commit`, when it is settled; it blocks for one
-        that was withdrawn. Raises QueueFull."""
-        doubts = Doubts(name, lambda: self.load(name).metadata, self._elsewhere)
-        member = Member(self._world.runtime, change, wait_seconds, doubts)
+    def submit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> PendingCommit:
+        """Queue a change and return at once: `commit` for callers that must not block.
+
+        The caller calls `PendingCommit.withdraw` when `wait_seconds` are over, and `PendingCommit.result`, which raises
+        as `commit`, when it is settled; `result` blocks for one that was withdrawn. Raises QueueFull."""
+        doubts = AlreadyCommitted(name, lambda: self.load(name).metadata, self._elsewhere)
+        member = PendingCommit(self._world.runtime, change, wait_seconds, doubts)
         if self._enqueue(name, member, size):
             try:
                 self._workers.start(name, lambda: self._step(name), lambda error: self._fail_queue(name, error))
@@ -144,7 +144,7 @@ class Coordinator:
             member.answer()
         return full
 
-    def _enqueue(self, name: TableName, member: Member, size: int) -> bool:
+    def _enqueue(self, name: TableName, member: PendingCommit, size: int) -> bool:
         """True if the table has no worker yet."""
         with self._mutex:
             queue = self._queues.get(name)
@@ -169,7 +169,7 @@ class Coordinator:
             return f"{queue.bytes} bytes of commits"
         return ""
 
-    def _is_waited_for(self, name: TableName, member: Member) -> bool:
+    def _is_waited_for(self, name: TableName, member: PendingCommit) -> bool:
         """Whether the queue may be full because it is this one's turn. There are few of them (`turns.LOSERS_MAX`)."""
         known = self._known.get(name)
         return known is not None and known.turns.losses(member) > 0
@@ -187,10 +187,10 @@ class Coordinator:
             self._fail_queue(name, error)
             return False
 
-    def _commit_group(self, name: TableName, known: _Known, members: Sequence[Member]) -> None:
+    def _commit_group(self, name: TableName, known: _Known, members: Sequence[PendingCommit]) -> None:
         world = self._world
 
-        def keeps(member: Member) -> bool:
+        def keeps(member: PendingCommit) -> bool:
             return known.turns.keeps(member, world.runtime.now())
 
         try:
@@ -202,7 +202,7 @@ class Coordinator:
         else:
             self._after_group(name, known, members, group)
 
-    def _answer_all(self, name: TableName, members: Sequence[Member], error: Exception) -> None:
+    def _answer_all(self, name: TableName, members: Sequence[PendingCommit], error: Exception) -> None:
         """Answer those of a group that broke off who have no answer: nobody knows what became of them."""
         unknown = broke_off(name, error)
         for member in members:
@@ -210,7 +210,9 @@ class Coordinator:
                 member.decide(Unknown(unknown))
             member.answer()
 
-    def _after_group(self, name: TableName, known: _Known, members: Sequence[Member], group: GroupCommit) -> None:
+    def _after_group(
+        self, name: TableName, known: _Known, members: Sequence[PendingCommit], group: GroupCommit
+    ) -> None:
         if group.left_seconds:
             known.left_until = self._world.runtime.now() + group.left_seconds
         location = known.habit.last_location
@@ -227,7 +229,7 @@ class Coordinator:
             with going_on(f"waiting for the writers of {name}", REPORT):
                 self._gather(name, known.gathering, len(members), group.answered)
 
-    def _gather(self, name: TableName, gathering: Gathering, answered: int, since: float) -> None:
+    def _gather(self, name: TableName, gathering: BatchingWindow, answered: int, since: float) -> None:
         """Wait for the callers that were answered and come back at once, for a bounded time. since: the first of them
         may have come since then."""
         expected = gathering.expected(answered)
@@ -250,29 +252,29 @@ class Coordinator:
         with self._mutex:
             known = self._known.get(name)
             if known is None:
-                pauses = Pauses(self._world, self._settings, name)
-                leftovers = Leftovers(self._world, self._settings)
-                turns = Turns(self._settings, self._senders)
-                known = self._known[name] = _Known(Habit(), turns, pauses, leftovers, Gathering())
+                pauses = ForeignWriterBackoff(self._world, self._settings, name)
+                leftovers = ReplacedLists(self._world, self._settings)
+                turns = RetryPriority(self._settings, self._senders)
+                known = self._known[name] = _Known(TableHints(), turns, pauses, leftovers, BatchingWindow())
             self._known.move_to_end(name)
             while len(self._known) > TABLES_MAX:
                 self._known.popitem(last=False)
             return known
 
-    def _take(self, name: TableName, known: _Known) -> list[Member]:
+    def _take(self, name: TableName, known: _Known) -> list[PendingCommit]:
         """The next group. An empty one ends the worker and its queue in the same instant."""
         try:
             return self._take_in_turn(name, known.turns, known.left_until)
         except Exception:
             logger.exception("nobody can tell whose turn it is on %s: its commits go on as they came; %s", name, REPORT)
         with self._mutex:
-            kept, known.turns = known.turns.let_go(), Turns(self._settings, self._senders)
+            kept, known.turns = known.turns.let_go(), RetryPriority(self._settings, self._senders)
             taken = self._cut(name, self._queues[name], known.turns)
         for member in kept:
             member.answer()
         return taken
 
-    def _take_in_turn(self, name: TableName, turns: Turns, left_until: float) -> list[Member]:
+    def _take_in_turn(self, name: TableName, turns: RetryPriority, left_until: float) -> list[PendingCommit]:
         """In arrival order, but for those that lost before; those that wait go on waiting while it is the turn of
         somebody who is not there yet, and until `left_until`: the last group's swap may still be made."""
         runtime = self._world.runtime
@@ -304,7 +306,7 @@ class Coordinator:
                 self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
         return taken
 
-    def _cut(self, name: TableName, queue: _Queue, turns: Turns) -> list[Member]:
+    def _cut(self, name: TableName, queue: _Queue, turns: RetryPriority) -> list[PendingCommit]:
         """Take a group out of a queue; called with the mutex."""
         queue.members.sort(key=lambda entry: -turns.losses(entry[0]))
         taken = queue.members[: self._settings.group_max_changes]
@@ -315,7 +317,7 @@ class Coordinator:
         return [member for member, _ in taken]
 
 
-def _seconds_left(members: Sequence[Member], now: float, until: float) -> float:
+def _seconds_left(members: Sequence[PendingCommit], now: float, until: float) -> float:
     """How long to wait until a time, but no longer than anybody does; a moment, for those who leave just now."""
     if not members or now >= until:
         return 0.0

@@ -1,13 +1,13 @@
 """The coordinator's six ports, and the values that pass through them.
 
     Manifests     the staged manifest lists, to be flushed    storage/manifests.py (the port is changes/change.py's)
-    TableLock     one writer at a time                        metastore/lock.py, zookeeper/lock.py; which of them a
-                                                              table takes: catalog/table_locks.py. Held locks:
-                                                              metastore/heartbeat.py, zookeeper/held.py
-    TablePointer  the table's row in the metastore            metastore/tables.py
+    TableLock     one writer at a time                        metastore/locks/table_lock.py, zookeeper/lock.py; which of
+                                                              them a table takes: locking/chosen_lock.py. Held locks:
+                                                              metastore/locks/heartbeat.py, zookeeper/held.py
+    TablePointer  the table's row in the metastore            metastore/tables/table_pointer.py
     Files         metadata files                              storage/files.py
-    Runtime       threads, waits, clock, ids                  catalog/runtime.py
-    Events        what happened, for logs and listeners       catalog/events.py
+    Runtime       threads, waits, clock, ids                  runtime.py
+    EventListener        what happened, for logs and listeners       catalog/events.py
 
 Each port's contract is its docstring; `iceberg_hms.testing` has a contract suite that every driver and every fake
 passes.
@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import Reading
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Result = TypeVar("Result")
 
@@ -328,7 +328,7 @@ class Runtime(Protocol):
         ...
 
 
-class Events(Protocol):
+class EventListener(Protocol):
     def publish(self, event: Mapping[str, Any]) -> None:
         """Tell listeners. Never raises, never blocks for long. `event["event"]` names it:
 
@@ -341,3 +341,20 @@ class Events(Protocol):
         left-locked  `table`, `seconds`: it is still not known whether the move is over; the lock is left to its lease
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPorts:
+    """The ports that one coordinator works with.
+
+    manifests: makes a fresh `Manifests` for each attempt of a group, so that it flushes what this attempt staged.
+    foreign_waits: whether a writer that is not ours waits for a table's lock; False where that cannot be told.
+    """
+
+    pointer: TablePointer
+    lock: TableLock
+    files: Files
+    manifests: Callable[[], Manifests]
+    runtime: Runtime
+    events: EventListener
+    foreign_waits: Callable[[TableName], bool] = lambda _name: False

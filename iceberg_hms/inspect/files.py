@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format import values
-from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
-from iceberg_hms.format.types import Type
+from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.types import Type
 from iceberg_hms.inspect.metadata import column_name
 from iceberg_hms.inspect.partitions import partition_values, raw_bytes, source_type
 

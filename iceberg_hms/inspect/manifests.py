@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.inspect.partitions import PartitionRange, partition_ranges
 
 _CONTENTS: dict[int, str] = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}

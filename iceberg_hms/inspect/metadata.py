@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.partition import PartitionField, PartitionSpec
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.sort_order import SortField, SortOrder
-from iceberg_hms.format.types import nested_fields
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.sort_order import SortField, SortOrder
+from iceberg_hms.format.schema.types import nested_fields
 
 
 @dataclass(frozen=True, slots=True)

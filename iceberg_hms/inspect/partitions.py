@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format import values
-from iceberg_hms.format.manifest_list import FieldSummary
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.partition import PartitionField, PartitionSpec
-from iceberg_hms.format.transforms import Transform
-from iceberg_hms.format.types import Type
+from iceberg_hms.format.manifests.manifest_list import FieldSummary
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.partition_spec import PartitionField, PartitionSpec
+from iceberg_hms.format.schema.transforms import Transform
+from iceberg_hms.format.schema.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from iceberg_hms.rest.bodies import KEPT, Bodies, Body, Run
 
 if TYPE_CHECKING:
-    from iceberg_hms.format.gzip_parts import Packed
-    from iceberg_hms.format.metadata import TableMetadata
+    from iceberg_hms.format.metadata.gzip_parts import Packed
+    from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 JSON: Final = "application/json"
 #: Smaller bodies are sent as they are: compressing them saves no packet.

@@ -28,7 +28,7 @@ from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
 from iceberg_hms.rest.ports import CatalogPort
 from iceberg_hms.rest.routing import Routes
-from iceberg_hms.rest.workers import Workers
+from iceberg_hms.rest.workers import RequestThreads
 
 #: Answered without a token: they tell nothing about tables.
 OPEN_PATHS: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
@@ -49,8 +49,8 @@ def create_app(catalog: CatalogPort, *, token: str | None, settings: Settings, c
         catalog=catalog,
         settings=settings,
         counters=Counters(),
-        readers=Workers("iceberg-hms-rest-read", settings.rest_threads),
-        movers=Workers("iceberg-hms-rest-move", settings.rest_commit_threads),
+        readers=RequestThreads("iceberg-hms-rest-read", settings.rest_threads),
+        movers=RequestThreads("iceberg-hms-rest-move", settings.rest_commit_threads),
         clock=clock,
     )
     catalog.subscribe(context.counters.heard)

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from iceberg_hms.format.gzip_parts import Packed, gzipped, plain
+from iceberg_hms.format.metadata.gzip_parts import Packed, gzipped, plain
 
 #: Groups of so many tables at the same time share their bodies; more render some again.
 KEPT: Final = 16

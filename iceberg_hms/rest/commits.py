@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.errors import AlreadyExists, AssumptionBroken, InvalidInput
+from iceberg_hms.errors import AlreadyExists, InvalidInput, RequirementFailed
 from iceberg_hms.rest.answers import commit_response
 from iceberg_hms.rest.dispatch import Blocking, Call
 from iceberg_hms.rest.payloads import SEPARATOR, CommitTable, idempotency_key
@@ -20,7 +20,7 @@ from iceberg_hms.rest.ports import Identifier
 from iceberg_hms.rest.tables import named_table
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.report import CommitReport
+    from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 
 
 def commit_table(call: Call) -> Later | Blocking:
@@ -51,7 +51,7 @@ def commit_table(call: Call) -> Later | Blocking:
                 # A broken requirement is proof, and lets the client delete its files.
                 raise
             # The protocol's way to say it (UpdateRequirement.AssertTableDoesNotExist in Java).
-            raise AssumptionBroken("assert-create", "table already exists") from error
+            raise RequirementFailed("assert-create", "table already exists") from error
 
     if _creates(request):
         return Blocking(create)

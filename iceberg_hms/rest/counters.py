@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from iceberg_hms.errors import AssumptionBroken
+from iceberg_hms.errors import RequirementFailed
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.report import CommitReport
+    from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: Upper bounds of the latency histogram, in seconds.
@@ -81,7 +81,7 @@ class Counters:
 
     def conflict(self, error: Exception) -> None:
         """A commit was answered with 409, for this reason."""
-        cause = error.name if isinstance(error, AssumptionBroken) else type(error).__name__
+        cause = error.name if isinstance(error, RequirementFailed) else type(error).__name__
         with self._lock:
             self._conflicts[cause] += 1
 

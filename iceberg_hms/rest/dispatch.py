@@ -33,7 +33,7 @@ from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.payloads import decode_segment
 from iceberg_hms.rest.pending import Later
 from iceberg_hms.rest.ports import CatalogPort
-from iceberg_hms.rest.workers import Workers
+from iceberg_hms.rest.workers import RequestThreads
 
 logger = logging.getLogger(__name__)
 
@@ -79,8 +79,8 @@ class Context:
     catalog: CatalogPort
     settings: Settings
     counters: Counters
-    readers: Workers
-    movers: Workers
+    readers: RequestThreads
+    movers: RequestThreads
     clock: Clock = SYSTEM_CLOCK
     bodies: Bodies = field(default_factory=Bodies)
 

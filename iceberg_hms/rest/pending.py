@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from iceberg_hms.rest.ports import PendingCommit
+from iceberg_hms.rest.ports import PendingCommitPort
 
 if TYPE_CHECKING:
-    from iceberg_hms.coordinator.report import CommitReport
+    from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 
 #: How often the outcome of a commit is asked for beyond its time: whoever settled it may have failed to wake the loop.
 LOOK_AGAIN_SECONDS = 5.0
@@ -34,7 +34,7 @@ class Later:
     event loop.
     """
 
-    commit: PendingCommit
+    commit: PendingCommitPort
     seconds: float
     answer: Callable[[CommitReport], Response]
 

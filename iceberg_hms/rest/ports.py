@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from iceberg_hms.changes.request import Client
     from iceberg_hms.config import Settings
     from iceberg_hms.coordinator.ports import TableName
-    from iceberg_hms.coordinator.report import CommitReport
-    from iceberg_hms.format.metadata import TableMetadata
+    from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+    from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: (namespace, table), decoded.
 Identifier = tuple[str, str]
@@ -63,7 +63,7 @@ class NamespaceUpdatePort(Protocol):
     def missing(self) -> Collection[str]: ...
 
 
-class PendingCommit(Protocol):
+class PendingCommitPort(Protocol):
     """A commit in its table's queue."""
 
     @property
@@ -159,7 +159,7 @@ class CatalogPort(Protocol):
         client: Client | None = None,
         wait_seconds: float | None = None,
         size: int = 0,
-    ) -> PendingCommit: ...
+    ) -> PendingCommitPort: ...
 
     def drop_table(
         self, identifier: Identifier, /, *, purge: bool = False, wait_seconds: float | None = None

@@ -18,7 +18,7 @@ WAITING_PER_THREAD: Final = 64
 Result = TypeVar("Result")
 
 
-class Workers:
+class RequestThreads:
     """A bounded pool of threads. `run` is called on one event loop only, so the count needs no lock; and since a forked
     child has no such loop, it needs no pool of its own either."""
 

@@ -132,7 +132,7 @@ def start_server(settings: Mapping[str, object], token: str) -> Running:
 
     Raises MetastoreUnavailable at once when no metastore answers, rather than at the first query.
     """
-    from iceberg_hms.catalog.assembly import assemble
+    from iceberg_hms.assembly import assemble
     from iceberg_hms.rest.server import Server
 
     catalog = assemble(Settings.load(settings))

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs
 
-from iceberg_hms.coordinator import usage
+from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.locations import Location, parse
 from iceberg_hms.storage import local_files

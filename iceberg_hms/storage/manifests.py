@@ -18,8 +18,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key, join
-from iceberg_hms.format.manifest import Content, ManifestEntry, decode_manifest, live_data_files, read_header
-from iceberg_hms.format.manifest_list import (
+from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, decode_manifest, live_data_files, read_header
+from iceberg_hms.format.manifests.manifest_list import (
     EncodedList,
     ManifestContent,
     ManifestFile,
@@ -28,12 +28,12 @@ from iceberg_hms.format.manifest_list import (
     encode_list,
     read_list,
 )
-from iceberg_hms.format.manifest_writer import ManifestWriter, Summary
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.metadata_file import folder
-from iceberg_hms.format.partition import PartitionSpec
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest_writer import ManifestWriter, Summary
+from iceberg_hms.format.metadata.metadata_file import folder
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.storage import file_filters
 from iceberg_hms.storage.bounded_cache import BoundedCache
 

@@ -15,19 +15,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from iceberg_hms.catalog.assembly import open_files
+from iceberg_hms.assembly import open_files
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.catalog.identifiers import Identifier, table_name
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.coordinator.ports import Files, Pointer
-from iceberg_hms.coordinator.world import World
+from iceberg_hms.coordinator.ports import CommitPorts, Files, Pointer
 from iceberg_hms.errors import IcebergHmsError, MissingFile
-from iceberg_hms.format import metadata_file
-from iceberg_hms.format.manifest import Content, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import MAIN_BRANCH, Snapshot
+from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.identifiers import Identifier, table_name
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
 
 #: The spec lets clocks of writers differ by this much (spec: snapshots, snapshot-log, metadata-log).
@@ -83,7 +82,7 @@ class Report:
 
 
 def check_table(
-    source: Catalog | World,
+    source: Catalog | CommitPorts,
     table: Identifier,
     *,
     acknowledged: Iterable[int | str] = (),
@@ -93,7 +92,7 @@ def check_table(
 ) -> Report:
     """Read the history of a table and compare it with what its writers were told.
 
-    source: where the table is; of a World its own ports are used, so hand in one whose caches hold nothing yet.
+    source: where the table is; of a CommitPorts its own ports are used, so hand in one whose caches hold nothing yet.
     acknowledged: snapshot ids that must be in the history of `ref`, and locations of data files that must be live at
         its head exactly once, and added by one snapshot at most (which may have expired).
     refused: snapshot ids and locations that must not be in the table at all.

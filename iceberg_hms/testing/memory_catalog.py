@@ -11,13 +11,13 @@ from typing import Any
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.events import LoggedEvents
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
-from iceberg_hms.coordinator.world import World
+from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_lock import MemoryTableLock
@@ -77,7 +77,7 @@ def memory_catalog(
 
     def services() -> Services:
         runtime = ThreadRuntime(clock)
-        world = World(
+        world = CommitPorts(
             pointer=pointer,
             lock=MemoryTableLock(runtime=runtime),
             files=files,

@@ -1,4 +1,4 @@
-"""The TableLock port in memory: a fair queue a table, shared by all locks on one `LockTable`."""
+"""The TableLock port in memory: a fair queue a table, shared by all locks on one `LockQueues`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections import defaultdict, deque
 from contextlib import AbstractContextManager
 from typing import Any
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
-from iceberg_hms.coordinator.coverage import Cover, keep_covered
 from iceberg_hms.coordinator.ports import Compares, HeldLock, Pointer, Runtime, TableName
+from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, keep_covered
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
+from iceberg_hms.runtime import ThreadRuntime
 
 _REQUEST = re.compile(r"[0-9a-z-]{1,36}")
 _POLL_SECONDS = 0.002
 
 
-class LockTable:
+class LockQueues:
     """What the metastore keeps: the entries of each table, in the order of their arrival."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -54,16 +54,16 @@ class LockTable:
 
 
 class MemoryTableLock:
-    """coordinator.ports.TableLock. Locks that share a LockTable exclude one another.
+    """coordinator.ports.TableLock. Locks that share a LockQueues exclude one another.
 
     errors: raised one by one by the next calls of acquire, before anything is done. short_lease_seconds: of a lock for
     what compares, if it is shorter.
     """
 
     def __init__(
-        self, table: LockTable | None = None, *, runtime: Runtime | None = None, lease_seconds: float = 300.0
+        self, table: LockQueues | None = None, *, runtime: Runtime | None = None, lease_seconds: float = 300.0
     ) -> None:
-        self.table = table or LockTable(runtime or ThreadRuntime())
+        self.table = table or LockQueues(runtime or ThreadRuntime())
         self.errors: deque[Exception] = deque()
         self.acquired = 0
         self.short_lease_seconds = lease_seconds
@@ -105,7 +105,7 @@ class MemoryHeldLock:
     only_fenced = False
     behind_foreign = False
 
-    def __init__(self, table: LockTable, name: TableName, entry: str, lease_seconds: float) -> None:
+    def __init__(self, table: LockQueues, name: TableName, entry: str, lease_seconds: float) -> None:
         self.heartbeats = True
         self.left = False
         self._table = table
@@ -139,9 +139,9 @@ class MemoryHeldLock:
         if not self._table.has(self._name, self._entry):
             raise LockLost(f"{self._entry} is no longer there")
 
-    def _new_cover(self) -> Cover:
+    def _new_cover(self) -> LeaseCheck:
         runtime = self._table.runtime
-        return Cover(runtime, self._lease_seconds, self._entry, runtime.reading())
+        return LeaseCheck(runtime, self._lease_seconds, self._entry, runtime.reading())
 
     def release(self) -> None:
         """As the port says."""
@@ -149,6 +149,6 @@ class MemoryHeldLock:
             self._table.remove(self._name, self._entry)
 
     def leave(self) -> None:
-        """As the port says; nothing but `LockTable.reap` ends it."""
+        """As the port says; nothing but `LockQueues.reap` ends it."""
         self.left = True
         self.heartbeats = False

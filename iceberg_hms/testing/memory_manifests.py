@@ -9,14 +9,14 @@ from dataclasses import replace
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifest import Content, ManifestEntry, inherit
-from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, added_in_front, assign
-from iceberg_hms.format.manifest_writer import Summary, as_written
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.metadata_file import folder
-from iceberg_hms.format.partition import PartitionSpec
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, inherit
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile, added_in_front, assign
+from iceberg_hms.format.manifests.manifest_writer import Summary, as_written
+from iceberg_hms.format.metadata.metadata_file import folder
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
 
 #: What a list says about the length of a manifest that has no bytes.
 _LENGTH = 1_000

@@ -19,8 +19,8 @@ from iceberg_hms.errors import (
     NoSuchTable,
     NotAnIcebergTable,
 )
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.metastore.parameters import (
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
     UUID,
@@ -31,7 +31,7 @@ from iceberg_hms.metastore.parameters import (
 _MAX_PARAMETER_SIZE = 32_672
 
 
-class Answer(Enum):
+class ScriptedAnswer(Enum):
     """What becomes of a move (swap, create, rename, drop)."""
 
     #: It is made if it can be, and answered truly.
@@ -74,7 +74,7 @@ class MemoryTablePointer:
     def __init__(self, namespaces: Iterable[str] = ("db",)) -> None:
         self.namespaces = set(namespaces)
         self.rows: dict[TableName, Row] = {}
-        self.answers: deque[Answer] = deque()
+        self.answers: deque[ScriptedAnswer] = deque()
         self.before_moves: deque[Callable[[], None]] = deque()
         self.load_errors: deque[MetastoreError] = deque()
         self.look_ups: deque[Callable[[], None]] = deque()
@@ -222,22 +222,22 @@ class MemoryTablePointer:
             self.calls.append((method, name))
             if self.before_moves:
                 self.before_moves.popleft()()
-            match self.answers.popleft() if self.answers else Answer.TRUE:
-                case Answer.TRUE:
+            match self.answers.popleft() if self.answers else ScriptedAnswer.TRUE:
+                case ScriptedAnswer.TRUE:
                     return move()
-                case Answer.REFUSED:
+                case ScriptedAnswer.REFUSED:
                     return Refused(False, MetastoreRefused("The metastore refused it"))
-                case Answer.REFUSED_AFTER_APPLY:
+                case ScriptedAnswer.REFUSED_AFTER_APPLY:
                     move()
                     return Refused(True, MetastoreRefused("The table has been modified"))
-                case Answer.REPLY_LOST:
+                case ScriptedAnswer.REPLY_LOST:
                     move()
-                case Answer.DELAYED:
+                case ScriptedAnswer.DELAYED:
                     self._delayed.append(move)
-                case Answer.IN_DOUBT:
+                case ScriptedAnswer.IN_DOUBT:
                     self._delayed.append(move)
                     return Refused(False, MetastoreRefused("The database did not answer"), final=False)
-                case Answer.REQUEST_LOST:
+                case ScriptedAnswer.REQUEST_LOST:
                     pass
             return Unanswered(MetastoreUnavailable("The metastore did not answer"), fenced)
 

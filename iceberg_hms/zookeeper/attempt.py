@@ -27,7 +27,7 @@ RETRY_INTERVAL_SECONDS = 0.1
 _WAKE_CHECK_SECONDS = 0.25
 
 
-class Attempt:
+class LockAttempt:
     """data: what our node says. deadline: `Runtime.now()` when we give up. closed: set when everybody must.
     all_atomic, move_seconds: as `ZooKeeperHeldLock`."""
 

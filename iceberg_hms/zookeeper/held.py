@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 
 from iceberg_hms.clock import Reading
-from iceberg_hms.coordinator.coverage import BEATS_PER_LEASE, Cover, keep_covered
 from iceberg_hms.coordinator.ports import Pointer, Runtime
+from iceberg_hms.coordinator.protocol.lease_check import BEATS_PER_LEASE, LeaseCheck, keep_covered
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.faults import NodeGone
 from iceberg_hms.zookeeper.nodes import OwnNode, Swapping
@@ -58,7 +58,7 @@ class ZooKeeperHeldLock:
         self._is_marked = self._may_be_marked = False
         #: As the port says, from the first `ensure` on.
         self.only_fenced = False
-        self._cover = Cover(runtime, self._lease_seconds, node, sent)
+        self._cover = LeaseCheck(runtime, self._lease_seconds, node, sent)
 
     @property
     def lease_seconds(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iceberg_hms.coordinator.ports import Compares, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
-from iceberg_hms.zookeeper.attempt import Attempt
+from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
 from iceberg_hms.zookeeper.nodes import ROOT, LockNode, content, folder_of, read_folder
 from iceberg_hms.zookeeper.session import Session
@@ -62,7 +62,7 @@ class ZooKeeperTableLock:
         def all_atomic() -> bool:
             return self._all_atomic(name.namespace)
 
-        attempt = Attempt(
+        attempt = LockAttempt(
             self._session,
             self._runtime,
             name,
@@ -106,7 +106,7 @@ class ZooKeeperTableLock:
             self._runtime.sleep(_CLOSE_CHECK_SECONDS)
         self._session.close()
 
-    def _held(self, attempt: Attempt, all_atomic: Callable[[], bool]) -> ZooKeeperHeldLock:
+    def _held(self, attempt: LockAttempt, all_atomic: Callable[[], bool]) -> ZooKeeperHeldLock:
         node, sent = attempt.run()
         held = ZooKeeperHeldLock(
             self._session,

@@ -17,7 +17,7 @@ import orjson
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from iceberg_hms.format.manifest_list import ManifestContent, ManifestFile, decode_list
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile, decode_list
 
 _ONE_TABLE: Final = re.compile(r"/v1/(?:[^/]+/)?namespaces/[^/]+/tables/[^/]+")
 _SEVERAL: Final = re.compile(r"/v1/(?:[^/]+/)?transactions/commit")

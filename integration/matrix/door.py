@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.metadata.snapshot import Snapshot
 from integration.rest_clients import Delayed
 
 #: Seconds that a commit may be held back; the writer's own timeouts are longer.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from iceberg_hms.changes.plain import REBASE_APPENDS
+from iceberg_hms.changes.blind_append import REBASE_APPENDS
 from integration.matrix.door import Sent
 from integration.matrix.replayed import Refused
 from integration.matrix.rows import Rows, anomaly

@@ -6,11 +6,11 @@ import pytest
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     AlreadyExists,
-    AssumptionBroken,
     InvalidInput,
     NoSuchNamespace,
     NoSuchTable,
     NotAnIcebergTable,
+    RequirementFailed,
 )
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -109,7 +109,7 @@ def test_a_commit_takes_the_protocols_shapes(catalog):
     assert report.metadata.properties["a"] == "b"
     assert table.properties.get("a") is None
     assert table.refresh().properties["a"] == "b"
-    with pytest.raises(AssumptionBroken):
+    with pytest.raises(RequirementFailed):
         catalog.commit("logging.events", [{**requirement, "uuid": "another"}], [])
     with pytest.raises(InvalidInput, match="no-such-action"):
         catalog.commit("logging.events", [], [{"action": "no-such-action"}])

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from iceberg_hms.catalog.coalesced import Coalesced
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import Event
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
+from iceberg_hms.runtime import ThreadRuntime
 
 #: Seconds after which a test gives up.
 LIMIT = 20

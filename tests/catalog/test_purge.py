@@ -2,7 +2,7 @@ import pytest
 
 from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.errors import NoSuchTable, StorageError
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.catalog.test_table import SCHEMA, parquet

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_hms.catalog.footers import describe_parquet
-from iceberg_hms.errors import AssumptionBroken, CorruptFile, InvalidInput, MissingFile
+from iceberg_hms.datafiles.footers import describe_parquet
+from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 
@@ -174,7 +174,7 @@ def test_a_file_that_the_table_has_is_refused_as_a_path_and_as_a_record(table, f
     before = set(files.locations())
     record = describe_parquet(spelling, table.metadata, files.open).data_file
     for again in (spelling, record):
-        with pytest.raises(AssumptionBroken, match=rf"file:/in/1\.parquet \(snapshot {first}\)") as caught:
+        with pytest.raises(RequirementFailed, match=rf"file:/in/1\.parquet \(snapshot {first}\)") as caught:
             table.append(["file:/in/2.parquet", again])
         assert caught.value.proved_failed
         assert "delete none" in str(caught.value)
@@ -188,7 +188,7 @@ def test_a_file_that_another_process_appended_since_is_refused(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     other = table._catalog.load_table("logging.events")
     table.append(["file:/in/1.parquet"])
-    with pytest.raises(AssumptionBroken, match=r"file:/in/1\.parquet"):
+    with pytest.raises(RequirementFailed, match=r"file:/in/1\.parquet"):
         other.append(["file:/in/1.parquet"])
 
 
@@ -234,7 +234,7 @@ def test_a_rerun_whose_file_is_gone_by_now_finds_its_first_run(table, files):
         with pytest.raises(MissingFile) as caught:
             table.append(["file:/in/1.parquet"], idempotency_key=key)
         assert "1.parquet" in str(caught.value)
-    with pytest.raises(AssumptionBroken, match="idempotency key load-1"):
+    with pytest.raises(RequirementFailed, match="idempotency key load-1"):
         table.append(["file:/in/none.parquet"], idempotency_key="load-1")
 
 
@@ -248,7 +248,7 @@ def test_a_key_that_other_files_were_added_under_is_refused_and_nothing_is_chang
         ["file:/in/1.parquet"],
         [f"file:/in/{number}.parquet" for number in (1, 2, 3)],
     ):
-        with pytest.raises(AssumptionBroken, match=f"load-1.*snapshot {first}") as caught:
+        with pytest.raises(RequirementFailed, match=f"load-1.*snapshot {first}") as caught:
             table.append(others, idempotency_key="load-1")
         assert caught.value.proved_failed
     assert set(files.locations()) == before
@@ -300,7 +300,7 @@ def test_a_table_that_was_replaced_is_not_appended_to(table, files):
     catalog = table._catalog
     catalog.drop_table("logging.events")
     catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
-    with pytest.raises(AssumptionBroken, match="UUID"):
+    with pytest.raises(RequirementFailed, match="UUID"):
         table.append(["file:/in/1.parquet"])
     assert catalog.load_table("logging.events").current_snapshot is None
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.blind_append import Default, unsaid
 from iceberg_hms.changes.change import Change
-from iceberg_hms.changes.plain import Default, unsaid
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.format.apply import apply
-from iceberg_hms.format.manifest import DataFile, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
-from simulation import requests
-from simulation.requests import for_update_table
+from simulation.actors import requests
+from simulation.actors.requests import for_update_table
 from tests.changes.tables import UUID
 
 NOW = 5_000

@@ -13,14 +13,14 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Staged
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, InvalidInput
-from iceberg_hms.format.apply import apply
-from iceberg_hms.format.manifest import DataFile, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.errors import CommitStateUnknown, InvalidInput, RequirementFailed
+from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
-from simulation import requests
+from simulation.actors import requests
 from tests.changes.tables import BY_LEVEL, FIELDS, UUID, branch, snapshot, table, with_main
 
 NOW = 5_000
@@ -262,7 +262,7 @@ def test_an_append_planned_before_a_replace_is_broken_by_the_columns_that_change
     """The table and its uuid stay, and so do the ids of columns of the same name."""
     must = {"id": 3, "name": "must", "required": True, "type": "int"}
     base = evolved({**FIELDS[0], "type": "string"}, FIELDS[1], must)
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         append([data_file("a")]).check(base)
     assert (caught.value.name, caught.value.expected, caught.value.found) == ("append-schema", 0, 1)
     assert caught.value.what.endswith(
@@ -274,7 +274,7 @@ def test_a_schema_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> Non
     planned = table().schema
     append([data_file("a")], schema=planned).check(table())
     other = [{"type": "struct", "schema-id": 0, "fields": [{**FIELDS[0], "type": "string"}]}]
-    with pytest.raises(AssumptionBroken, match="another one has its id") as caught:
+    with pytest.raises(RequirementFailed, match="another one has its id") as caught:
         append([data_file("a")], schema=planned).check(table(schemas=other))
     assert caught.value.name == "append-schema"
 
@@ -289,7 +289,7 @@ def test_a_spec_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> None:
     planned = table(spec=by(2))
     change = append([data_file("a", "in")], spec=planned.spec_by_id(0))
     change.check(planned)
-    with pytest.raises(AssumptionBroken, match="another one has its id") as caught:
+    with pytest.raises(RequirementFailed, match="another one has its id") as caught:
         change.check(table(spec=by(4)))
     assert caught.value.name == "append-spec"
 
@@ -299,7 +299,9 @@ def test_a_name_that_another_column_has_by_now_breaks_an_append_of_files_without
     key = "schema.name-mapping.default"
     mapped.check(table(properties={key: '[{"field-id": 1, "names": ["id", "key"]}]'}))
     moved = table(properties={key: '[{"field-id": 1, "names": ["key"]}, {"field-id": 3, "names": ["id"]}]'})
-    with pytest.raises(AssumptionBroken, match="name mapping changed since the files were matched by it: id") as caught:
+    with pytest.raises(
+        RequirementFailed, match="name mapping changed since the files were matched by it: id"
+    ) as caught:
         mapped.check(moved)
     assert caught.value.name == "append-name-mapping"
     append([data_file("a")]).check(moved)
@@ -310,7 +312,7 @@ def test_no_name_mapping_is_set_that_leads_a_current_columns_name_to_another_col
     new = {"id": 3, "name": "level", "required": False, "type": "string"}
     base = evolved(FIELDS[0], {**FIELDS[1], "name": "severity"}, new)
     mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["level"]}]'
-    with pytest.raises(AssumptionBroken, match="other columns by now: level") as caught:
+    with pytest.raises(RequirementFailed, match="other columns by now: level") as caught:
         append([data_file("a")], name_mapping=mapping).check(base)
     assert caught.value.name == "append-name-mapping"
     append([data_file("a")]).check(base)
@@ -330,13 +332,13 @@ def test_no_name_mapping_is_set_that_leads_a_current_columns_name_to_another_col
     ids=["no table", "another table", "schema removed", "spec removed"],
 )
 def test_it_names_the_assumption_that_broke(base: TableMetadata | None, name: str) -> None:
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         append([data_file("a")]).check(base)
     assert caught.value.name == name
 
 
 def test_a_table_that_is_gone_cannot_be_staged_on() -> None:
-    with pytest.raises(AssumptionBroken, match="table does not exist"):
+    with pytest.raises(RequirementFailed, match="table does not exist"):
         append([data_file("a")]).stage(None, fresh())
 
 
@@ -402,7 +404,7 @@ def test_a_file_that_the_branch_has_is_refused_and_nothing_is_written() -> None:
     before = set(store.manifests)
     change = append([data_file("new"), data_file("b"), data_file("a")])
     change.check(base)
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         change.stage(base, store.open())
     error = caught.value
     assert error.name == "append-files"
@@ -419,7 +421,7 @@ def test_a_file_that_the_branch_has_is_refused_and_nothing_is_written() -> None:
 def test_a_file_that_the_branch_has_under_another_spelling_is_refused(spelling: str) -> None:
     store = MemoryManifestStore()
     base = with_files(store, "a")
-    with pytest.raises(AssumptionBroken, match=r"file:/data/a\.parquet \(snapshot 1\)"):
+    with pytest.raises(RequirementFailed, match=r"file:/data/a\.parquet \(snapshot 1\)"):
         append([DataFile(spelling, "PARQUET", 10, 100)]).stage(base, store.open())
 
 
@@ -427,7 +429,7 @@ def test_of_many_files_that_are_there_some_are_named_and_all_counted() -> None:
     manifests = fresh()
     files = [data_file(f"{number:03d}") for number in range(200)]
     base = committed(table(), append(files, 1), manifests)
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         append([data_file("new"), *files]).stage(base, manifests)
     assert "200 of the files already" in caught.value.message
     assert len(caught.value.message) < 1_000
@@ -448,9 +450,9 @@ def test_a_file_of_another_branch_may_be_appended() -> None:
     base = committed(base, append([data_file("b")], 2, branch="audit"), manifests)
     new = committed(base, append([data_file("b")], 3), manifests)
     assert files_of(new.current_snapshot, manifests) == ["file:/data/b.parquet", "file:/data/a.parquet"]
-    with pytest.raises(AssumptionBroken, match="audit has 1 of the files"):
+    with pytest.raises(RequirementFailed, match="audit has 1 of the files"):
         append([data_file("b")], 4, branch="audit").stage(new, manifests)
-    with pytest.raises(AssumptionBroken, match="fresh has 1 of the files"):
+    with pytest.raises(RequirementFailed, match="fresh has 1 of the files"):
         append([data_file("a")], 4, branch="fresh").stage(new, manifests)
 
 
@@ -468,7 +470,7 @@ def test_a_file_that_was_removed_may_be_appended_again() -> None:
     base = apply(base, [updates.add_snapshot(raw), updates.set_snapshot_ref("main", 2)], now_ms=NOW)
     new = committed(base, append([data_file("a")], 3), manifests)
     assert files_of(new.current_snapshot, manifests) == ["file:/data/a.parquet", "file:/data/b.parquet"]
-    with pytest.raises(AssumptionBroken, match=r"file:/data/b\.parquet \(snapshot 1\)"):
+    with pytest.raises(RequirementFailed, match=r"file:/data/b\.parquet \(snapshot 1\)"):
         append([data_file("b")], 4).stage(new, manifests)
 
 
@@ -483,7 +485,7 @@ def test_a_file_that_came_since_the_last_look_is_refused_and_only_what_is_new_is
     change.stage(base, manifests)
     base = committed(base, append([data_file("mine")], 9), others)
     others.flush()
-    with pytest.raises(AssumptionBroken, match=r"mine\.parquet \(snapshot 9\)"):
+    with pytest.raises(RequirementFailed, match=r"mine\.parquet \(snapshot 9\)"):
         change.stage(base, manifests)
     assert manifests.looked == [[2, 1], [], [8], [9]]
 

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from iceberg_hms.changes.evolution import can_become, misread, remapped, with_names_of
-from iceberg_hms.format.schema import Schema
-from iceberg_hms.format.types import parse_type
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import parse_type
 
 
 def column(field_id: int, name: str, kind: Any = "long", **more: Any) -> dict[str, Any]:

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.plain import REBASE_APPENDS, Word
-from iceberg_hms.coordinator.invariants import check_transition
-from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown
-from iceberg_hms.format.apply import apply
-from iceberg_hms.format.manifest import Content, Status
-from iceberg_hms.format.manifest_list import ManifestContent
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.changes.blind_append import REBASE_APPENDS, RebasePolicy
+from iceberg_hms.coordinator.protocol.invariants import check_transition
+from iceberg_hms.errors import CommitStateUnknown, RequirementFailed
+from iceberg_hms.format.manifests.manifest import Content, Status
+from iceberg_hms.format.manifests.manifest_list import ManifestContent
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
-from simulation import requests
+from simulation.actors import requests
 from tests.changes.clients import Writer, committed, data_file, request
 from tests.changes.tables import SNAPSHOT_ISOLATION, branch, table
 
@@ -132,7 +132,7 @@ def test_of_two_merges_of_the_same_manifests_the_second_is_refused(writer: Write
         ]
         changes.append(request(seen, writer.rewrite_list(seen, snapshot_id, "append", entries, old)))
     now = committed(seen, changes[0], writer.store)
-    with pytest.raises(AssumptionBroken, match=r"has changed: .*; not rebased, because manifests that it replaced"):
+    with pytest.raises(RequirementFailed, match=r"has changed: .*; not rebased, because manifests that it replaced"):
         committed(now, changes[1], writer.store)
 
 
@@ -157,7 +157,7 @@ def test_rows_keep_the_ids_that_the_first_commit_after_an_upgrade_gave_them(writ
     assert None not in alone.values()
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     assert None not in row_ids(writer, now).values()
-    with pytest.raises(AssumptionBroken, match="rows of manifests that it replaced got their row ids meanwhile"):
+    with pytest.raises(RequirementFailed, match="rows of manifests that it replaced got their row ids meanwhile"):
         committed(now, sent, writer.store)
 
 
@@ -189,7 +189,7 @@ def test_a_merge_of_manifests_that_its_client_did_not_see_is_refused(writer: Wri
     for snapshot_id, name in ((1, "a"), (2, "b")):
         now = committed(now, request(now, writer.fast_append(now, snapshot_id, name)), writer.store)
     assert writer.live(now.current_snapshot) == ["a", "b", "theirs"]
-    with pytest.raises(AssumptionBroken, match="snapshot 2 was committed anew since it was read; not rebased"):
+    with pytest.raises(RequirementFailed, match="snapshot 2 was committed anew since it was read; not rebased"):
         committed(now, sent, writer.store)
 
 
@@ -225,7 +225,7 @@ def test_a_rewrite_is_refused_where_rows_were_deleted_meanwhile(writer: Writer) 
     )
     kinds = [each.content for each in writer.manifests.list(now.current_snapshot)]  # type: ignore[arg-type]
     assert ManifestContent.DELETES in kinds
-    with pytest.raises(AssumptionBroken, match="files were deleted since"):
+    with pytest.raises(RequirementFailed, match="files were deleted since"):
         committed(now, sent, writer.store)
 
 
@@ -233,7 +233,7 @@ def test_a_rewrite_is_refused_where_another_rewrote_the_same_files(writer: Write
     seen = grown(writer)
     first, second = (request(seen, compaction(writer, seen, id_)) for id_ in (10, 11))
     now = committed(seen, first, writer.store)
-    with pytest.raises(AssumptionBroken, match="not rebased, because files were deleted since"):
+    with pytest.raises(RequirementFailed, match="not rebased, because files were deleted since"):
         committed(now, second, writer.store)
 
 
@@ -241,7 +241,7 @@ def test_a_rewrite_is_refused_after_a_rollback(writer: Writer) -> None:
     seen = grown(writer)
     sent = request(seen, compaction(writer, seen))
     now = apply(seen, [updates.set_snapshot_ref("main", 1)], now_ms=6_000)
-    with pytest.raises(AssumptionBroken, match="no longer goes back"):
+    with pytest.raises(RequirementFailed, match="no longer goes back"):
         committed(now, sent, writer.store)
 
 
@@ -251,7 +251,7 @@ def test_what_reads_the_rows_is_never_rebased(writer: Writer, operation: str) ->
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     sent = request(seen, writer.rewrite_list(seen, 10, operation, [(Status.DELETED, data_file("b"))], old[:1]))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
-    with pytest.raises(AssumptionBroken, match=f"not rebased, because its operation is {operation}"):
+    with pytest.raises(RequirementFailed, match=f"not rebased, because its operation is {operation}"):
         committed(now, sent, writer.store)
 
 
@@ -260,7 +260,7 @@ def test_an_append_that_deletes_is_not_believed(writer: Writer) -> None:
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     sent = request(seen, writer.rewrite_list(seen, 10, "append", [(Status.DELETED, data_file("b"))], old[:1]))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
-    with pytest.raises(AssumptionBroken, match="calls itself an append and deletes"):
+    with pytest.raises(RequirementFailed, match="calls itself an append and deletes"):
         committed(now, sent, writer.store)
 
 
@@ -274,7 +274,7 @@ def test_a_snapshot_that_was_made_on_a_removed_one_lands_if_it_replaced_nothing(
     now = apply(now, [requests.remove_snapshots([2])], now_ms=6_000)
     new = committed(now, plain, writer.store)
     assert writer.live(new.current_snapshot) == ["a", "b", "mine", "other"]
-    with pytest.raises(AssumptionBroken, match="the snapshot that it was made on was removed"):
+    with pytest.raises(RequirementFailed, match="the snapshot that it was made on was removed"):
         committed(now, merged, writer.store)
 
 
@@ -283,7 +283,7 @@ def test_a_table_that_was_upgraded_meanwhile_takes_no_older_snapshot(writer: Wri
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
     now = apply(seen, [requests.upgrade_format_version(3)], now_ms=6_000)
     now = committed(now, request(now, writer.fast_append(now, 11, "other")), writer.store)
-    with pytest.raises(AssumptionBroken, match="written for format version 2, the table has 3"):
+    with pytest.raises(RequirementFailed, match="written for format version 2, the table has 3"):
         committed(now, sent, writer.store)
 
 
@@ -306,7 +306,7 @@ def test_a_table_may_forbid_it(writer: Writer, word: str) -> None:
     for updates_ in (writer.fast_append(seen, 10, "mine"), compaction(writer, seen)):
         sent = request(seen, updates_)
         now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
-        with pytest.raises(AssumptionBroken, match=f"the table says {REBASE_APPENDS}={word}"):
+        with pytest.raises(RequirementFailed, match=f"the table says {REBASE_APPENDS}={word}"):
             sent.check(now)
 
 
@@ -316,9 +316,9 @@ def test_who_speaks_for_the_table_is_asked_only_when_a_place_was_lost_and_the_ta
 ) -> None:
     asked: list[str] = []
 
-    def forbids() -> Word:
+    def forbids() -> RebasePolicy:
         asked.append(kind)
-        return Word("none", "the namespace db says so")
+        return RebasePolicy("none", "the namespace db says so")
 
     silent = grown(writer)
     speaks = grown(writer, **{REBASE_APPENDS: "all"})
@@ -329,7 +329,7 @@ def test_who_speaks_for_the_table_is_asked_only_when_a_place_was_lost_and_the_ta
         assert asked == [], "it kept its place"
         now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
         if refused:
-            with pytest.raises(AssumptionBroken, match="not rebased, because the namespace db says so"):
+            with pytest.raises(RequirementFailed, match="not rebased, because the namespace db says so"):
                 sent.check(now)
             assert asked == [kind]
             asked.clear()
@@ -339,14 +339,14 @@ def test_who_speaks_for_the_table_is_asked_only_when_a_place_was_lost_and_the_ta
 
 
 def test_what_is_never_rebased_asks_nobody(writer: Writer) -> None:
-    def asked() -> Word:
+    def asked() -> RebasePolicy:
         raise AssertionError("a delete is never rebased")
 
     seen = grown(writer)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     delete = writer.rewrite_list(seen, 10, "delete", [(Status.DELETED, data_file("b"))], old[:1])
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
-    with pytest.raises(AssumptionBroken, match="its operation is delete"):
+    with pytest.raises(RequirementFailed, match="its operation is delete"):
         request(seen, delete, asked).check(now)
 
 

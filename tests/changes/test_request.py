@@ -9,8 +9,8 @@ import pytest
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.errors import AssumptionBroken, InvalidInput, UnsupportedFormat
-from simulation import requests
+from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
+from simulation.actors import requests
 from tests.changes.tables import UUID, snapshot, table, with_main
 
 UUID_HOLDS = [requirements.assert_table_uuid(UUID)]
@@ -30,21 +30,21 @@ def test_a_plain_request_is_applied_as_it_was_sent() -> None:
 def test_its_requirements_are_looked_at_on_every_base() -> None:
     change = from_request([requests.assert_ref_snapshot_id("main", None)], [requests.set_location("file:/x")])
     change.check(table())
-    with pytest.raises(AssumptionBroken, match="created concurrently"):
+    with pytest.raises(RequirementFailed, match="created concurrently"):
         change.check(with_main(7))
 
 
 def test_a_request_without_requirements_does_not_make_a_table() -> None:
     change = from_request([], [requests.set_location("file:/x")])
     change.check(table())
-    with pytest.raises(AssumptionBroken, match="table does not exist"):
+    with pytest.raises(RequirementFailed, match="table does not exist"):
         change.check(None)
 
 
 def test_a_create_request_needs_that_there_is_no_table() -> None:
     change = from_request([requests.assert_create()], [requests.assign_uuid(UUID)])
     change.check(None)
-    with pytest.raises(AssumptionBroken, match="table already exists"):
+    with pytest.raises(RequirementFailed, match="table already exists"):
         change.check(table())
 
 

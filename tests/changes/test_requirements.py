@@ -8,8 +8,8 @@ import pytest
 
 from iceberg_hms.changes import requirements
 from iceberg_hms.changes.requirements import check, parse
-from iceberg_hms.errors import AssumptionBroken, InvalidInput
-from simulation import requests
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from simulation.actors import requests
 from tests.changes.tables import UUID, branch, snapshot, table, with_main
 
 OTHER_UUID = "00000000-0000-0000-0000-000000000001"
@@ -68,21 +68,21 @@ BROKEN = [
 def test_a_broken_requirement_says_what_java_says(holds: Any, broken: Any, message: str) -> None:
     base = with_main(7)
     check(parse([holds]), base)
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         check(parse([broken]), base)
     assert caught.value.message == f"Requirement failed: {message}"
     assert caught.value.name == broken["type"]
 
 
 def test_the_error_tells_expected_and_found() -> None:
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         check(parse([requests.assert_ref_snapshot_id("main", 5)]), with_main(7))
     assert (caught.value.expected, caught.value.found) == (5, 7)
 
 
 def test_a_tag_is_called_a_tag() -> None:
     base = with_main(7, refs={"main": branch(7), "v1": {"snapshot-id": 7, "type": "tag"}})
-    with pytest.raises(AssumptionBroken, match="tag v1 has changed: expected id 5 != 7"):
+    with pytest.raises(RequirementFailed, match="tag v1 has changed: expected id 5 != 7"):
         check(parse([requests.assert_ref_snapshot_id("v1", 5)]), base)
 
 
@@ -91,7 +91,7 @@ def test_uuids_are_compared_without_regard_to_case() -> None:
 
 
 def test_a_v1_table_without_uuid_has_no_uuid_to_match() -> None:
-    with pytest.raises(AssumptionBroken, match="expected null != "):
+    with pytest.raises(RequirementFailed, match="expected null != "):
         check(parse([requirements.assert_table_uuid(UUID)]), table(1, table_uuid=None))
 
 
@@ -103,12 +103,12 @@ def test_main_of_an_old_v1_table_without_refs_is_its_current_snapshot() -> None:
 def test_no_table_meets_create_alone() -> None:
     check(parse([requests.assert_create()]), None)
     for holds, _, _ in BROKEN:
-        with pytest.raises(AssumptionBroken, match="table does not exist"):
+        with pytest.raises(RequirementFailed, match="table does not exist"):
             check(parse([holds]), None)
 
 
 def test_create_is_refused_on_a_table() -> None:
-    with pytest.raises(AssumptionBroken, match="table already exists") as caught:
+    with pytest.raises(RequirementFailed, match="table already exists") as caught:
         check(parse([requests.assert_create()]), table())
     assert caught.value.name == "assert-create"
 
@@ -120,7 +120,7 @@ def test_create_stands_alone() -> None:
 
 def test_the_first_broken_requirement_is_named() -> None:
     broken = [requests.assert_current_schema_id(4), requirements.assert_table_uuid(OTHER_UUID)]
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         check(parse(broken), table())
     assert caught.value.name == "assert-current-schema-id"
 

@@ -7,20 +7,20 @@ import re
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.change import Identity
+from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.reruns import refuse_another_job
-from iceberg_hms.errors import AssumptionBroken, MissingFile
-from iceberg_hms.format.apply import apply
+from iceberg_hms.errors import MissingFile, RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifest import DataFile, ManifestEntry, Status
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.tables import snapshot, table
 from tests.changes.test_append import NOW, append, committed, data_file
 
 
-def job(*paths: str) -> Identity:
-    return Identity((9,), "main", "job-1", files=frozenset(map(file_key, paths)))
+def job(*paths: str) -> ChangeIdentity:
+    return ChangeIdentity((9,), "main", "job-1", files=frozenset(map(file_key, paths)))
 
 
 def first_run(store: MemoryManifestStore) -> Snapshot:
@@ -59,7 +59,7 @@ def test_a_rerun_has_the_same_files_in_any_order_and_spelling(paths: tuple[str, 
 def test_a_job_with_other_files_is_refused_and_told_what_differs(paths: tuple[str, ...], says: str) -> None:
     store = MemoryManifestStore()
     first = first_run(store)
-    with pytest.raises(AssumptionBroken) as caught:
+    with pytest.raises(RequirementFailed) as caught:
         refuse_another_job(job(*paths), first, store.open())
     error = caught.value
     assert re.search(f"snapshot 2, which {says}", error.message)
@@ -70,7 +70,7 @@ def test_a_job_with_other_files_is_refused_and_told_what_differs(paths: tuple[st
 
 def test_as_many_files_of_the_same_size_are_other_files_all_the_same() -> None:
     store = MemoryManifestStore()
-    with pytest.raises(AssumptionBroken):
+    with pytest.raises(RequirementFailed):
         refuse_another_job(job("file:/data/c.parquet", "file:/data/d.parquet"), first_run(store), store.open())
 
 
@@ -92,7 +92,7 @@ def test_only_what_the_snapshot_added_itself_counts() -> None:
     first = base.current_snapshot
     assert first is not None
     refuse_another_job(job(A), first, manifests)
-    with pytest.raises(AssumptionBroken, match=r"did not add file:///data/old\.parquet \(give"):
+    with pytest.raises(RequirementFailed, match=r"did not add file:///data/old\.parquet \(give"):
         refuse_another_job(job(A, "file:/data/old.parquet"), first, manifests)
 
 
@@ -100,7 +100,7 @@ def test_a_job_that_does_not_name_its_files_is_not_compared() -> None:
     store = MemoryManifestStore()
     first = first_run(store)
     store.lists.clear()
-    refuse_another_job(Identity((9,), "main", "job-1"), first, store.open())
+    refuse_another_job(ChangeIdentity((9,), "main", "job-1"), first, store.open())
 
 
 def test_where_nobody_can_tell_it_is_not_taken_for_a_rerun() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, Added, check_custom, manifest_counts, totals
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 
 
 def data_file(name: str, level: str | None = None, records: int = 10, size: int = 100) -> DataFile:

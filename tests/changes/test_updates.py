@@ -9,8 +9,8 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.updates import parse
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
-from iceberg_hms.format.snapshot import Ref
-from simulation import requests
+from iceberg_hms.format.metadata.snapshot import Ref
+from simulation.actors import requests
 from tests.changes.tables import UUID, snapshot
 
 STATISTICS = {

@@ -15,7 +15,7 @@ from iceberg_hms.cli.main import app
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.errors import NoSuchNamespace, NoSuchTable
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from tests.inspect import samples
 
 METASTORE = "thrift://127.0.0.1:9083"

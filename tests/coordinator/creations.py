@@ -4,8 +4,8 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.format.create import create_updates, new_table_metadata
-from simulation.requests import assert_create
+from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
+from simulation.actors.requests import assert_create
 from tests.coordinator.harness import NAME, SCHEMA, Harness
 
 OTHER = TableName("db", "other")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.catalog.schemas import to_schema
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
@@ -17,16 +16,16 @@ from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
-from iceberg_hms.coordinator.doubts import Doubts
-from iceberg_hms.coordinator.group import GroupCommit, Habit
-from iceberg_hms.coordinator.member import Member
-from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.world import World
-from iceberg_hms.format.create import create_updates, new_table_metadata
-from iceberg_hms.format.manifest import DataFile
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
+from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_files import MemoryFiles
-from iceberg_hms.testing.memory_lock import LockTable, MemoryTableLock
+from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
@@ -65,7 +64,7 @@ class QuickRuntime(ThreadRuntime):
 
 
 class Harness:
-    def __init__(self, lock_table: LockTable | None = None, **settings: Any) -> None:
+    def __init__(self, lock_table: LockQueues | None = None, **settings: Any) -> None:
         self.runtime = QuickRuntime()
         self.pointer = MemoryTablePointer()
         self.files = MemoryFiles()
@@ -80,7 +79,7 @@ class Harness:
 
     def another(self) -> Coordinator:
         """One more coordinator on the same table, as another process has it."""
-        world = World(
+        world = CommitPorts(
             pointer=self.pointer,
             lock=MemoryTableLock(self.lock.table),
             files=self.files,
@@ -107,14 +106,14 @@ class Harness:
             if threading.current_thread() is threading.main_thread():
                 self.runtime.join()
 
-    def group(self, *members: Member, coordinator: Coordinator | None = None) -> None:
+    def group(self, *members: PendingCommit, coordinator: Coordinator | None = None) -> None:
         """Commit members as one group, without a queue."""
         by = coordinator or self.coordinator
-        GroupCommit(by._world, by._cache, self.settings, NAME, members, by._elsewhere).run(Habit())
+        GroupCommit(by._world, by._cache, self.settings, NAME, members, by._elsewhere).run(TableHints())
 
-    def members(self, *changes: Change) -> list[Member]:
-        doubts = Doubts(NAME, self.metadata, self.coordinator._elsewhere)
-        return [Member(self.runtime, change, 30.0, doubts) for change in changes]
+    def members(self, *changes: Change) -> list[PendingCommit]:
+        doubts = AlreadyCommitted(NAME, self.metadata, self.coordinator._elsewhere)
+        return [PendingCommit(self.runtime, change, 30.0, doubts) for change in changes]
 
     def metadata(self) -> TableMetadata:
         return self.read_metadata(self.location())

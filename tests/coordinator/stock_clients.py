@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from iceberg_hms.changes.change import Identity
-from iceberg_hms.coordinator.member import Failed
-from iceberg_hms.errors import AssumptionBroken
+from iceberg_hms.changes.change import ChangeIdentity
+from iceberg_hms.coordinator.protocol.pending_commit import Failed
+from iceberg_hms.errors import RequirementFailed
 
-LOST = Failed(AssumptionBroken("assert-ref-snapshot-id", "branch main has changed"))
+LOST = Failed(RequirementFailed("assert-ref-snapshot-id", "branch main has changed"))
 #: `commit.retry.num-retries` and `commit.retry.min-wait-ms` of Java and PyIceberg; the wait doubles each time.
 RETRIES = 4
 WAIT_SECONDS = 0.1
@@ -28,7 +28,7 @@ class Queued:
 
     def __init__(self, *ids: int, outcome: Any = None, sender: str = "engine", base: int = 0) -> None:
         self.change = self
-        self.identity = Identity(snapshot_ids=ids, sender=sender)
+        self.identity = ChangeIdentity(snapshot_ids=ids, sender=sender)
         self.outcome = outcome
         self.base = base
         self.deadline = float("inf")

@@ -7,10 +7,10 @@ import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.gathering import Gathering
-from iceberg_hms.errors import AssumptionBroken, CommitStateUnknown, LockNotAcquired, QueueFull
-from iceberg_hms.testing.memory_pointer import Answer
-from simulation import requests
+from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
+from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, QueueFull, RequirementFailed
+from iceberg_hms.testing.memory_pointer import ScriptedAnswer
+from simulation.actors import requests
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
@@ -153,7 +153,7 @@ def test_a_group_is_answered_before_its_lock_is_given_back_and_a_lone_caller_aft
 
 def test_callers_that_are_back_before_the_lock_is_are_not_waited_for(harness, monkeypatch):
     gate, members, came = Gate(harness), [], []
-    monkeypatch.setattr(Gathering, "came", lambda _, *counts: came.append(counts))
+    monkeypatch.setattr(BatchingWindow, "came", lambda _, *counts: came.append(counts))
 
     def come(names):
         for name in names:
@@ -216,7 +216,7 @@ def test_a_group_is_committed_in_arrival_order(harness):
 def test_a_bad_member_fails_alone(harness):
     bad = set_properties({"type": "assert-current-schema-id", "current-schema-id": 9}, broken="yes")
     results = queued_behind_a_gate(harness, append("file:/0"), [append("file:/1"), bad, append("file:/2")])
-    assert isinstance(results[2], AssumptionBroken)
+    assert isinstance(results[2], RequirementFailed)
     assert results[1].group_size == results[3].group_size == 2
     assert harness.data_files() == ["file:/0", "file:/1", "file:/2"]
     assert "broken" not in harness.metadata().properties
@@ -244,11 +244,11 @@ def test_twins_in_a_group_that_fails_both_fail(harness):
 
     def refuse_second():
         gate_error.append(True)
-        harness.pointer.answers.extend([Answer.REFUSED, Answer.REFUSED])
+        harness.pointer.answers.extend([ScriptedAnswer.REFUSED, ScriptedAnswer.REFUSED])
         harness.pointer.writes = False
 
     harness.pointer.before_moves.append(refuse_second)
-    harness.pointer.answers.append(Answer.TRUE)
+    harness.pointer.answers.append(ScriptedAnswer.TRUE)
     results = queued_behind_a_gate(
         harness, append("file:/0"), [append("file:/1", key="job"), append("file:/1", key="job")]
     )
@@ -378,7 +378,7 @@ def test_a_job_that_runs_again_with_its_key_adds_nothing(harness):
 
 def test_a_job_that_runs_again_after_its_table_was_replaced_adds_its_rows_once_more(harness):
     """a job lands, and is killed before it hears of it | CREATE OR REPLACE: main begins anew | the job runs again"""
-    harness.pointer.answers.append(Answer.REPLY_LOST)
+    harness.pointer.answers.append(ScriptedAnswer.REPLY_LOST)
     harness.commit(append("file:/a", key="job-1"))
     replace_table = [{"action": "remove-snapshot-ref", "ref-name": "main"}]
     harness.commit(from_request([], replace_table))
@@ -466,7 +466,7 @@ def test_a_group_that_breaks_off_is_unknown_and_keeps_nobody_waiting(harness, mo
         raise ValueError("a defect")
 
     with monkeypatch.context() as patched:
-        patched.setattr("iceberg_hms.coordinator.group.GroupCommit._finish", broken)
+        patched.setattr("iceberg_hms.coordinator.protocol.commit_group.GroupCommit._finish", broken)
         with pytest.raises(CommitStateUnknown, match="broke off: ValueError: a defect"):
             harness.commit(append("file:/0"))
     harness.commit(append("file:/1"), wait_seconds=5.0)
@@ -515,7 +515,7 @@ def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
             try:
                 harness.coordinator.commit(NAME, rest_delete(7, head), wait_seconds=30)
                 break
-            except AssumptionBroken as error:
+            except RequirementFailed as error:
                 refused.append(error)
     finally:
         ended.set()
@@ -534,7 +534,7 @@ def test_whose_turn_it_is_comes_into_a_full_queue():
     harness.commit(append("file:/0"))
     seen = harness.metadata().current_snapshot
     harness.commit(append("file:/1"))
-    with pytest.raises(AssumptionBroken):
+    with pytest.raises(RequirementFailed):
         harness.commit(rest_delete(7, seen))
     held_back = harness.coordinator.submit(NAME, append("file:/2"), wait_seconds=30)
     with pytest.raises(QueueFull):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 LOCATION = "s3://bucket/test/location"

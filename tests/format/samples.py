@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from iceberg_hms.format import avro_file
-from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
-from iceberg_hms.format.partition import PartitionSpec
-from iceberg_hms.format.schema import Schema
+from iceberg_hms.format.avro import avro_file
+from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
 
 #: Written by Java: see Dump.java there.
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Update = dict[str, Any]
 TYPES = ["int", "long", "string", "timestamp", "decimal(9, 2)", "date"]

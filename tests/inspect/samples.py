@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.coordinator.ports import Pointer, TableName
-from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import FieldSummary, ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 NAME = TableName("logging", "events")
 LOCATION = "file:/wh/logging.db/events"

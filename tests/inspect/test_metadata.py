@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.inspect.metadata import (
     ColumnRow,
     MetadataLogRow,

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from iceberg_hms.format.manifest_list import FieldSummary
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.types import PrimitiveType
+from iceberg_hms.format.manifests.manifest_list import FieldSummary
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.types import PrimitiveType
 from iceberg_hms.inspect.partitions import PartitionRange, partition_ranges, partition_values, source_type
 from tests.inspect import samples
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from iceberg_hms.metastore.entries import LockEntries
-from iceberg_hms.metastore.pool import ClientPool
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
 
 

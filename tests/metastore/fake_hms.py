@@ -39,8 +39,8 @@ from thrift.Thrift import TApplicationException, TException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from iceberg_hms.metastore.pool import ClientPool
-from iceberg_hms.metastore.thrift_types import extended, messages
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import extended, messages
 
 ACQUIRED, WAITING = 1, 2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.clock import Reading
+from iceberg_hms.runtime import ThreadRuntime
 
 
 class Counted(ThreadRuntime):

@@ -16,7 +16,7 @@ from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.errors import (
     AlreadyExists,
     CorruptFile,
@@ -28,9 +28,9 @@ from iceberg_hms.errors import (
     NoSuchTable,
     NotAnIcebergTable,
 )
-from iceberg_hms.format.apply import apply
-from iceberg_hms.format.create import create_updates, new_table_metadata
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.rest.ports import Identifier, JsonObject
 
 SCHEMA = {

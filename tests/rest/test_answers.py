@@ -10,8 +10,8 @@ import pytest
 from starlette.responses import Response
 
 from iceberg_hms.errors import QueueFull
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.rows import Rows
+from iceberg_hms.format.metadata.rows import Rows
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.rest.answers import (
     COMPRESS_FROM_BYTES,
     SharedResponse,

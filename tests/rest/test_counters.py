@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.errors import AssumptionBroken, LockNotAcquired
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from tests.rest.fakes import SCHEMA, FakeCatalog, Web
@@ -156,7 +156,7 @@ def test_moves_that_are_overdue_and_locks_that_are_left_are_heard_of() -> None:
 def test_conflicts_are_counted_by_their_reason() -> None:
     counters = Counters()
     for error in (
-        AssumptionBroken("assert-ref-snapshot-id", "moved"),
+        RequirementFailed("assert-ref-snapshot-id", "moved"),
         LockNotAcquired("late"),
         LockNotAcquired("late"),
     ):

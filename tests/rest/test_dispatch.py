@@ -16,7 +16,7 @@ from iceberg_hms.rest import dispatch
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Blocking, Call, Context, Endpoint, Incoming, Resource
-from iceberg_hms.rest.workers import Workers
+from iceberg_hms.rest.workers import RequestThreads
 from tests.rest.fakes import FakeCatalog, Web, error_of
 
 LIMIT = 2_048
@@ -187,7 +187,7 @@ def in_two_steps(call: Call) -> Blocking:
 def test_only_a_light_handler_of_a_small_body_is_called_on_the_event_loop(
     endpoint: Endpoint, size: int, expected: str
 ) -> None:
-    readers, movers = Workers("read", 1), Workers("move", 1)
+    readers, movers = RequestThreads("read", 1), RequestThreads("move", 1)
     resource = Resource(Context(FakeCatalog(), Settings(), Counters(), readers, movers), {"POST": endpoint})
 
     async def receive() -> dict[str, Any]:
@@ -208,11 +208,13 @@ def test_only_a_light_handler_of_a_small_body_is_called_on_the_event_loop(
 def test_an_answer_is_sent_as_it_is_where_no_thread_is_left_to_compress_it(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readers = Workers("read", 1, waiting_per_thread=0 if why == "none may wait for one" else 8)
+    readers = RequestThreads("read", 1, waiting_per_thread=0 if why == "none may wait for one" else 8)
     busy = threading.Event()
     monkeypatch.setattr(dispatch, "COMPRESS_SECONDS", 0.01)
     endpoint = Endpoint("GET", "/", lambda call: Response(b"x" * 10_000), moves=True)
-    resource = Resource(Context(FakeCatalog(), Settings(), Counters(), readers, Workers("move", 1)), {"GET": endpoint})
+    resource = Resource(
+        Context(FakeCatalog(), Settings(), Counters(), readers, RequestThreads("move", 1)), {"GET": endpoint}
+    )
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request"}

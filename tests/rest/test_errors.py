@@ -21,7 +21,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.AlreadyExists("x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
     (errors.NamespaceNotEmpty("n"), 409, "NamespaceNotEmptyException", 409, "NamespaceNotEmptyException"),
     (errors.CommitFailed("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
-    (errors.AssumptionBroken("a", "x"), 409, "CommitFailedException", 409, "CommitFailedException"),
+    (errors.RequirementFailed("a", "x"), 409, "CommitFailedException", 409, "CommitFailedException"),
     (errors.LockNotAcquired("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
     (errors.CommitConflict("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
     (errors.InvariantViolated("x"), 409, "CommitFailedException", 409, "CommitFailedException"),

@@ -12,7 +12,7 @@ from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Context, Incoming
 from iceberg_hms.rest.health import Health
-from iceberg_hms.rest.workers import Workers
+from iceberg_hms.rest.workers import RequestThreads
 from tests.rest.fakes import FakeCatalog, Web
 
 
@@ -46,8 +46,8 @@ def test_health_is_only_looked_at(web: Web, method: str, path: str) -> None:
 def test_a_metastore_that_hangs_is_asked_by_one_check_at_a_time() -> None:
     catalog = FakeCatalog()
     catalog.gate = threading.Event()
-    readers = Workers("read", 4)
-    context = Context(catalog, Settings(), Counters(), readers, Workers("move", 1))
+    readers = RequestThreads("read", 4)
+    context = Context(catalog, Settings(), Counters(), readers, RequestThreads("move", 1))
     health = Health(context, ready_seconds=0.01)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.report import CommitReport
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.errors import CommitConflict, LockNotAcquired
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import Call

@@ -14,7 +14,7 @@ import pytest
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, EngineError, QueueFull
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.ports import CatalogPort
 from iceberg_hms.rest.server import Server
 from iceberg_hms.testing.memory_catalog import memory_catalog

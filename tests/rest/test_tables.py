@@ -13,7 +13,7 @@ from iceberg_hms.errors import (
     MissingFile,
     NoSuchNamespace,
 )
-from iceberg_hms.format.gzip_parts import Packed
+from iceberg_hms.format.metadata.gzip_parts import Packed
 from iceberg_hms.rest import bodies
 from iceberg_hms.rest.bodies import Body
 from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of

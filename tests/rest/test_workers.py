@@ -6,18 +6,18 @@ import threading
 import pytest
 
 from iceberg_hms.errors import QueueFull
-from iceberg_hms.rest.workers import Workers
+from iceberg_hms.rest.workers import RequestThreads
 
 
 def test_work_is_done_on_a_thread_of_the_pool() -> None:
-    workers = Workers("pool", 1)
+    workers = RequestThreads("pool", 1)
     name = asyncio.run(workers.run(lambda: threading.current_thread().name))
     workers.close()
     assert name.startswith("pool")
 
 
 def test_what_the_work_raises_reaches_the_caller_and_frees_the_place() -> None:
-    workers = Workers("pool", 1, waiting_per_thread=0)
+    workers = RequestThreads("pool", 1, waiting_per_thread=0)
 
     def fail() -> None:
         raise KeyError("x")
@@ -33,7 +33,7 @@ def test_what_the_work_raises_reaches_the_caller_and_frees_the_place() -> None:
 
 
 def test_more_than_the_bound_is_refused_at_once_and_the_rest_is_done() -> None:
-    workers = Workers("pool", 2, waiting_per_thread=1)
+    workers = RequestThreads("pool", 2, waiting_per_thread=1)
     gate = threading.Event()
     done: list[int] = []
 

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from simulation.scenarios import SCENARIOS, Scenario, by_name
+from simulation.engine.scheduler import WorkerPool
+from simulation.scenarios.tables import SCENARIOS, Scenario, by_name
 from simulation.schedule import Schedule, quiet_logs, run_schedule, run_schedules
-from simulation.scheduler import WorkerPool
 
 #: Of each scenario, in the quick tests; `make simulate` runs more.
 SCHEDULES = 20
@@ -69,7 +69,7 @@ def test_a_failure_comes_with_its_trace() -> None:
 
 
 def test_logs_are_quiet_in_a_schedule_and_as_before_after_it(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("iceberg_hms.coordinator.group")
+    logger = logging.getLogger("iceberg_hms.coordinator.protocol.commit_group")
     with quiet_logs():
         logger.error("nobody reads this")
     logger.error("this is read")

@@ -10,23 +10,23 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.staging import Noted, stage_one
-from iceberg_hms.format import metadata_file
-from iceberg_hms.format.apply import apply
-from iceberg_hms.format.manifest import DataFile
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifests
-from simulation.history import Attempt, Kind, Move, MoveKind, Told
-from simulation.metastore import METADATA_LOCATION, iceberg_row
-from simulation.requests import for_update_table
-from simulation.runtime import EPOCH_MS
-from simulation.scenarios import Scenario
+from simulation.actors.requests import for_update_table
+from simulation.actors.shipments import FIRM, Doing, Shipment, Shipper
+from simulation.checks.history import Answer, CommitCall, Kind, Move, MoveKind
+from simulation.engine.runtime import EPOCH_MS
+from simulation.engine.scheduler import Process, Scheduler, WorkerPool
+from simulation.engine.seeded import Seeded
+from simulation.scenarios.tables import Scenario
 from simulation.schedule import Schedule, quiet_logs
-from simulation.scheduler import Process, Scheduler, WorkerPool
-from simulation.seeded import Seeded
-from simulation.shipments import FIRM, Doing, Shipment, Shipper
-from simulation.site import TABLE, Node
-from simulation.storage import Storage
+from simulation.world.metastore import METADATA_LOCATION, iceberg_row
+from simulation.world.site import TABLE, Node
+from simulation.world.storage import Storage
 
 OTHER = TableName("db", "u")
 
@@ -54,10 +54,10 @@ class World:
         location = location or self.location
         return metadata_file.decode(self.storage.files[location], location)
 
-    def attempt(self, number: int, told: Told = Told.NOTHING, **fields: Any) -> Attempt:
+    def attempt(self, number: int, told: Answer = Answer.NOTHING, **fields: Any) -> CommitCall:
         """An append of w1."""
         given = {"snapshot_id": number, "data_file": f"file:/t/data/{number}.parquet", **fields}
-        return self.history.begin(Attempt(f"wish {number}", "w1", told=told, **given))
+        return self.history.begin(CommitCall(f"wish {number}", "w1", told=told, **given))
 
     def append(self, number: int, base: str | None = None, process: str = "w1") -> str:
         """Move the pointer to the base with one more snapshot."""
@@ -110,7 +110,7 @@ class World:
     def drop(self, process: str) -> None:
         self.schedule.metastore.remove(TABLE, process=process)
 
-    def tell(self, attempt: Attempt, told: Told) -> None:
+    def tell(self, attempt: CommitCall, told: Answer) -> None:
         self.history.tell(attempt, told)
 
     def rest(self) -> None:
@@ -149,7 +149,7 @@ class Shipped:
     """What a stock client sent to a table with two data files, and what came of it."""
 
     storage: Storage
-    attempt: Attempt
+    attempt: CommitCall
     shipment: Shipment | None = None
     metadata: TableMetadata = field(default_factory=lambda: TableMetadata({}))
 
@@ -161,12 +161,12 @@ def shipped(doing: Doing, *, files: int = 2, branch: str = "main", **scenario: A
     def work(node: Node) -> None:
         coordinator = node.coordinator()
         for number in range(files):
-            attempt = Attempt(
+            attempt = CommitCall(
                 f"first {number}", "p", snapshot_id=number + 1, data_file=f"file:/t/data/{number + 1}.parquet"
             )
             coordinator.commit(TABLE, node.append(attempt), wait_seconds=60.0)
         data_file = None if doing in FIRM else "file:/t/data/mine.parquet"
-        attempt = Attempt("mine", "p", snapshot_id=77, data_file=data_file, mark="mark", branch=branch)
+        attempt = CommitCall("mine", "p", snapshot_id=77, data_file=data_file, mark="mark", branch=branch)
         attempt.rewrites = doing is Doing.REWRITE
         made.append(Shipped(node.site.storage, attempt))
         base = coordinator.load(TABLE).metadata

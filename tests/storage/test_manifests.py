@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
-from iceberg_hms.format.manifest import Content, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import ManifestFile
+from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.contracts.manifests import (

@@ -11,12 +11,11 @@ import pytest
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.events import LoggedEvents
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.world import World
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.errors import NoSuchTable
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.history import Rule, check_table
 from iceberg_hms.testing.memory_catalog import memory_catalog
@@ -46,11 +45,11 @@ class Subject:
         return path
 
     @property
-    def world(self) -> World:
+    def world(self) -> CommitPorts:
         """The same table through ports whose caches are empty."""
         runtime = ThreadRuntime()
         store = ManifestStore(self.files, Settings.load({}, environ={}), runtime)
-        return World(self.pointer, MemoryTableLock(), self.files, store.open, runtime, LoggedEvents())
+        return CommitPorts(self.pointer, MemoryTableLock(), self.files, store.open, runtime, LoggedEvents())
 
     def check(self, **told: Any) -> Any:
         return check_table(self.world, NAME, **told)

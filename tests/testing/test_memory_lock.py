@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockLost, LockUnavailable
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
-from iceberg_hms.testing.memory_lock import LockTable, MemoryHeldLock, MemoryTableLock
+from iceberg_hms.testing.memory_lock import LockQueues, MemoryHeldLock, MemoryTableLock
 
 NAME = TableName("db", "t")
 
@@ -14,7 +14,7 @@ NAME = TableName("db", "t")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_memory_lock_keeps_the_contract(check: Check) -> None:
     runtime = ThreadRuntime()
-    table = LockTable(runtime)
+    table = LockQueues(runtime)
     check(Guard(MemoryTableLock(table), MemoryTableLock(table), runtime, NAME))
 
 

@@ -5,7 +5,7 @@ import pytest
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, made, table_metadata
-from iceberg_hms.testing.memory_pointer import Answer, MemoryTablePointer
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer, ScriptedAnswer
 
 NAME = TableName("db", "t")
 METADATA = table_metadata("memory:/t")
@@ -24,15 +24,15 @@ def test_the_memory_pointer_keeps_the_contract(check: Check) -> None:
 @pytest.mark.parametrize(
     ("answer", "expected", "moved"),
     [
-        (Answer.TRUE, Swapped, True),
-        (Answer.REFUSED, Refused, False),
-        (Answer.REFUSED_AFTER_APPLY, Refused, True),
-        (Answer.REPLY_LOST, Unanswered, True),
-        (Answer.REQUEST_LOST, Unanswered, False),
-        (Answer.DELAYED, Unanswered, False),
+        (ScriptedAnswer.TRUE, Swapped, True),
+        (ScriptedAnswer.REFUSED, Refused, False),
+        (ScriptedAnswer.REFUSED_AFTER_APPLY, Refused, True),
+        (ScriptedAnswer.REPLY_LOST, Unanswered, True),
+        (ScriptedAnswer.REQUEST_LOST, Unanswered, False),
+        (ScriptedAnswer.DELAYED, Unanswered, False),
     ],
 )
-def test_a_scripted_answer_is_given_once(answer: Answer, expected: type, moved: bool) -> None:
+def test_a_scripted_answer_is_given_once(answer: ScriptedAnswer, expected: type, moved: bool) -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
     pointer.answers.append(answer)
@@ -47,7 +47,7 @@ def test_an_unanswered_swap_or_rename_says_whether_it_was_fenced(fenced: bool) -
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
     pointer.fenced = fenced
-    pointer.answers += [Answer.REQUEST_LOST] * 3
+    pointer.answers += [ScriptedAnswer.REQUEST_LOST] * 3
     for answer in (pointer.swap(base, "memory:/1", METADATA, METADATA), pointer.rename(base, TableName("db", "u"))):
         assert isinstance(answer, Unanswered)
         assert answer.fenced is fenced
@@ -70,7 +70,7 @@ def test_what_must_be_fenced_is_not_sent_without_a_fence() -> None:
 def test_a_delayed_swap_lands_later_unless_the_table_moved() -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
-    pointer.answers += [Answer.DELAYED, Answer.DELAYED]
+    pointer.answers += [ScriptedAnswer.DELAYED, ScriptedAnswer.DELAYED]
     pointer.swap(base, "memory:/1", METADATA, METADATA)
     pointer.swap(base, "memory:/2", METADATA, METADATA)
     first, second = pointer.deliver_delayed()

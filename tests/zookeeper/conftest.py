@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.identity import agent_info
+from iceberg_hms.metastore.locks.holder_identity import agent_info
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from tests.zookeeper.ensemble import NAME, Ensemble, MemorySession
 

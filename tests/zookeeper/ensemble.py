@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable
 from iceberg_hms.zookeeper.nodes import ROOT
 from iceberg_hms.zookeeper.session import Node, SessionState

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
-from iceberg_hms.zookeeper.attempt import Attempt
+from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.faults import NoReply
 from tests.zookeeper.ensemble import FOLDER, NAME, Ensemble, wait_until
 
 
-def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> Attempt:
+def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> LockAttempt:
     runtime = writer.runtime
     deadline = runtime.now() + wait_seconds
-    return Attempt(
+    return LockAttempt(
         writer.session,
         runtime,
         NAME,

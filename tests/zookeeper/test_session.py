@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kazoo import exceptions
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply, ZooKeeperUnavailable
 from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession, new_client
 

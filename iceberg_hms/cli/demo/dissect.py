@@ -11,8 +11,8 @@ import orjson
 from iceberg_hms.cli import output, render
 from iceberg_hms.cli.demo.stage import Stage
 from iceberg_hms.errors import EngineError
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.inspect.files import FileRow, file_rows
 from iceberg_hms.inspect.manifests import manifest_rows
 from iceberg_hms.inspect.metadata import column_rows, metadata_facts, spec_rows

@@ -56,7 +56,7 @@ _OF_THE_DEMO: Final = {
 
 def play(stage: Stage, stack: contextlib.ExitStack) -> None:
     """Start the servers and the session; `stack` ends them, last first."""
-    from iceberg_hms.catalog.assembly import connect
+    from iceberg_hms.assembly import connect
     from iceberg_hms.local.metastore import LocalMetastore
     from iceberg_hms.local.zookeeper import LocalZooKeeper
 

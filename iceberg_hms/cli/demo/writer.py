@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from iceberg_hms.catalog.table import Table
-    from iceberg_hms.format.schema import Schema
+    from iceberg_hms.format.schema.schema import Schema
 
 #: Parquet's key for a column's Iceberg field id, by which readers find columns whatever their names become.
 _FIELD_ID: Final = b"PARQUET:field_id"
@@ -126,7 +126,7 @@ def commit_batches(
 
 def main(arguments: Sequence[str]) -> int:
     """The process: ready, wait for the word, commit, done."""
-    from iceberg_hms.catalog.assembly import connect
+    from iceberg_hms.assembly import connect
 
     options = parse(arguments)
     with connect(metastore_uri=options.metastore_uri, warehouse=options.warehouse) as catalog:

@@ -1,4 +1,4 @@
-"""What every implementation of `coordinator.ports.Events` must do: a listener is told, and cannot harm a commit.
+"""What every implementation of `coordinator.ports.EventListener` must do: a listener is told, and cannot harm a commit.
 
 Each check takes the port, and a function that adds a listener to it.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from iceberg_hms.coordinator.ports import Events, TableName
-from iceberg_hms.coordinator.report import CommitReport
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.coordinator.ports import EventListener, TableName
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import expect_equal
 
 Listener = Callable[[Mapping[str, Any]], None]
-Check = Callable[[Events, Callable[[Listener], None]], None]
+Check = Callable[[EventListener, Callable[[Listener], None]], None]
 
 _NAME: Final = TableName("db", "t")
 _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
@@ -27,7 +27,7 @@ _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
 )
 
 
-def listeners_are_told_in_order(events: Events, subscribe: Callable[[Listener], None]) -> None:
+def listeners_are_told_in_order(events: EventListener, subscribe: Callable[[Listener], None]) -> None:
     heard: list[Mapping[str, Any]] = []
     subscribe(heard.append)
     for event in _EVENTS:
@@ -35,7 +35,7 @@ def listeners_are_told_in_order(events: Events, subscribe: Callable[[Listener], 
     expect_equal([event["event"] for event in heard], [event["event"] for event in _EVENTS], "what was heard")
 
 
-def a_listener_that_breaks_harms_nobody(events: Events, subscribe: Callable[[Listener], None]) -> None:
+def a_listener_that_breaks_harms_nobody(events: EventListener, subscribe: Callable[[Listener], None]) -> None:
     def broken(_event: Mapping[str, Any]) -> None:
         raise ZeroDivisionError
 
@@ -47,7 +47,7 @@ def a_listener_that_breaks_harms_nobody(events: Events, subscribe: Callable[[Lis
     expect_equal(len(heard), len(_EVENTS), "events that were heard beside a broken listener")
 
 
-def nobody_needs_to_listen(events: Events, _subscribe: Callable[[Listener], None]) -> None:
+def nobody_needs_to_listen(events: EventListener, _subscribe: Callable[[Listener], None]) -> None:
     for event in _EVENTS:
         events.publish(event)
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifest import Content, DataFile, ManifestEntry, Status
-from iceberg_hms.format.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
-from iceberg_hms.format.metadata import TableMetadata
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
 Open = Callable[[], Manifests]

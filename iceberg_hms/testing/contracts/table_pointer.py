@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, TablePointer
 from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NotAnIcebergTable
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
 _WRITERS: Final = 8

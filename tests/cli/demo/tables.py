@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.format.manifest import DataFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 
 EVENTS: Any = {

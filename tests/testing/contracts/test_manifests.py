@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import IcebergHmsError
-from iceberg_hms.format.manifest import ManifestEntry
-from iceberg_hms.format.manifest_list import ManifestFile
-from iceberg_hms.format.snapshot import Snapshot
+from iceberg_hms.format.manifests.manifest import ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.testing.contracts import manifests as suite
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
 

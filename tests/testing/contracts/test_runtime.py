@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import Result
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import runtime as contract
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.catalog.runtime import ThreadRuntime
 from iceberg_hms.coordinator.ports import HeldLock, TableName
+from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import table_lock
-from iceberg_hms.testing.memory_lock import LockTable, MemoryTableLock
+from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
 
 NAME = TableName("db", "t")
 
@@ -18,11 +18,11 @@ class LockForAll(MemoryTableLock):
     """Gives everybody a lock of their own."""
 
     def acquire(self, name: TableName, **options: Any) -> HeldLock:
-        self.table = LockTable(self.table.runtime)
+        self.table = LockQueues(self.table.runtime)
         return super().acquire(name, **options)
 
 
-class LeavesEntries(LockTable):
+class LeavesEntries(LockQueues):
     def remove(self, name: TableName, entry: str) -> None:
         return
 

@@ -6,10 +6,10 @@ import pytest
 
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.format.metadata import TableMetadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.contracts import table_pointer
 from iceberg_hms.testing.contracts.table_pointer import Place
-from iceberg_hms.testing.memory_pointer import Answer, MemoryTablePointer
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer, ScriptedAnswer
 
 
 class BlindSwap(MemoryTablePointer):
@@ -69,7 +69,7 @@ def test_a_pointer_that_never_sends_what_must_be_fenced_is_found() -> None:
 
 def test_a_lost_create_is_found() -> None:
     pointer = MemoryTablePointer()
-    pointer.answers.append(Answer.REQUEST_LOST)
+    pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
     with pytest.raises(AssertionError, match="create"):
         check("a_new_table_is_loaded", pointer)
 

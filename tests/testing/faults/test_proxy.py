@@ -11,9 +11,9 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.metastore.client import MetastoreClient
-from iceberg_hms.metastore.faults import NoAnswer, NotSent, ServerFault
-from iceberg_hms.metastore.thrift_types import extended
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault
+from iceberg_hms.metastore.connection.thrift_types import extended
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import (
     CUT_AFTER_SEND,

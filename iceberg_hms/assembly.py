@@ -1,0 +1,223 @@
+"""The one place that wires drivers to ports."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.events import LoggedEvents
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.errors import ConfigError
+from iceberg_hms.locking.chosen_lock import ChosenTableLock
+from iceberg_hms.locking.lock_admin import LockAdmin, LockKeeper, LockRecord
+from iceberg_hms.locking.lock_modes import LockModes
+from iceberg_hms.metastore.connection import capabilities
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks import lock_table
+from iceberg_hms.metastore.locks.holder_identity import agent_info
+from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from iceberg_hms.metastore.locks.unavailable_lock import leftover_seconds
+from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.runtime import ThreadRuntime
+from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.storage.manifests import ManifestStore
+
+if TYPE_CHECKING:
+    from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
+
+
+def connect(
+    metastore_uri: str | None = None,
+    warehouse: str | None = None,
+    zookeeper: str | None = None,
+    lock: str | None = None,
+    *,
+    config_file: str | os.PathLike[str] | None = None,
+    **properties: object,
+) -> Catalog:
+    """A catalog over a Hive Metastore.
+
+    metastore_uri: `thrift://host:port`, several with commas; the others are tried when one is out of reach.
+    warehouse: the location under which databases are created that name none of their own.
+    zookeeper: `host:port` list, for ZooKeeper locks. lock: `hms` (default), `zookeeper` or `none`.
+    config_file: a TOML file with settings. properties: any further setting of `iceberg_hms.config`, by attribute name,
+    or by key as in `**{"commit.retry.num-retries": 10}`.
+    What is not given here is looked for in the environment (ICEBERG_HMS_...) and then in the file.
+
+    Nothing is connected before the first call, which raises MetastoreUnavailable if no server answers.
+    Raises ConfigError for a setting that is unknown, malformed or missing.
+    """
+    given = {"metastore_uri": metastore_uri, "warehouse": warehouse, "zookeeper": zookeeper, "lock": lock}
+    keywords = {**properties, **{name: value for name, value in given.items() if value is not None}}
+    return assemble(Settings.load(keywords, file=None if config_file is None else Path(config_file)))
+
+
+def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
+    """A catalog of settings that were loaded already. Raises ConfigError."""
+    if not settings.metastore_uri:
+        raise ConfigError("no metastore is named", next_step="give metastore_uri, or set ICEBERG_HMS_URI")
+    return Catalog(partial(_services, settings, clock, LoggedEvents()))
+
+
+def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Services:
+    """Everything that one process has of a catalog; its listeners hear of a forked child's commits too."""
+    runtime = ThreadRuntime(clock)
+    pool = ClientPool.configured(settings)
+    namespaces = HmsNamespaces(pool, user=settings.user)
+    hms_lock = HmsTableLock(pool, runtime, settings)
+    zookeeper_lock = _zookeeper_lock(settings, runtime, pool)
+
+    def close() -> None:
+        hms_lock.close()
+        if zookeeper_lock is not None:
+            zookeeper_lock.close()
+        pool.close()
+
+    pointer = HmsTablePointer(pool, settings, clock=clock)
+    lock = ChosenTableLock(
+        pointer,
+        hms_lock,
+        zookeeper_lock,
+        LockModes(runtime, setting=settings.lock),
+        runtime,
+        lock_api_works=lambda: lock_table.api_works(pool, settings, clock=clock),
+        leftover_seconds=lambda namespace: leftover_seconds(pool, settings, namespace, clock=clock),
+    )
+    files = PyArrowFiles(fsync=settings.storage_fsync, gather=runtime.gather, io_threads=settings.io_threads)
+    manifests = ManifestStore(files, settings, runtime)
+    world = CommitPorts(
+        pointer=pointer,
+        lock=lock,
+        files=files,
+        manifests=manifests.open,
+        runtime=runtime,
+        events=events,
+        foreign_waits=hms_lock.foreign_waits,
+    )
+    return Services(
+        settings=settings,
+        world=world,
+        coordinator=Coordinator(world, settings),
+        namespaces=namespaces,
+        lister=pointer,
+        open_input=files.open,
+        new_snapshot_id=clock.snapshot_id,
+        subscribe=events.subscribe,
+        close=close,
+        locks=LockAdmin(world, settings, lock, _keepers(pool, zookeeper_lock)),
+    )
+
+
+def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool) -> ZooKeeperTableLock | None:
+    if not settings.zookeeper:
+        return None
+    from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
+    from iceberg_hms.zookeeper.session import ZooKeeperSession
+
+    session = ZooKeeperSession(
+        settings.zookeeper,
+        runtime,
+        timeout_ms=settings.zookeeper_session_timeout_ms,
+        connect_timeout_ms=settings.connect_timeout_ms,
+    )
+
+    return ZooKeeperTableLock(
+        session,
+        runtime,
+        agent_info=agent_info,
+        user=settings.user,
+        host=socket.gethostname(),
+        all_atomic=pool.verdicts.all_atomic,
+        move_seconds=settings.unfenced_move_timeout_ms / 1000,
+    )
+
+
+def _keepers(pool: ClientPool, zookeeper_lock: ZooKeeperTableLock | None) -> dict[str, LockKeeper]:
+    keepers: dict[str, LockKeeper] = {HmsLocks.name: HmsLocks(lock_table.LockTable(pool))}
+    if zookeeper_lock is not None:
+        keepers[ZooKeeperLocks.name] = ZooKeeperLocks(zookeeper_lock)
+    return keepers
+
+
+class HmsLocks:
+    """catalog.lock_admin.LockKeeper on the metastore's lock table."""
+
+    name = "hms"
+
+    def __init__(self, table: lock_table.LockTable) -> None:
+        self._table = table
+
+    def list(self, name: TableName | None) -> Sequence[LockRecord]:
+        """As the protocol says."""
+        return [
+            LockRecord(
+                lock_id=str(row.lock_id),
+                keeper=self.name,
+                table=f"{row.namespace}.{row.table}" if row.table else row.namespace,
+                state=row.state,
+                kind=row.kind,
+                user=row.user,
+                host=row.host,
+                agent_info=row.agent_info,
+                since_ms=row.acquired_ms,
+                heartbeat_ms=row.heartbeat_ms,
+                seems_dead=row.seems_dead,
+            )
+            for row in self._table.rows(name)
+        ]
+
+    def remove(self, lock: LockRecord) -> None:
+        """As the protocol says."""
+        self._table.remove(int(lock.lock_id))
+
+
+class ZooKeeperLocks:
+    """catalog.lock_admin.LockKeeper on ZooKeeper's nodes."""
+
+    name = "zookeeper"
+
+    def __init__(self, lock: ZooKeeperTableLock) -> None:
+        self._lock = lock
+
+    def list(self, name: TableName | None) -> Sequence[LockRecord]:
+        """As the protocol says."""
+        return [
+            LockRecord(
+                lock_id=node.lock_id,
+                keeper=self.name,
+                table=str(node.table),
+                state="ACQUIRED" if node.acquired else "WAITING",
+                kind="EXCLUSIVE",
+                user=node.user,
+                host=node.host,
+                agent_info=node.agent_info,
+                since_ms=node.since_ms,
+                heartbeat_ms=None,
+                seems_dead=node.seems_dead,
+            )
+            for node in self._lock.entries(name)
+        ]
+
+    def remove(self, lock: LockRecord) -> None:
+        """As the protocol says."""
+        self._lock.remove(lock.lock_id)
+
+
+def probe_server(uri: str, settings: Settings) -> capabilities.Capabilities:
+    """What one metastore of the list can do. Raises MetastoreUnavailable if it cannot be reached."""
+    return capabilities.probe(uri, settings)
+
+
+def open_files(settings: Settings) -> PyArrowFiles:
+    """Files as a catalog with these settings reads and writes them."""
+    return PyArrowFiles(fsync=settings.storage_fsync)

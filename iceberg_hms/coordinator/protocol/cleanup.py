@@ -1,0 +1,37 @@
+"""Delete files that nothing names any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from iceberg_hms.coordinator.ports import Files
+from iceberg_hms.coordinator.protocol.guard import SWEEP, going_on
+from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
+
+
+#: Table property: whether metadata files that fall out of the metadata log are deleted after a commit.
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+
+
+def delete_files(files: Files, locations: Iterable[str]) -> None:
+    """Delete what is known to be garbage. A file that cannot be deleted is logged and passed over: whatever made it
+    garbage is decided already."""
+    for location in locations:
+        with going_on(f"deleting {location}", SWEEP):
+            try:
+                files.delete(location)
+            except IcebergHmsError as error:
+                logger.warning("%s could not be deleted: %s", location, error)
+
+
+def expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:
+    """Metadata files that fell out of the log, if the table asks for their deletion (Java's
+    CatalogUtil.deleteRemovedMetadataFiles)."""
+    if new.properties.get(DELETE_AFTER_COMMIT, "false").lower() != "true":
+        return []
+    kept = {entry["metadata-file"] for entry in new.metadata_log}
+    return [entry["metadata-file"] for entry in base.metadata_log if entry["metadata-file"] not in kept]

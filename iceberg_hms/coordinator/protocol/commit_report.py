@@ -1,0 +1,50 @@
+"""What a commit did, for the caller and for the logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.usage import Usage
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What one committed change came to.
+
+    metadata, metadata_location: the table as this commit's swap left it; other members of the group are in it.
+    previous_metadata_location: what the swap replaced; None for a new table.
+    snapshot_ids: the snapshots that this change added; of one whose idempotency key the table has already, the snapshot
+    of the run that landed.
+    attempts: how often the group was built; replays: how often because the table had moved.
+    group_size: how many changes the swap carried.
+    rebased: the snapshot was put on a parent that its client had not seen.
+    queue_wait_ms, lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
+    metastore_calls: calls that the whole group sent, but for heartbeats. The unlock is among them for a
+    caller that commits alone, and in logs and counters; of a larger group the callers are told before it.
+    bytes_written: of the files of the whole group's metadata, also of attempts that were thrown away; no data files.
+    already_committed: the change had landed before (a retry, or its idempotency key): nothing was added now.
+    """
+
+    table: TableName
+    metadata_location: str
+    metadata: TableMetadata
+    previous_metadata_location: str | None = None
+    snapshot_ids: tuple[int, ...] = ()
+    attempts: int = 0
+    replays: int = 0
+    group_size: int = 0
+    rebased: bool = False
+    queue_wait_ms: float = 0.0
+    lock_wait_ms: float = 0.0
+    swap_ms: float = 0.0
+    total_ms: float = 0.0
+    metastore_calls: int = 0
+    bytes_written: int = 0
+
+    def with_usage(self, usage: Usage) -> CommitReport:
+        """The report with what the commit used."""
+        return replace(self, metastore_calls=len(usage.calls), bytes_written=sum(usage.writes))
+
+    already_committed: bool = False

@@ -1,0 +1,119 @@
+"""What a group does when the metastore refuses its swap, for a reason that is no conflict.
+
+A refusal that comes once is of the moment: the group is sent again. One that comes twice is one of two things, and what
+the callers are told makes the difference between a job that waits and one that deletes its files and fails.
+
+    an outage     nothing can be written now: a write on a scratch row fails too, or of several changes none is taken.
+                  All are told to come again (MetastoreUnavailable).
+    one change    the metastore does not take what it carries: a value too long for its column, a location that its
+                  caller may not use. It alone is refused, with the metastore's own error.
+
+An error of the metastore's database is not among them unless it says that: it may leave the swap in doubt
+(`ports.Refused.final`), so it is looked up and ends as unknown, for the whole group.
+
+To tell which change it is the group is halved, and the halves are sent one after the other, in the order in which their
+changes came, under the same lock. That is bounded (`commit.refusal.max-swaps`): whoever was not reached comes again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.errors import AccessDenied, MetastoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+
+class RefusedSwaps:
+    """Those of one group. Each of them was looked up: nothing of a batch that is `refused` is in the table.
+
+    most: how many parts of the group are sent. takes_writes: whether the metastore carries out a write elsewhere; None
+    if that cannot be told.
+    """
+
+    def __init__(self, most: int, takes_writes: Callable[[], bool | None]) -> None:
+        #: How often there was something to send next.
+        self.rounds = 0
+        self._left = most
+        self._takes_writes = takes_writes
+        #: What was refused, and sent again as it was.
+        self._again: frozenset[PendingCommit] = frozenset()
+        self._error: Exception | None = None
+        self._asked = False
+        self._is_outage = False
+        self._landed = False
+        self._halved = False
+        #: Parts that were not sent yet, the last one first.
+        self._aside: list[list[PendingCommit]] = []
+        #: What was refused alone.
+        self._alone: list[tuple[PendingCommit, Exception]] = []
+
+    def refused(self, batch: Sequence[PendingCommit], error: Exception) -> list[PendingCommit]:
+        """What to send next, after a batch was refused; empty if nothing is."""
+        self._error = error
+        if not self._was_sent_again(batch):
+            self._again = frozenset(batch)
+            self.rounds += 1
+            return list(batch)
+        if not self._asked:
+            self._asked = True
+            self._is_outage = self._fails_elsewhere()
+        if len(batch) == 1 and not self._is_outage:
+            self._alone.append((batch[0], error))
+        else:
+            middle = len(batch) // 2
+            self._aside += [list(batch[middle:]), list(batch[:middle])]
+            self._halved = True
+        return self._next()
+
+    def _was_sent_again(self, batch: Sequence[PendingCommit]) -> bool:
+        """Or need not be: of several changes of a group that was refused twice the halves tell more."""
+        if len(batch) == 1:
+            return self._again == frozenset(batch)
+        return self._halved or self._again.issuperset(batch)
+
+    def landed(self) -> list[PendingCommit]:
+        """What to send next, after a batch landed."""
+        self._landed = True
+        return self._next()
+
+    def skipped(self) -> list[PendingCommit]:
+        """What to send next, after nothing was left of a batch."""
+        return self._next()
+
+    def _next(self) -> list[PendingCommit]:
+        if not self._aside or self._is_outage or self._left <= 0:
+            return []
+        self._left -= 1
+        self.rounds += 1
+        return self._aside.pop()
+
+    def verdicts(self) -> list[tuple[PendingCommit, Exception]]:
+        """What those are told that have neither landed nor are to be sent any more. Each is told once."""
+        alone, self._alone = self._alone, []
+        unreached = [member for batch in reversed(self._aside) for member in batch]
+        self._aside = []
+        if self._error is None or not (alone or unreached):
+            return []
+        outage = self._outage(self._error)
+        if self._landed or (len(alone) + len(unreached) == 1 and not self._is_outage):
+            return [*alone, *((member, outage) for member in unreached)]
+        if alone and all(isinstance(error, AccessDenied) for _, error in alone):
+            return [*alone, *((member, alone[0][1]) for member in unreached)]
+        return [(member, outage) for member in [*(member for member, _ in alone), *unreached]]
+
+    def _outage(self, error: Exception) -> MetastoreUnavailable:
+        what = "takes no writes now" if self._is_outage or not self._landed else "does not take all that was sent"
+        return MetastoreUnavailable(
+            f"The metastore {what}, and this change was not made: {error}",
+            next_step="send it again later; the metastore's log, and that of its database, tell the reason",
+        )
+
+    def _fails_elsewhere(self) -> bool:
+        try:
+            return self._takes_writes() is False
+        except Exception:
+            logger.exception("nobody can tell whether the metastore takes writes; the refused changes are tried apart")
+            return False

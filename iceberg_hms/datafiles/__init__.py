@@ -1,0 +1,1 @@
+"""What the footers of data files say: columns, bounds, metrics, partition values."""

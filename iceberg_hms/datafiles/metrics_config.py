@@ -1,0 +1,112 @@
+"""Which metrics of which columns go into manifests: Java's MetricsConfig over the same table properties.
+
+write.metadata.metrics.default                       none | counts | truncate(n) | full; default truncate(16)
+write.metadata.metrics.column.<name>                 the same for one column
+write.metadata.metrics.max-inferred-column-defaults  100: in wider tables the first columns alone, unless a default
+                                                     is set
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import PrimitiveType, Type, nested_fields
+
+DEFAULT_MODE = "write.metadata.metrics.default"
+COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
+MAX_INFERRED = "write.metadata.metrics.max-inferred-column-defaults"
+MAX_INFERRED_DEFAULT = 100
+
+_log = logging.getLogger(__name__)
+_TRUNCATE = re.compile(r"truncate\((\d+)\)")
+_ORDER_PRESERVING = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """counts: sizes and counts are kept. bounds: lower and upper bounds too. length: to what strings (code points) and
+    binary (bytes) in bounds are cut; None = whole."""
+
+    counts: bool
+    bounds: bool
+    length: int | None = None
+
+
+NONE = Mode(counts=False, bounds=False)
+COUNTS = Mode(counts=True, bounds=False)
+FULL = Mode(counts=True, bounds=True)
+TRUNCATE_16 = Mode(counts=True, bounds=True, length=16)
+
+
+class MetricsConfig:
+    """The mode of each column of a table's current schema."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        schema, properties = metadata.schema, metadata.properties
+        configured = properties.get(DEFAULT_MODE)
+        self._default = TRUNCATE_16 if configured is None else _parse(configured, TRUNCATE_16, DEFAULT_MODE)
+        self._modes: dict[int, Mode] = {}
+        if configured is None:
+            self._infer(schema, properties)
+        self._promote_sorted(metadata)
+        for key, text in properties.items():
+            if key.startswith(COLUMN_MODE_PREFIX):
+                field = schema.find(key.removeprefix(COLUMN_MODE_PREFIX))
+                if field is not None:
+                    self._modes[field.id] = _parse(text, self._default, key)
+
+    def mode(self, field_id: int) -> Mode:
+        """The mode of the column with an id."""
+        return self._modes.get(field_id, self._default)
+
+    def _infer(self, schema: Schema, properties: Mapping[str, str]) -> None:
+        limit = _limit(properties.get(MAX_INFERRED))
+        ids = list(_eligible(schema.as_struct()))
+        if len(ids) > limit:
+            self._modes = dict.fromkeys(ids[:limit], TRUNCATE_16)
+            self._default = NONE
+
+    def _promote_sorted(self, metadata: TableMetadata) -> None:
+        # Readers skip files by the columns that the table is sorted by, so those always have bounds.
+        mode = self._default if self._default.bounds else TRUNCATE_16
+        for field in metadata.sort_order.fields:
+            if _ORDER_PRESERVING.fullmatch(str(field.transform)):
+                self._modes[field.source_id] = mode
+
+
+def _eligible(of: Type) -> Iterator[int]:
+    """Ids of the columns that can have metrics: those of one level first, then what is inside of them."""
+    fields = nested_fields(of)
+    yield from (field.id for field in fields if isinstance(field.type, PrimitiveType))
+    for field in fields:
+        yield from _eligible(field.type)
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return MAX_INFERRED_DEFAULT
+    try:
+        limit = int(text)
+    except ValueError:
+        limit = -1
+    if limit < 0:
+        _log.warning("Invalid value for %s: %s, falling back to %s", MAX_INFERRED, text, MAX_INFERRED_DEFAULT)
+        return MAX_INFERRED_DEFAULT
+    return limit
+
+
+def _parse(text: str, fallback: Mode, key: str) -> Mode:
+    lowered = text.strip().lower()
+    plain = {"none": NONE, "counts": COUNTS, "full": FULL}.get(lowered)
+    if plain is not None:
+        return plain
+    match = _TRUNCATE.fullmatch(lowered)
+    if match and int(match[1]) > 0:
+        return Mode(counts=True, bounds=True, length=int(match[1]))
+    _log.warning("Ignoring invalid metrics mode (%s): %s", key, text)
+    return fallback

@@ -1,0 +1,151 @@
+"""Counts and bounds of a Parquet column from the statistics in the footer, as Java's ParquetMetrics takes them.
+
+A bound may be wider than the values, never narrower: readers skip whole files by it. So whatever a footer leaves in
+doubt, a row group without statistics, NaN, text that is not UTF-8, means no bound.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from iceberg_hms.datafiles.parquet_columns import INT96, Column
+from iceberg_hms.format.schema import types, values
+from iceberg_hms.format.schema.types import PrimitiveType
+
+_MAX_CODE_POINT = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
+_PER_UNIT = {"milliseconds": 1000, "microseconds": 1}
+_MICROS_PER_DAY = 86_400_000_000
+_UNORDERED = frozenset({"unknown", "variant", "geometry", "geography"})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What a footer says of one column.
+
+    size: compressed bytes. values: with nulls. nulls: None = not known.
+    lower, upper: whole values as `format.values` describes them, of the table's type; None = no value, or not known.
+    bounded: every value that is not null lies between lower and upper (all are null, if there are none).
+    """
+
+    size: int
+    values: int
+    nulls: int | None
+    lower: Any = None
+    upper: Any = None
+    bounded: bool = False
+
+    @property
+    def all_null(self) -> bool:
+        return self.nulls is not None and self.nulls == self.values
+
+
+def column_statistics(footer: pq.FileMetaData, column: Column) -> ColumnStatistics:
+    """Gather one column over all row groups."""
+    size = count = 0
+    nulls: int | None = 0
+    bounded = column.type.kind not in _UNORDERED and column.stored.physical != INT96
+    lower = upper = None
+    for number in range(footer.num_row_groups):
+        chunk = footer.row_group(number).column(column.index)
+        size += chunk.total_compressed_size
+        count += chunk.num_values
+        found = chunk.statistics if chunk.is_stats_set else None
+        chunk_nulls = found.null_count if found is not None and found.has_null_count else None
+        if column.stored.type == types.UNKNOWN:
+            # Parquet's null type has no statistics, and needs none.
+            chunk_nulls = chunk.num_values
+        nulls = None if nulls is None or chunk_nulls is None else nulls + chunk_nulls
+        if not bounded or chunk_nulls == chunk.num_values:
+            continue
+        pair = footer_bounds(column, found)
+        if pair is None:
+            bounded = False
+            continue
+        lower = pair[0] if lower is None else min(lower, pair[0])
+        upper = pair[1] if upper is None else max(upper, pair[1])
+    if not bounded:
+        lower = upper = None
+    return ColumnStatistics(size, count, nulls, lower, upper, bounded)
+
+
+def lower_bound(of: PrimitiveType, value: Any, length: int | None) -> bytes:
+    """The binary form of a lower bound, cut to `length`: what is cut off a value makes it smaller."""
+    if length is not None and of in (types.STRING, types.BINARY):
+        value = value[:length]
+    return values.to_bytes(of, value)
+
+
+def upper_bound(of: PrimitiveType, value: Any, length: int | None) -> bytes | None:
+    """The binary form of an upper bound, cut to `length` and then raised; None if it cannot be raised."""
+    if length is not None and of in (types.STRING, types.BINARY) and len(value) > length:
+        value = _raised_text(value[:length]) if of == types.STRING else _raised_bytes(value[:length])
+    return None if value is None else values.to_bytes(of, value)
+
+
+def _raised_text(text: str) -> str | None:
+    for position in range(len(text) - 1, -1, -1):
+        point = ord(text[position])
+        if point < _MAX_CODE_POINT:
+            raised = _SURROGATES[1] + 1 if point + 1 == _SURROGATES[0] else point + 1
+            return text[:position] + chr(raised)
+    return None
+
+
+def _raised_bytes(data: bytes) -> bytes | None:
+    for position in range(len(data) - 1, -1, -1):
+        if data[position] < 0xFF:
+            return data[:position] + bytes([data[position] + 1])
+    return None
+
+
+def footer_bounds(column: Column, found: pq.Statistics | None) -> tuple[Any, Any] | None:
+    """The smallest and the largest value of one row group, of the table's type; None where they cannot be trusted."""
+    if found is None or not found.has_min_max:
+        return None
+    try:
+        lower, upper = _value(column, found.min_raw), _value(column, found.max_raw)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if isinstance(lower, float):
+        if math.isnan(lower) or math.isnan(upper):
+            return None
+        # Writers may write either zero for both, and -0.0 comes before 0.0.
+        lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+    return lower, upper
+
+
+def _value(column: Column, raw: Any) -> Any:
+    """A value of the footer as a value of the table's type. Raises ValueError for what is none."""
+    stored, kind = column.stored, column.type.kind
+    match kind:
+        case "boolean":
+            return bool(raw)
+        case "int" | "long":
+            return raw % (1 << stored.unsigned_bits) if stored.unsigned_bits else int(raw)
+        case "float" | "double":
+            return float(raw)
+        case "date":
+            return int(raw)
+        case "time" | "timestamp" | "timestamptz" | "timestamp_ns" | "timestamptz_ns":
+            return _units(column, int(raw), nanos=kind.endswith("_ns"))
+        case "decimal":
+            number = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+            return values.from_unscaled(number, stored.type.scale) if stored.type is not None else None
+        case "string":
+            return raw.decode("utf-8") if isinstance(raw, bytes) else str(raw)
+        case "uuid":
+            return uuid.UUID(bytes=raw)
+        case _:
+            return bytes(raw)
+
+
+def _units(column: Column, number: int, *, nanos: bool) -> int:
+    if column.stored.type == types.DATE:
+        return number * _MICROS_PER_DAY * (1000 if nanos else 1)
+    return number if nanos else number * _PER_UNIT[column.stored.unit]

@@ -1,0 +1,195 @@
+"""The partition that a whole data file lies in, told from its footer, or from the names of its folders.
+
+A data file belongs to one partition (spec: Partitioning). The footer proves it when the transform of the smallest and
+of the largest value are the same, for transforms that keep the order, or when there is one value only. Where the footer
+cannot tell, or the file does not have the column, as in Hive tables, a folder called `column=value` does.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from urllib.parse import unquote
+
+from iceberg_hms.datafiles.parquet_bounds import ColumnStatistics
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.partition_spec import PartitionField
+from iceberg_hms.format.schema.transforms import Bucket, UnknownTransform
+from iceberg_hms.format.schema.types import NestedField, PrimitiveType
+
+#: What Hive calls the folder of a null.
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+_FOLDER = re.compile(r"([^=/]+)=([^/]*)")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """The footer proves nothing. why: for the message, if the folders say nothing either."""
+
+    why: str
+
+
+def partition_of(
+    location: str, metadata: TableMetadata, statistics: Mapping[int, ColumnStatistics], present: frozenset[int]
+) -> dict[str, Any]:
+    """Partition field name -> value by the table's default spec; empty for an unpartitioned table.
+
+    statistics: by the column's field id. present: ids of the columns that the file has.
+    Raises InvalidInput that names the file and the partition field: the file spans partitions, or nothing tells which
+    one it lies in.
+    """
+    folders = hive_folders(location)
+    found: dict[str, Any] = {}
+    for field in metadata.spec.fields:
+        source = metadata.schema.field(field.source_id)
+        if str(field.transform) == "void" or source is None:
+            found[field.name] = None
+        else:
+            found[field.name] = _value(location, field, source, statistics, present, folders)
+    return found
+
+
+def path_columns(location: str, metadata: TableMetadata) -> frozenset[int]:
+    """Ids of the columns whose value readers take from the partition instead of the file: those partitioned by
+    identity that a folder of the path names."""
+    folders = hive_folders(location)
+    identities = (field for field in metadata.spec.fields if str(field.transform) == "identity")
+    return frozenset(field.source_id for field in identities if _folder(field, metadata, folders) is not None)
+
+
+def hive_folders(location: str) -> dict[str, str]:
+    """The `column=value` folders of a path, decoded as Hive encodes them; the file's own name is none."""
+    folders, _, _ = location.rpartition("/")
+    pairs = (_FOLDER.fullmatch(part) for part in folders.split("/"))
+    return {unquote(pair[1]): unquote(pair[2]) for pair in pairs if pair is not None}
+
+
+def _folder(field: PartitionField, metadata: TableMetadata, folders: Mapping[str, str]) -> str | None:
+    column = metadata.schema.name_of(field.source_id)
+    return folders.get(field.name, folders.get(column or field.name))
+
+
+def _value(
+    location: str,
+    field: PartitionField,
+    source: NestedField,
+    statistics: Mapping[int, ColumnStatistics],
+    present: frozenset[int],
+    folders: Mapping[str, str],
+) -> Any:
+    if isinstance(field.transform, UnknownTransform) or not isinstance(source.type, PrimitiveType):
+        raise InvalidInput(f"Cannot write partition field {field.name}: transform {field.transform} is not known")
+    text = folders.get(field.name, folders.get(source.name)) if str(field.transform) == "identity" else None
+    proved: Any = _Unknown(
+        f"column {source.name} is not in the file and no folder of its path is called {source.name}=..."
+    )
+    if source.id in present:
+        proved = _from_footer(location, field, source.type, statistics.get(source.id))
+    if not isinstance(proved, _Unknown):
+        return proved
+    if text is not None:
+        return None if text == HIVE_NULL else _parse(location, field, source.type, text)
+    if source.id not in present and str(field.transform) != "identity" and source.initial_default is None:
+        # Readers see nulls in a column that the file does not have.
+        return None
+    raise InvalidInput(
+        f"{location}: the value of partition field {field.name} is not known: {proved.why}",
+        next_step="give a DataFile with its partition values instead of the path",
+    )
+
+
+def _from_footer(location: str, field: PartitionField, of: PrimitiveType, found: ColumnStatistics | None) -> Any:
+    column = f"the footer has no statistics of the column, or they prove nothing for {of}"
+    if found is None or found.nulls is None or not found.bounded:
+        return _Unknown(column)
+    if found.values == 0:
+        return _Unknown("the file has no rows")
+    if found.all_null:
+        return None
+    if found.nulls > 0:
+        _refuse(location, field, "null", values.human(of, found.lower))
+    if of.kind in ("float", "double"):
+        # Footers leave NaN out, so equal bounds do not prove that there is one value.
+        return _Unknown(column)
+    transform = field.transform
+    if isinstance(transform, Bucket):
+        if found.lower != found.upper:
+            return _Unknown(
+                "the file has several values, and a bucket is not told from the smallest and the largest one"
+            )
+        return transform.apply(found.lower, of)
+    lowest, highest = transform.apply(found.lower, of), transform.apply(found.upper, of)
+    if lowest != highest:
+        result = transform.result_type(of)
+        _refuse(location, field, transform.human(lowest, result), transform.human(highest, result))
+    return lowest
+
+
+def _refuse(location: str, field: PartitionField, one: str, other: str) -> None:
+    raise InvalidInput(
+        f"{location} spans partitions: {field.name} goes from {one} to {other}",
+        next_step="write one file for each partition",
+    )
+
+
+def _parse(location: str, field: PartitionField, of: PrimitiveType, text: str) -> Any:
+    parse = _PARSERS.get(of.kind)
+    # Python reads more than other readers do: 1_000, and white space around numbers.
+    odd = of.kind != "string" and ("_" in text or text != text.strip())
+    if parse is None or odd:
+        raise InvalidInput(f"{location}: {field.name}={text} is no value of type {of}")
+    try:
+        value = parse(text)
+        if of.kind == "decimal":
+            value = values.from_unscaled(values.unscaled(value, of.scale), of.scale)
+        values.to_bytes(of, value)
+    except (ValueError, InvalidOperation, OverflowError) as error:
+        raise InvalidInput(f"{location}: {field.name}={text} is no value of type {of}: {error}") from error
+    return value
+
+
+def _boolean(text: str) -> bool:
+    known = {"true": True, "false": False}
+    if text.lower() not in known:
+        raise ValueError("neither true nor false")
+    return known[text.lower()]
+
+
+def _date(text: str) -> int:
+    return (date.fromisoformat(text) - _EPOCH.date()).days
+
+
+def _timestamp(text: str) -> int:
+    parsed = datetime.fromisoformat(text)
+    return (parsed.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _timestamptz(text: str) -> int:
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        raise ValueError("it has no time zone")
+    return (parsed - _EPOCH) // timedelta(microseconds=1)
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    "boolean": _boolean,
+    "int": int,
+    "long": int,
+    "float": float,
+    "double": float,
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamptz": _timestamptz,
+    "decimal": Decimal,
+    "string": str,
+    "uuid": uuid.UUID,
+}

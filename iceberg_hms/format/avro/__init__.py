@@ -1,0 +1,1 @@
+"""The Avro container file, and the schemas of manifests and manifest lists."""

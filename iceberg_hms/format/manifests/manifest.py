@@ -1,0 +1,321 @@
+"""Manifests: which files a snapshot added, kept or removed, with their metrics (spec: manifests).
+
+Records first, then their Avro form. Sequence numbers, snapshot ids and row ids that an entry leaves out are inherited
+from the manifest's line in the list: that is why a manifest is written once and reused by every replay of a commit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from iceberg_hms.errors import CorruptFile
+from iceberg_hms.format.avro import avro_file, manifest_schemas
+from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID
+from iceberg_hms.format.schema.types import StructType
+
+
+class Status(IntEnum):
+    """What happened to a file in the snapshot that wrote the entry."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+class Content(IntEnum):
+    """What a file holds."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file or delete file and its metrics (spec: data file fields).
+
+    partition: partition field name -> value, as `format.values` describes values; empty for unpartitioned specs.
+    column_sizes ... nan_value_counts: column field id -> number; None where not collected.
+    lower_bounds, upper_bounds: column field id -> binary form (spec appendix D).
+    spec_id: the partition spec that `partition` follows; kept in the list, not in the manifest.
+    referenced_data_file, content_offset, content_size_in_bytes: deletion vectors and position deletes of one data file.
+    """
+
+    file_path: str
+    file_format: str
+    record_count: int
+    file_size_in_bytes: int
+    partition: Mapping[str, Any] = field(default_factory=dict)
+    content: int = Content.DATA
+    column_sizes: Mapping[int, int] | None = None
+    value_counts: Mapping[int, int] | None = None
+    null_value_counts: Mapping[int, int] | None = None
+    nan_value_counts: Mapping[int, int] | None = None
+    lower_bounds: Mapping[int, bytes] | None = None
+    upper_bounds: Mapping[int, bytes] | None = None
+    key_metadata: bytes | None = None
+    split_offsets: Sequence[int] | None = None
+    equality_ids: Sequence[int] | None = None
+    sort_order_id: int | None = None
+    spec_id: int = 0
+    first_row_id: int | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_in_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """A file in a manifest and what happened to it.
+
+    snapshot_id: the snapshot that added the file, or that deleted it. sequence_number: its data sequence number.
+    file_sequence_number: that of the snapshot which added it. None means that the manifest's own is inherited, and is
+    allowed for ADDED entries only.
+    """
+
+    status: int
+    data_file: DataFile
+    snapshot_id: int | None = None
+    sequence_number: int | None = None
+    file_sequence_number: int | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the file is part of the snapshot: added or existing."""
+        return self.status != Status.DELETED
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestHeader:
+    """A manifest's key-value metadata, as far as it is needed without a manifest list.
+
+    format_version: 1 where it is missing. partition_names: partition field id -> name.
+    """
+
+    format_version: int
+    partition_spec_id: int
+    content: ManifestContent
+    partition_names: Mapping[int, str]
+
+
+def read_header(data: bytes, location: str) -> ManifestHeader:
+    """What a manifest says of itself. Raises CorruptFile."""
+    return _header(avro_file.decode(data, location))
+
+
+def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> Iterator[ManifestEntry]:
+    """The entries of a manifest, with what they inherit from their line in the list filled in: snapshot id, sequence
+    numbers, spec id, and in v3 first_row_id (spec: inheritance). Entries of v1 manifests have sequence number 0.
+
+    Raises CorruptFile: at once if the file's frame is damaged, while iterating if a record is, and at the end if there
+    are fewer entries than the list counted.
+    """
+    container = _counted(data, location, manifest_file)
+    try:
+        schema = manifest_schemas.relabel(container.schema, _NAMES)
+        partition = _partition_readers(container.schema, _header(container).partition_names)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
+    return inherit(_entries(container, schema, partition, manifest_file.partition_spec_id), manifest_file)
+
+
+def live_data_files(data: bytes, location: str, manifest_file: ManifestFile) -> Iterator[str]:
+    """The paths of a manifest's live data files; nothing else of its entries is decoded, which is several times
+    quicker. Raises CorruptFile as `decode_manifest` does."""
+    container = _counted(data, location, manifest_file)
+    try:
+        schema, wanted = _path_schemas(container.schema_text)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
+    for record in container.records(schema, wanted):
+        data_file = record["data_file"]
+        if record["status"] != Status.DELETED and (data_file.get("content") or 0) == Content.DATA:
+            yield data_file["file_path"]
+
+
+def _counted(data: bytes, location: str, manifest_file: ManifestFile) -> avro_file.Container:
+    """A manifest's container, with as many entries as the list counted."""
+    container = avro_file.decode(data, location)
+    expected = manifest_file.files_count
+    if expected is not None and container.record_count < expected:
+        raise CorruptFile(location, f"it has {container.record_count} entries, its manifest list counted {expected}")
+    if not {0, 2} <= _top_level_ids(container):
+        raise CorruptFile(location, "it is not a manifest: no fields with ids 0 and 2")
+    return container
+
+
+def _top_level_ids(container: avro_file.Container) -> set[int]:
+    try:
+        return manifest_schemas.top_level_ids(container.schema)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptFile(container.location, f"its schema is not a manifest's: {error!r}") from error
+
+
+@lru_cache(maxsize=64)
+def _path_schemas(schema_text: bytes) -> tuple[Any, Any]:
+    """The schema of a manifest with the names of today, and the part of it that says which data files are live."""
+    schema = manifest_schemas.relabel(orjson.loads(schema_text), _NAMES)
+    data_file = {**_field_type(schema, 2, "data_file")}
+    named = {each["name"]: each for each in data_file["fields"]}
+    data_file["fields"] = [named["file_path"], *(named[name] for name in ("content",) if name in named)]
+    status = next(each for each in schema["fields"] if each["name"] == "status")
+    wanted = {**schema, "fields": [status, {"name": "data_file", "type": data_file}]}
+    return avro_file.parsed_if_possible(schema), avro_file.parsed_if_possible(wanted)
+
+
+def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterator[ManifestEntry]:
+    """Entries as a manifest stores them, in its order, with what they inherit filled in. A manifest that no list has
+    numbered yet gives no sequence numbers."""
+    sequence_number = None if manifest.sequence_number == UNASSIGNED else manifest.sequence_number
+    next_row_id = manifest.first_row_id
+    for entry in entries:
+        changes: dict[str, Any] = {}
+        if entry.snapshot_id is None:
+            changes["snapshot_id"] = manifest.added_snapshot_id
+        # Sequence number 0 is a v1 manifest, where it holds for every entry.
+        if sequence_number == 0 or entry.status == Status.ADDED:
+            if entry.sequence_number is None:
+                changes["sequence_number"] = sequence_number
+            if entry.file_sequence_number is None:
+                changes["file_sequence_number"] = sequence_number
+        data_file = entry.data_file
+        if data_file.content == Content.DATA and entry.is_live:
+            if next_row_id is None:
+                # Without the manifest's number, no file in it has one (Java: ManifestReader.idAssigner).
+                if data_file.first_row_id is not None:
+                    changes["data_file"] = replace(data_file, first_row_id=None)
+            elif data_file.first_row_id is None:
+                changes["data_file"] = replace(data_file, first_row_id=next_row_id)
+                next_row_id += data_file.record_count
+        yield replace(entry, **changes) if changes else entry
+
+
+#: Field id -> name of everything that a manifest of any version may hold.
+_NAMES: Final = {
+    **manifest_schemas.known_fields(manifest_schemas.manifest_entry(1, StructType(()))),
+    **manifest_schemas.known_fields(manifest_schemas.manifest_entry(3, StructType(()))),
+}
+_MAPS: Final = (
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+)
+_PLAIN: Final = (
+    "key_metadata",
+    "split_offsets",
+    "equality_ids",
+    "sort_order_id",
+    "first_row_id",
+    "referenced_data_file",
+    "content_offset",
+    "content_size_in_bytes",
+)
+#: (label in records, name in the spec, stored value -> value)
+_PartitionReaders = tuple[tuple[str, str, Callable[[Any], Any] | None], ...]
+
+
+def _header(container: avro_file.Container) -> ManifestHeader:
+    metadata = container.metadata
+    try:
+        raw = orjson.loads(metadata.get("partition-spec", "[]"))
+        # v1 specs may have no field ids: they count from 1000.
+        names = {each.get("field-id", FIRST_PARTITION_FIELD_ID + at): each["name"] for at, each in enumerate(raw)}
+        return ManifestHeader(
+            format_version=int(metadata.get("format-version", "1")),
+            partition_spec_id=int(metadata.get("partition-spec-id", "0")),
+            content=ManifestContent[metadata.get("content", "data").upper()],
+            partition_names=names,
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptFile(container.location, f"its key-value metadata is not a manifest's: {error!r}") from error
+
+
+def _entries(
+    container: avro_file.Container, schema: Any, partition: _PartitionReaders, spec_id: int
+) -> Iterator[ManifestEntry]:
+    for record in container.records(schema):
+        try:
+            yield ManifestEntry(
+                status=Status(record["status"]),
+                data_file=_data_file(record["data_file"], partition, spec_id),
+                snapshot_id=record.get("snapshot_id"),
+                sequence_number=record.get("sequence_number"),
+                file_sequence_number=record.get("file_sequence_number"),
+            )
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptFile(container.location, f"an entry is not a manifest's: {error!r}") from error
+
+
+def _data_file(record: Mapping[str, Any], partition: _PartitionReaders, spec_id: int) -> DataFile:
+    stored = record["partition"]
+    tuple_ = {}
+    for label, name, convert in partition:
+        value = stored[label]
+        tuple_[name] = value if value is None or convert is None else convert(value)
+    maps: dict[str, Any] = {}
+    for name in _MAPS:
+        pairs = record.get(name)
+        maps[name] = None if pairs is None else {pair["key"]: pair["value"] for pair in pairs}
+    return DataFile(
+        file_path=record["file_path"],
+        file_format=record["file_format"],
+        record_count=record["record_count"],
+        file_size_in_bytes=record["file_size_in_bytes"],
+        partition=tuple_,
+        content=Content(record.get("content") or 0),
+        spec_id=spec_id,
+        **maps,
+        **{name: record.get(name) for name in _PLAIN},
+    )
+
+
+def _partition_readers(schema: Any, names: Mapping[int, str]) -> _PartitionReaders:
+    """How to read each field of the partition tuple, told by the writer's Avro schema."""
+    data_file = _field_type(schema, 2, "data_file")
+    partition = _field_type(data_file, manifest_schemas.PARTITION_ID, "partition")
+    named: dict[str, Any] = {}
+    readers = []
+    for each in partition["fields"]:
+        kind = each["type"]
+        if isinstance(kind, list):
+            kind = next(branch for branch in kind if branch != "null")
+        if isinstance(kind, dict) and "name" in kind:
+            named[kind["name"]] = kind
+        kind = named.get(kind, kind) if isinstance(kind, str) else kind
+        field_id = each.get("field-id")
+        label = each["name"] if field_id is None else manifest_schemas.partition_label(field_id)
+        name = names.get(field_id, each.get("iceberg-field-name", each["name"]))
+        readers.append((label, name, _converter(kind)))
+    return tuple(readers)
+
+
+def _field_type(record: Any, field_id: int, name: str) -> Any:
+    for each in record["fields"]:
+        if each.get("field-id", None if each["name"] != name else field_id) == field_id:
+            return each["type"]
+    raise KeyError(name)
+
+
+def _converter(kind: Any) -> Callable[[Any], Any] | None:
+    if not isinstance(kind, dict):
+        return None
+    match kind.get("logicalType"):
+        case "decimal":
+            scale = int(kind.get("scale", 0))
+            return lambda data: values.from_unscaled(int.from_bytes(data, "big", signed=True), scale)
+        case "uuid":
+            return lambda data: uuid.UUID(bytes=data) if isinstance(data, bytes) else uuid.UUID(data)
+        case _:
+            return None

@@ -1,0 +1,379 @@
+"""Manifest lists: which manifests make up a snapshot (spec: manifest lists).
+
+Records first, then their Avro form. A list is read by field id, not by name: writers before Java 1.0 called field 504
+`added_data_files_count`, later ones call it `added_files_count`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cache, lru_cache
+from typing import Any, Final
+
+import orjson
+
+from iceberg_hms.errors import CorruptFile, InvalidInput
+from iceberg_hms.format.avro import avro_file, manifest_schemas
+
+#: The sequence number of a manifest that no list has numbered yet.
+UNASSIGNED = -1
+
+#: How many encoded manifests are remembered, some hundred bytes each. The next list of a table is this one and a little
+#: more, so almost all that a commit writes was written by the one before.
+_ENCODED_MAX: Final = 16_384
+_CODEC: Final = "deflate"
+#: A block with so many records grows no more: about BLOCK_BYTES of them.
+_BLOCK_RECORDS_MAX: Final = 256
+#: What sound JSON or Avro that is no list fails with. RecursionError: a schema is too deep.
+_DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+class ManifestContent(IntEnum):
+    """What kind of files a manifest tracks."""
+
+    DATA = 0
+    DELETES = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSummary:
+    """The values of one partition field over all entries of a manifest (spec: field_summary).
+
+    lower_bound, upper_bound: binary form (spec appendix D) of the smallest and the largest value that is neither null
+    nor NaN; None if there is none. contains_nan: None where the writer did not say.
+    """
+
+    contains_null: bool
+    contains_nan: bool | None = None
+    lower_bound: bytes | None = None
+    upper_bound: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """One manifest, as a list describes it (spec: manifest_file).
+
+    sequence_number, min_sequence_number: UNASSIGNED until a list is made with it; 0 for lists of v1 tables.
+    Counts are None where an old v1 list does not have them. first_row_id: v3 data manifests, else None.
+    """
+
+    manifest_path: str
+    manifest_length: int
+    partition_spec_id: int
+    added_snapshot_id: int
+    content: int = ManifestContent.DATA
+    sequence_number: int = UNASSIGNED
+    min_sequence_number: int = UNASSIGNED
+    added_files_count: int | None = None
+    existing_files_count: int | None = None
+    deleted_files_count: int | None = None
+    added_rows_count: int | None = None
+    existing_rows_count: int | None = None
+    deleted_rows_count: int | None = None
+    partitions: tuple[FieldSummary, ...] | None = None
+    key_metadata: bytes | None = None
+    first_row_id: int | None = None
+
+    @property
+    def files_count(self) -> int | None:
+        """Entries of all states; None where the list does not say."""
+        counts = (self.added_files_count, self.existing_files_count, self.deleted_files_count)
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    @property
+    def has_live_files(self) -> bool:
+        """Whether any entry is not a deleted one; True where the list does not say (spec: null counts)."""
+        return self.added_files_count != 0 or self.existing_files_count != 0
+
+
+def assign(
+    files: Iterable[ManifestFile],
+    *,
+    format_version: int,
+    snapshot_id: int,
+    sequence_number: int,
+    first_row_id: int | None = None,
+) -> tuple[tuple[ManifestFile, ...], int | None]:
+    """Number the manifests of a new list, as the list will say it.
+
+    Unassigned manifests get the snapshot's sequence number; it is their lowest too, unless they hold older files. In
+    v3, data manifests without a first_row_id get the next one, which then advances by their added and existing rows
+    (spec: first row id assignment). Returns the manifests and the table's next row id (None before v3).
+    Raises InvalidInput: an unassigned manifest of another snapshot; v3 without first_row_id or row counts.
+    """
+    if format_version == 1:
+        return tuple(replace(file, sequence_number=0, min_sequence_number=0) for file in files), None
+    if format_version >= 3 and first_row_id is None:
+        raise InvalidInput(f"Snapshot {snapshot_id} of a v{format_version} table has no first-row-id")
+    numbered = []
+    next_row_id = first_row_id if format_version >= 3 else None
+    for file in files:
+        new = _with_sequence_number(file, snapshot_id, sequence_number)
+        if next_row_id is not None and new.content == ManifestContent.DATA and new.first_row_id is None:
+            if new.added_rows_count is None or new.existing_rows_count is None:
+                raise InvalidInput(f"Manifest {new.manifest_path} has no row counts, so it cannot be given row ids")
+            new = replace(new, first_row_id=next_row_id)
+            next_row_id += (new.added_rows_count or 0) + (new.existing_rows_count or 0)
+        numbered.append(new)
+    return tuple(numbered), next_row_id
+
+
+def _with_sequence_number(file: ManifestFile, snapshot_id: int, sequence_number: int) -> ManifestFile:
+    if file.sequence_number != UNASSIGNED:
+        return file
+    if file.added_snapshot_id != snapshot_id:
+        raise InvalidInput(
+            f"Found unassigned sequence number for a manifest from snapshot: {file.added_snapshot_id}"
+            f" ({file.manifest_path})"
+        )
+    lowest = sequence_number if file.min_sequence_number == UNASSIGNED else file.min_sequence_number
+    return replace(file, sequence_number=sequence_number, min_sequence_number=lowest)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedList:
+    """A manifest list as it was encoded: what the list of the next snapshot takes over without coding it again.
+
+    files: as the list says them. blocks: their records, in that order.
+    """
+
+    format_version: int
+    files: tuple[ManifestFile, ...]
+    blocks: tuple[avro_file.Block, ...]
+
+    def ends(self, files: Sequence[ManifestFile]) -> bool:
+        """Whether `files` ends with this list."""
+        return bool(self.files) and tuple(files[len(files) - len(self.files) :]) == self.files
+
+    @property
+    def has_row_ids(self) -> bool:
+        """Whether every data manifest has its first_row_id, so that no later list gives it one."""
+        return all(each.first_row_id is not None for each in self.files if each.content == ManifestContent.DATA)
+
+
+def encode_list(
+    format_version: int,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int,
+    first_row_id: int | None,
+    files: Sequence[ManifestFile],
+    *,
+    carried: EncodedList | None = None,
+) -> tuple[bytes, EncodedList]:
+    """The Avro file of a new snapshot's manifest list, and what it says; `assign` numbers the manifests.
+
+    carried: a list that `files` may end with; then its records are taken over as they are. Raises InvalidInput for what
+    `assign` refuses, for delete manifests in a v1 table, and for manifests without counts in a v2 or v3 table;
+    UnsupportedFormat for other versions."""
+    if carried is not None and not _can_carry(carried, format_version, files):
+        carried = None
+    own = files if carried is None else files[: len(files) - len(carried.files)]
+    numbered, _ = assign(
+        own,
+        format_version=format_version,
+        snapshot_id=snapshot_id,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
+    )
+    metadata = {
+        "snapshot-id": str(snapshot_id),
+        # Java writes the word, and its reader expects the key.
+        "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
+        "format-version": str(format_version),
+    }
+    if format_version >= 2:
+        metadata["sequence-number"] = str(sequence_number)
+    if format_version >= 3:
+        metadata["first-row-id"] = str(first_row_id)
+    schemas = _schemas(format_version)
+    writer = avro_file.Writer(schemas.text, metadata, coding_schema=schemas.parsed)
+    blocks = _blocks([_encoded(format_version, file) for file in numbered])
+    if carried is not None:
+        blocks = _joined((*blocks, *carried.blocks))
+        numbered = (*numbered, *carried.files)
+    for block in blocks:
+        writer.add_block(block)
+    return writer.finish(), EncodedList(format_version, numbered, blocks)
+
+
+def _can_carry(carried: EncodedList, format_version: int, files: Sequence[ManifestFile]) -> bool:
+    return (
+        carried.format_version == format_version and (format_version < 3 or carried.has_row_ids) and carried.ends(files)
+    )
+
+
+def _blocks(records: Sequence[bytes]) -> tuple[avro_file.Block, ...]:
+    """Records in blocks of about BLOCK_BYTES."""
+    blocks: list[avro_file.Block] = []
+    waiting: list[bytes] = []
+    size = 0
+    for number, record in enumerate(records, 1):
+        waiting.append(record)
+        size += len(record)
+        if size >= avro_file.BLOCK_BYTES or number == len(records):
+            blocks.append((len(waiting), avro_file.compress(_CODEC, b"".join(waiting))))
+            waiting, size = [], 0
+    return tuple(blocks)
+
+
+def _joined(blocks: Sequence[avro_file.Block]) -> tuple[avro_file.Block, ...]:
+    """The same records in fewer blocks. A commit adds a block in front; as long as that has as many records as the
+    next, the two become one. So a list of n manifests has some log n blocks, and each record is compressed some log n
+    times in all, not once a commit."""
+    count, merged = blocks[0][0] if blocks else 0, 1
+    while merged < len(blocks) and blocks[merged][0] <= count < _BLOCK_RECORDS_MAX:
+        count += blocks[merged][0]
+        merged += 1
+    if merged < 2:
+        return tuple(blocks)
+    return (avro_file.join_blocks(_CODEC, blocks[:merged]), *blocks[merged:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Schemas:
+    """The schema of a list: as JSON, parsed, and the names of those of its fields that may not be null."""
+
+    text: bytes
+    parsed: Any
+    required: tuple[str, ...]
+
+
+@cache
+def _schemas(format_version: int) -> _Schemas:
+    schema = manifest_schemas.manifest_file(format_version)
+    required = tuple(field["name"] for field in schema["fields"] if not isinstance(field["type"], list))
+    return _Schemas(orjson.dumps(schema), avro_file.parse(schema), required)
+
+
+@lru_cache(maxsize=_ENCODED_MAX)
+def _encoded(format_version: int, file: ManifestFile) -> bytes:
+    """A numbered manifest as a record of a list. Raises InvalidInput for what such a list cannot say."""
+    if format_version == 1 and file.content != ManifestContent.DATA:
+        raise InvalidInput(f"Cannot store delete manifests in a v1 table: {file.manifest_path}")
+    schemas = _schemas(format_version)
+    record = _record(file)
+    missing = [name for name in schemas.required if record[name] is None]
+    if missing:
+        raise InvalidInput(f"Manifest {file.manifest_path} has no {', '.join(missing)}; rewrite the table's manifests")
+    return avro_file.encode_record(schemas.parsed, record)
+
+
+def decode_list(data: bytes, location: str) -> tuple[ManifestFile, ...]:
+    """The manifests of a list, in its order. Raises CorruptFile."""
+    return tuple(read_list(data, location))
+
+
+def read_list(data: bytes, location: str) -> Iterator[ManifestFile]:
+    """The same, one after the other: who needs only the first ones stops. Raises CorruptFile when it comes to what is
+    broken."""
+    container = avro_file.decode(data, location)
+    try:
+        missing, schema = _reading_schema(container.schema_text)
+    except _DAMAGED as error:
+        raise CorruptFile(location, f"its Avro schema cannot be used: {error!r}") from error
+    if missing:
+        raise CorruptFile(location, f"it is not a manifest list: no fields with ids {list(missing)}")
+    for record in container.records(schema):
+        try:
+            yield _from_record(record)
+        except _DAMAGED as error:
+            raise CorruptFile(location, f"it is not a manifest list: {error!r}") from error
+
+
+def added_in_front(files: Iterable[ManifestFile], snapshot_id: int, count: int) -> tuple[ManifestFile, ...] | None:
+    """The manifests that a snapshot added, if they stand in front of its list and hold nothing but `count` added data
+    files. None if anything else comes first: then only the whole list tells."""
+    found: list[ManifestFile] = []
+    for file in files:
+        if (
+            file.added_snapshot_id != snapshot_id
+            or file.content != ManifestContent.DATA
+            or file.added_files_count is None
+            or file.existing_files_count != 0
+            or file.deleted_files_count != 0
+        ):
+            return None
+        found.append(file)
+        count -= file.added_files_count
+        if count <= 0:
+            return tuple(found) if count == 0 else None
+    return None
+
+
+@lru_cache(maxsize=64)
+def _reading_schema(schema_text: bytes) -> tuple[tuple[int, ...], Any]:
+    """The ids of fields that a list must have and this schema has not; the schema with the names of today, parsed if it
+    can be. Writers have few schemas."""
+    schema = orjson.loads(schema_text)
+    missing = {500, 501, 502, 503} - manifest_schemas.top_level_ids(schema)
+    if missing:
+        return tuple(sorted(missing)), None
+    known = manifest_schemas.known_fields(manifest_schemas.manifest_file(3))
+    return (), avro_file.parsed_if_possible(manifest_schemas.relabel(schema, known))
+
+
+_COUNTS = (
+    "added_files_count",
+    "existing_files_count",
+    "deleted_files_count",
+    "added_rows_count",
+    "existing_rows_count",
+    "deleted_rows_count",
+)
+
+
+def _record(file: ManifestFile) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "manifest_path": file.manifest_path,
+        "manifest_length": file.manifest_length,
+        "partition_spec_id": file.partition_spec_id,
+        "content": int(file.content),
+        "sequence_number": file.sequence_number,
+        "min_sequence_number": file.min_sequence_number,
+        "added_snapshot_id": file.added_snapshot_id,
+        "key_metadata": file.key_metadata,
+        "first_row_id": file.first_row_id,
+        "partitions": None,
+    }
+    for name in _COUNTS:
+        record[name] = getattr(file, name)
+    if file.partitions is not None:
+        record["partitions"] = [
+            {
+                "contains_null": summary.contains_null,
+                "contains_nan": summary.contains_nan,
+                "lower_bound": summary.lower_bound,
+                "upper_bound": summary.upper_bound,
+            }
+            for summary in file.partitions
+        ]
+    return record
+
+
+def _from_record(record: Mapping[str, Any]) -> ManifestFile:
+    partitions = record.get("partitions")
+    return ManifestFile(
+        manifest_path=record["manifest_path"],
+        manifest_length=record["manifest_length"],
+        partition_spec_id=record["partition_spec_id"],
+        added_snapshot_id=record["added_snapshot_id"],
+        content=ManifestContent(record.get("content") or 0),
+        sequence_number=record.get("sequence_number") or 0,
+        min_sequence_number=record.get("min_sequence_number") or 0,
+        partitions=None if partitions is None else tuple(_summary(each) for each in partitions),
+        key_metadata=record.get("key_metadata"),
+        first_row_id=record.get("first_row_id"),
+        **{name: record.get(name) for name in _COUNTS},
+    )
+
+
+def _summary(record: Mapping[str, Any]) -> FieldSummary:
+    return FieldSummary(
+        contains_null=record["contains_null"],
+        contains_nan=record.get("contains_nan"),
+        lower_bound=record.get("lower_bound"),
+        upper_bound=record.get("upper_bound"),
+    )

@@ -1,0 +1,310 @@
+"""Writing a manifest: entries in, an Avro file and its line for the manifest list out.
+
+What an entry must leave out so that it can be inherited, and what it must say, is checked here: a manifest with a wrong
+sequence number cannot be repaired by a later commit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.avro import avro_file, manifest_schemas
+from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.transforms import UnknownTransform, Void
+from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType, Type
+
+#: Field 105, which v1 requires and nobody reads; the value that Java writes.
+_BLOCK_SIZE_V1: Final = 64 * 1024 * 1024
+#: How many manifests' schemas are remembered: one for each partition type and format version in use.
+_SCHEMAS_MAX: Final = 256
+
+
+class ManifestWriter:
+    """Makes one manifest in memory.
+
+    format_version: the table's. snapshot_id: the snapshot that writes it. content: DATA or DELETES, for all entries.
+    Raises UnsupportedFormat for versions other than 1 to 3, InvalidInput for delete manifests in v1 and for specs with
+    a transform that we do not know (spec: writers must not write with one).
+    """
+
+    def __init__(
+        self,
+        format_version: int,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
+        content: ManifestContent = ManifestContent.DATA,
+    ) -> None:
+        if format_version == 1 and content != ManifestContent.DATA:
+            raise InvalidInput("Cannot store delete files in a v1 table")
+        for each in spec.fields:
+            if isinstance(each.transform, UnknownTransform):
+                raise InvalidInput(f"Cannot write with partition field {each.name}: unknown transform {each.transform}")
+        self._version = format_version
+        self._spec = spec
+        self._snapshot_id = snapshot_id
+        self._content = content
+        self._partition_type = spec.partition_type(schema)
+        self._may_be_absent = {each.name for each in spec.fields if isinstance(each.transform, Void)}
+        avro_schema, coding_schema = _schemas(format_version, self._partition_type)
+        metadata = {
+            "schema": orjson.dumps(schema.raw).decode(),
+            "schema-id": str(schema.schema_id),
+            "partition-spec": orjson.dumps([each.to_json() for each in spec.fields]).decode(),
+            "partition-spec-id": str(spec.spec_id),
+            "format-version": str(format_version),
+        }
+        if format_version >= 2:
+            metadata["content"] = content.name.lower()
+        self._file = avro_file.Writer(avro_schema, metadata, coding_schema=coding_schema)
+        self._summary = Summary(self._partition_type)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, a little more than the file will have."""
+        return self._file.size
+
+    @property
+    def entries(self) -> int:
+        """Entries so far."""
+        return sum(self._summary.files.values())
+
+    def add(self, entry: ManifestEntry) -> None:
+        """Append an entry. Raises InvalidInput, with the manifest unchanged, for one that must not be written: content
+        of the other kind, partition values that are not the spec's, missing sequence numbers."""
+        data_file = entry.data_file
+        if (data_file.content == Content.DATA) != (self._content == ManifestContent.DATA):
+            raise InvalidInput(f"{data_file.file_path} does not belong in a {self._content.name.lower()} manifest")
+        entry = as_written(entry, self._version, self._snapshot_id)
+        partition = self._partition(data_file)
+        try:
+            self._file.add(_record(entry, partition))
+        except InvalidInput as error:
+            raise InvalidInput(f"Cannot write an entry for {data_file.file_path}: {error.message}") from error
+        self._summary.add(entry)
+
+    def finish(self, location: str) -> tuple[bytes, ManifestFile]:
+        """The Avro file, and its line for a list; the sequence number is unassigned. `location` is where the caller
+        will write it."""
+        data = self._file.finish()
+        line = self._summary.line(location, len(data), self._spec.spec_id, self._snapshot_id, self._content)
+        return data, line
+
+    def _partition(self, data_file: DataFile) -> dict[str, Any]:
+        given = data_file.partition
+        names = {each.name for each in self._partition_type.fields}
+        if given.keys() - names or names - given.keys() - self._may_be_absent:
+            raise InvalidInput(
+                f"{data_file.file_path} has partition values for {sorted(given)}, "
+                f"but spec {self._spec.spec_id} has the fields {sorted(names)}"
+            )
+        return {
+            manifest_schemas.partition_label(each.id): _stored(each, given.get(each.name), data_file)
+            for each in self._partition_type.fields
+        }
+
+
+@lru_cache(maxsize=_SCHEMAS_MAX)
+def _schemas(format_version: int, partition: StructType) -> tuple[Any, Any]:
+    """The schema of a manifest, and one of the same layout that names fields as records do, parsed."""
+    schema = manifest_schemas.manifest_entry(format_version, partition)
+    return schema, avro_file.parse(manifest_schemas.relabel(schema, manifest_schemas.known_fields(schema)))
+
+
+def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> ManifestEntry:
+    """The entry as a manifest of this snapshot stores it: without what readers inherit or version 1 does not have.
+    Raises InvalidInput where something is missing that cannot be inherited."""
+    path = entry.data_file.file_path
+    if entry.status not in tuple(Status):
+        raise InvalidInput(f"Unknown entry status {entry.status} for {path}")
+    numbers = (entry.data_file.record_count, entry.data_file.file_size_in_bytes)
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise InvalidInput(f"Record count and file size of {path} must be whole and not negative: {numbers}")
+    added = entry.status == Status.ADDED
+    if added:
+        foreign = entry.snapshot_id not in (None, snapshot_id)
+        if foreign and format_version > 1 and entry.sequence_number is None:
+            raise InvalidInput(
+                f"Found unassigned sequence number for an entry from snapshot: {entry.snapshot_id} ({path})"
+            )
+    else:
+        if entry.snapshot_id is None:
+            raise InvalidInput(f"Only added entries may leave out the snapshot id: {path}")
+        if format_version > 1 and (entry.sequence_number is None or entry.file_sequence_number is None):
+            raise InvalidInput(f"Only added entries may leave out their sequence numbers: {path}")
+    # New files get row ids when the list is numbered; those of older ones are kept (spec: first row id inheritance).
+    keeps_row_id = format_version > 2 and not added and entry.data_file.content == Content.DATA
+    data_file = entry.data_file if keeps_row_id else replace(entry.data_file, first_row_id=None)
+    return ManifestEntry(
+        status=entry.status,
+        data_file=data_file,
+        snapshot_id=snapshot_id if entry.snapshot_id is None and format_version == 1 else entry.snapshot_id,
+        sequence_number=None if format_version == 1 else entry.sequence_number,
+        # The file's own number is that of the snapshot that adds it: never known before the commit.
+        file_sequence_number=None if added or format_version == 1 else entry.file_sequence_number,
+    )
+
+
+def _record(entry: ManifestEntry, partition: Mapping[str, Any]) -> dict[str, Any]:
+    data_file = entry.data_file
+    return {
+        "status": int(entry.status),
+        "snapshot_id": entry.snapshot_id,
+        "sequence_number": entry.sequence_number,
+        "file_sequence_number": entry.file_sequence_number,
+        "data_file": {
+            "content": int(data_file.content),
+            "file_path": data_file.file_path,
+            "file_format": data_file.file_format.upper(),
+            "partition": partition,
+            "record_count": data_file.record_count,
+            "file_size_in_bytes": data_file.file_size_in_bytes,
+            "block_size_in_bytes": _BLOCK_SIZE_V1,
+            "column_sizes": _pairs(data_file.column_sizes),
+            "value_counts": _pairs(data_file.value_counts),
+            "null_value_counts": _pairs(data_file.null_value_counts),
+            "nan_value_counts": _pairs(data_file.nan_value_counts),
+            "lower_bounds": _pairs(data_file.lower_bounds),
+            "upper_bounds": _pairs(data_file.upper_bounds),
+            "key_metadata": data_file.key_metadata,
+            "split_offsets": None if data_file.split_offsets is None else list(data_file.split_offsets),
+            "equality_ids": None if data_file.equality_ids is None else list(data_file.equality_ids),
+            "sort_order_id": data_file.sort_order_id,
+            "first_row_id": data_file.first_row_id,
+            "referenced_data_file": data_file.referenced_data_file,
+            "content_offset": data_file.content_offset,
+            "content_size_in_bytes": data_file.content_size_in_bytes,
+        },
+    }
+
+
+def _pairs(values_by_id: Mapping[int, Any] | None) -> list[dict[str, Any]] | None:
+    return None if values_by_id is None else [{"key": key, "value": value} for key, value in values_by_id.items()]
+
+
+def _stored(field: NestedField, value: Any, data_file: DataFile) -> Any:
+    """A partition value as Avro stores it: decimals and uuids are bytes, the rest is as it is."""
+    if value is None:
+        return None
+    of = field.type
+    try:
+        return _checked(of, value)
+    except (InvalidInput, OverflowError) as error:
+        raise InvalidInput(
+            f"Cannot store partition value {value!r} of {field.name} as {of}, for {data_file.file_path}: {error}"
+        ) from error
+
+
+def _checked(of: Type, value: Any) -> Any:
+    # Avro itself would take a float for a date.
+    data = values.to_bytes(of, value)
+    match of:
+        case PrimitiveType(kind="decimal"):
+            size = manifest_schemas.decimal_size(of.precision)
+            return values.unscaled(value, of.scale).to_bytes(size, "big", signed=True)
+        case PrimitiveType(kind="fixed"):
+            # Java stores and reads them with a length in front, against its own schema (apache/iceberg#17501).
+            raise InvalidInput("Java could not read a fixed partition value; partition by binary or bucket instead")
+        case PrimitiveType(kind="uuid"):
+            return data
+        case _:
+            return value
+
+
+class Summary:
+    """Counts, rows and partition bounds of a manifest's entries, gathered one by one.
+
+    partition_type: of the spec; None leaves the partition bounds out.
+    """
+
+    def __init__(self, partition_type: StructType | None) -> None:
+        self.files = dict.fromkeys(Status, 0)
+        self.rows = dict.fromkeys(Status, 0)
+        #: The lowest explicit data sequence number of live files; UNASSIGNED when all are inherited.
+        self.min_sequence_number = UNASSIGNED
+        fields = None if partition_type is None else partition_type.fields
+        self._fields = None if fields is None else [(each.name, _FieldValues(each.type)) for each in fields]
+
+    def add(self, entry: ManifestEntry) -> None:
+        status = Status(entry.status)
+        self.files[status] += 1
+        self.rows[status] += entry.data_file.record_count
+        number = entry.sequence_number
+        if entry.is_live and number is not None:
+            unset = self.min_sequence_number == UNASSIGNED
+            self.min_sequence_number = number if unset else min(self.min_sequence_number, number)
+        for name, seen in self._fields or ():
+            seen.add(entry.data_file.partition.get(name))
+
+    def line(
+        self,
+        location: str,
+        length: int,
+        spec_id: int,
+        snapshot_id: int,
+        content: ManifestContent = ManifestContent.DATA,
+    ) -> ManifestFile:
+        """The manifest's line for a list, not yet numbered. location, length: of the manifest file."""
+        return ManifestFile(
+            manifest_path=location,
+            manifest_length=length,
+            partition_spec_id=spec_id,
+            added_snapshot_id=snapshot_id,
+            content=content,
+            sequence_number=UNASSIGNED,
+            min_sequence_number=self.min_sequence_number,
+            added_files_count=self.files[Status.ADDED],
+            existing_files_count=self.files[Status.EXISTING],
+            deleted_files_count=self.files[Status.DELETED],
+            added_rows_count=self.rows[Status.ADDED],
+            existing_rows_count=self.rows[Status.EXISTING],
+            deleted_rows_count=self.rows[Status.DELETED],
+            partitions=None if self._fields is None else tuple(seen.summary() for _, seen in self._fields),
+        )
+
+
+class _FieldValues:
+    """The values of one partition field."""
+
+    def __init__(self, of: Type) -> None:
+        self._type = of
+        self._contains_null = False
+        self._contains_nan = False
+        self._lowest: Any = None
+        self._highest: Any = None
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            self._contains_null = True
+        elif isinstance(value, float) and math.isnan(value):
+            self._contains_nan = True
+        elif self._lowest is None:
+            self._lowest = self._highest = value
+        elif _order(value) < _order(self._lowest):
+            self._lowest = value
+        elif _order(self._highest) < _order(value):
+            self._highest = value
+
+    def summary(self) -> FieldSummary:
+        return FieldSummary(
+            contains_null=self._contains_null,
+            contains_nan=self._contains_nan,
+            lower_bound=None if self._lowest is None else values.to_bytes(self._type, self._lowest),
+            upper_bound=None if self._highest is None else values.to_bytes(self._type, self._highest),
+        )
+
+
+def _order(value: Any) -> Any:
+    """What values are compared by: -0.0 comes before 0.0 (spec: field_summary, note 2)."""
+    return (value, math.copysign(1.0, value)) if isinstance(value, float) else value

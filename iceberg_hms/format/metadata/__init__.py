@@ -1,0 +1,1 @@
+"""The table metadata file: its fields, snapshots, checks and bytes (spec: Table Metadata)."""

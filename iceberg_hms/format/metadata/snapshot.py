@@ -1,0 +1,176 @@
+"""Snapshots and the refs that name them (spec: Snapshots, Snapshot References)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, overload
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format import json_fields as read
+
+MAIN_BRANCH: Final = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One state of a table: an immutable view of its JSON form, cheap to make.
+
+    raw: the JSON object, with fields that we do not know; never change it. Its fields are looked at by `parse`; a
+    snapshot of metadata that was verified needs no second look.
+    """
+
+    raw: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, raw: Any) -> Snapshot:
+        """The snapshot of a JSON object. Raises InvalidInput that names the field."""
+        raw = read.require_object(raw, "snapshot")
+        what = f"snapshot {read.require_long(raw, 'snapshot-id', 'snapshot')}"
+        read.require_long(raw, "timestamp-ms", what)
+        for key in ("parent-snapshot-id", "sequence-number", "first-row-id", "added-rows"):
+            read.optional_long(raw, key, what)
+        read.optional_int(raw, "schema-id", what)
+        read.optional_str(raw, "manifest-list", what)
+        read.optional_str(raw, "key-id", what)
+        if not all(isinstance(location, str) for location in read.optional_list(raw, "manifests", what)):
+            raise InvalidInput(f"{what}: manifests must be a list of strings")
+        if raw.get("summary") is not None:
+            read.require_str_map(raw, "summary", what)
+        return cls(raw)
+
+    @property
+    def snapshot_id(self) -> int:
+        return int(self.raw["snapshot-id"])
+
+    @property
+    def parent_id(self) -> int | None:
+        """The snapshot that this one was made from; None for a table's first and for a replaced table's."""
+        return self.raw.get("parent-snapshot-id")
+
+    @property
+    def sequence_number(self) -> int:
+        """0 when there is none, as in v1."""
+        return self.raw.get("sequence-number") or 0
+
+    @property
+    def timestamp_ms(self) -> int:
+        """When it was made, in milliseconds since 1970 UTC, by the writer's clock."""
+        return int(self.raw["timestamp-ms"])
+
+    @property
+    def manifest_list(self) -> str | None:
+        """The location of the manifest list; None for v1 snapshots that name their manifests themselves."""
+        return self.raw.get("manifest-list")
+
+    @property
+    def manifests(self) -> tuple[str, ...]:
+        """The locations of the manifests that a v1 snapshot names itself; empty otherwise."""
+        return tuple(self.raw.get("manifests") or ())
+
+    @property
+    def summary(self) -> Mapping[str, str]:
+        """All of the summary, `operation` included; empty for old v1 snapshots."""
+        return self.raw.get("summary") or {}
+
+    @property
+    def operation(self) -> str | None:
+        """ "append", "replace", "overwrite" or "delete"; None for old v1 snapshots."""
+        return self.summary.get("operation")
+
+    @property
+    def schema_id(self) -> int | None:
+        return self.raw.get("schema-id")
+
+    @property
+    def first_row_id(self) -> int | None:
+        """v3: the `_row_id` of the first row that it added."""
+        return self.raw.get("first-row-id")
+
+    @property
+    def added_rows(self) -> int | None:
+        """v3: how many row ids it may have used."""
+        return self.raw.get("added-rows")
+
+    @property
+    def key_id(self) -> str | None:
+        """v3: the encryption key of the manifest list."""
+        return self.raw.get("key-id")
+
+
+class Snapshots(Sequence[Snapshot]):
+    """Many snapshots; none is made before it is asked for."""
+
+    __slots__ = ("_raws",)
+
+    def __init__(self, raws: Sequence[Mapping[str, Any]]) -> None:
+        self._raws = raws
+
+    def __len__(self) -> int:
+        return len(self._raws)
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        return map(Snapshot, self._raws)
+
+    @overload
+    def __getitem__(self, index: int) -> Snapshot: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Snapshot, ...]: ...
+    def __getitem__(self, index: int | slice) -> Snapshot | tuple[Snapshot, ...]:
+        if isinstance(index, slice):
+            return tuple(map(Snapshot, self._raws[index]))
+        return Snapshot(self._raws[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A branch or a tag (spec: Snapshot References). Ages are milliseconds; None means the table's default."""
+
+    snapshot_id: int
+    type: str = "branch"
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+    max_ref_age_ms: int | None = None
+
+    @property
+    def is_branch(self) -> bool:
+        return self.type == "branch"
+
+    @classmethod
+    def parse(cls, raw: Any, name: str) -> Ref:
+        """The ref of a JSON object. `name` is for messages. Raises InvalidInput that names the field."""
+        what = f"ref {name!r}"
+        raw = read.require_object(raw, what)
+        type_ = read.require_str(raw, "type", what).lower()
+        if type_ not in ("branch", "tag"):
+            raise InvalidInput(f"{what}: type must be branch or tag, but is {raw['type']!r}")
+        ref = cls(
+            snapshot_id=read.require_long(raw, "snapshot-id", what),
+            type=type_,
+            min_snapshots_to_keep=read.optional_int(raw, "min-snapshots-to-keep", what),
+            max_snapshot_age_ms=read.optional_long(raw, "max-snapshot-age-ms", what),
+            max_ref_age_ms=read.optional_long(raw, "max-ref-age-ms", what),
+        )
+        ref._check_retention(what)
+        return ref
+
+    def to_json(self) -> dict[str, Any]:
+        raw: dict[str, Any] = {"snapshot-id": self.snapshot_id, "type": self.type}
+        optional = {
+            "min-snapshots-to-keep": self.min_snapshots_to_keep,
+            "max-snapshot-age-ms": self.max_snapshot_age_ms,
+            "max-ref-age-ms": self.max_ref_age_ms,
+        }
+        return raw | {key: value for key, value in optional.items() if value is not None}
+
+    def _check_retention(self, what: str) -> None:
+        if not self.is_branch and (self.min_snapshots_to_keep is not None or self.max_snapshot_age_ms is not None):
+            raise InvalidInput(f"{what}: tags do not support min-snapshots-to-keep and max-snapshot-age-ms")
+        for key, value in self.to_json().items():
+            if key.startswith(("min-", "max-")) and value <= 0:
+                raise InvalidInput(f"{what}: {key} must be greater than 0, but is {value}")

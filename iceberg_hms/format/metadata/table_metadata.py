@@ -1,0 +1,358 @@
+"""Table metadata of format versions 1, 2 and 3 (spec: Table Metadata).
+
+`TableMetadata` wraps the JSON object itself: unknown fields survive a round trip, and nothing is converted before
+somebody asks for it, since metadata may hold ten thousand snapshots. For the same reason a version of a table shares
+those of the version before it, and their JSON text (`rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format import json_fields as read
+from iceberg_hms.format.cached_property import cached_property
+from iceberg_hms.format.metadata.check import check_shape, verify
+from iceberg_hms.format.metadata.gzip_parts import plain
+from iceberg_hms.format.metadata.rows import Block, ById, Rows
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
+from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.sort_order import UNSORTED, SortOrder
+
+#: Java's `write.metadata.previous-versions-max`, and its default.
+PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
+PREVIOUS_VERSIONS_MAX_DEFAULT: Final = 100
+#: The fields that grow with every commit.
+LONG_LISTS: Final = ("snapshots", "snapshot-log")
+_WHAT = "table metadata"
+
+
+class TableMetadata:
+    """Everything that a table is, except its manifests. Immutable: changes make a new one (`format.apply`).
+
+    fields: the JSON object, in which `snapshots` and `snapshot-log` may be Rows; never change it. `raw` is all lists.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        """Wrap JSON that is known to be sound; use `parse` for what comes from outside."""
+        self.fields = fields
+        self._text: bytes | None = None
+
+    @cached_property
+    def raw(self) -> Mapping[str, Any]:
+        """The JSON object; never change it. Made by copying the long lists if this is a version that `apply` made."""
+        grown = {key: list(rows) for key in LONG_LISTS if isinstance(rows := self.fields.get(key), Rows)}
+        return {**self.fields, **grown} if grown else self.fields
+
+    @classmethod
+    def parse(cls, data: bytes | str | Mapping[str, Any]) -> TableMetadata:
+        """Metadata of JSON text, or of an object that was parsed already.
+
+        Looks at everything but the snapshots and logs, which `verify` does. Raises InvalidInput that names the field,
+        UnsupportedFormat for format version 4 and later and for encrypted tables.
+        """
+        if isinstance(data, Mapping):
+            raw: Any = data
+        else:
+            try:
+                raw = orjson.loads(data)
+            except orjson.JSONDecodeError as error:
+                raise InvalidInput(f"{_WHAT} is not JSON: {error}") from error
+        metadata = cls(read.require_object(raw, _WHAT))
+        check_shape(metadata)
+        return metadata
+
+    def to_bytes(self) -> bytes:
+        """The JSON text, UTF-8, made once. Raises InvalidInput for what JSON cannot express: a lone surrogate, say."""
+        text = self._text
+        if text is None:
+            try:
+                text = self._text = plain(self.json_parts())
+            except TypeError as error:
+                raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
+        return text
+
+    def forget_text(self) -> None:
+        """Let the text go until somebody asks for it again."""
+        self._text = None
+
+    def json_parts(self) -> Iterator[bytes | Block]:
+        """The text that orjson makes of `raw`, in parts: of the long lists those that other versions of the table
+        share. Raises TypeError for what JSON cannot express."""
+        between: dict[str, Any] = {}
+        separator = b"{"
+        for key, value in self.fields.items():
+            if key not in LONG_LISTS or not isinstance(value, list | Rows):
+                between[key] = value
+                continue
+            if between:
+                yield separator + orjson.dumps(between)[1:-1]
+                between, separator = {}, b","
+            yield separator + orjson.dumps(key) + b":"
+            yield from self.rows(key).json_parts()
+            separator = b","
+        yield separator + orjson.dumps(between)[1:] if between else (b"{}" if separator == b"{" else b"}")
+
+    def verify(self) -> TableMetadata:
+        """Look at what `parse` left out: each snapshot, ref and log entry, and that refs name snapshots that are there.
+
+        Returns itself. Raises InvalidInput that names what is wrong.
+        """
+        verify(self)
+        return self
+
+    @property
+    def format_version(self) -> int:
+        return int(self.fields["format-version"])
+
+    @property
+    def uuid(self) -> str | None:
+        """None in v1 only."""
+        return self.fields.get("table-uuid")
+
+    @cached_property
+    def location(self) -> str:
+        """The table's base location, without slashes at the end."""
+        return strip_trailing_slash(self.fields["location"])
+
+    @property
+    def last_sequence_number(self) -> int:
+        """0 in v1."""
+        return self.fields.get("last-sequence-number") or 0
+
+    @property
+    def next_sequence_number(self) -> int:
+        """What the next snapshot gets; 0 in v1."""
+        return self.last_sequence_number + 1 if self.format_version > 1 else 0
+
+    @property
+    def last_updated_ms(self) -> int:
+        return int(self.fields["last-updated-ms"])
+
+    @property
+    def last_column_id(self) -> int:
+        return int(self.fields["last-column-id"])
+
+    @cached_property
+    def schemas(self) -> tuple[Schema, ...]:
+        return tuple(Schema.parse(raw) for raw in self.fields.get("schemas") or [self.fields["schema"]])
+
+    @property
+    def current_schema_id(self) -> int:
+        found = self.fields.get("current-schema-id")
+        return int(found) if self.fields.get("schemas") and found is not None else self.schemas[0].schema_id
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schemas_by_id[self.current_schema_id]
+
+    def schema_by_id(self, schema_id: int) -> Schema | None:
+        return self.schemas_by_id.get(schema_id)
+
+    @cached_property
+    def specs(self) -> tuple[PartitionSpec, ...]:
+        raws = self.fields.get("partition-specs") or [{"spec-id": 0, "fields": self.fields["partition-spec"]}]
+        return tuple(PartitionSpec.parse(raw) for raw in raws)
+
+    @property
+    def default_spec_id(self) -> int:
+        found = self.fields.get("default-spec-id")
+        return int(found) if self.fields.get("partition-specs") and found is not None else self.specs[0].spec_id
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The default spec."""
+        return self.specs_by_id[self.default_spec_id]
+
+    def spec_by_id(self, spec_id: int) -> PartitionSpec | None:
+        return self.specs_by_id.get(spec_id)
+
+    @property
+    def last_partition_id(self) -> int:
+        """The largest partition field id that was ever given; 999 if none was."""
+        found = self.fields.get("last-partition-id")
+        if found is None:
+            return max((spec.last_field_id for spec in self.specs), default=FIRST_PARTITION_FIELD_ID - 1)
+        return int(found)
+
+    @cached_property
+    def sort_orders(self) -> tuple[SortOrder, ...]:
+        return tuple(SortOrder.parse(raw) for raw in self.fields.get("sort-orders") or [UNSORTED.raw])
+
+    @property
+    def default_sort_order_id(self) -> int:
+        return (self.fields.get("default-sort-order-id") or 0) if self.fields.get("sort-orders") else UNSORTED.order_id
+
+    @property
+    def sort_order(self) -> SortOrder:
+        """The default sort order."""
+        return self.sort_orders_by_id[self.default_sort_order_id]
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The Iceberg properties."""
+        return self.fields.get("properties") or {}
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """All snapshots, in the file's order."""
+        return Snapshots(self.snapshot_rows)
+
+    @cached_property
+    def snapshot_rows(self) -> Rows:
+        """The snapshots' JSON objects, in the file's order."""
+        return _as_rows(self.fields.get("snapshots"))
+
+    @cached_property
+    def log_rows(self) -> Rows:
+        """The entries of `snapshot_log`."""
+        return _as_rows(self.fields.get("snapshot-log"))
+
+    def rows(self, key: str) -> Rows:
+        """The rows of one of LONG_LISTS."""
+        return self.snapshot_rows if key == "snapshots" else self.log_rows
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
+        raw = self.raw_snapshots_by_id.get(snapshot_id)
+        return None if raw is None else Snapshot(raw)
+
+    @cached_property
+    def raw_snapshots_by_id(self) -> ById:
+        """The snapshots' JSON objects by id."""
+        return ById(self.snapshot_rows)
+
+    @property
+    def current_snapshot_id(self) -> int | None:
+        """None without one; older versions of Java write -1 for it (spec: Appendix F)."""
+        found = self.fields.get("current-snapshot-id")
+        return None if found is None or found == -1 else int(found)
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        found = self.current_snapshot_id
+        return None if found is None else self.snapshot_by_id(found)
+
+    @cached_property
+    def refs(self) -> Mapping[str, Ref]:
+        """Branches and tags by name. `main` is there whenever there is a current snapshot, named or not."""
+        return {name: Ref.parse(raw, name) for name, raw in self.raw_refs.items()}
+
+    def ref(self, name: str) -> Ref | None:
+        return self.refs.get(name)
+
+    @property
+    def raw_refs(self) -> Mapping[str, Mapping[str, Any]]:
+        """The JSON objects of `refs`, with an implied `main`; never change it."""
+        raw: Mapping[str, Mapping[str, Any]] = self.fields.get("refs") or {}
+        if MAIN_BRANCH in raw or self.current_snapshot_id is None:
+            return raw
+        return {MAIN_BRANCH: Ref(self.current_snapshot_id).to_json(), **raw}
+
+    @property
+    def snapshot_log(self) -> Sequence[Mapping[str, Any]]:
+        """When which snapshot became current, oldest first: {"timestamp-ms": ..., "snapshot-id": ...}."""
+        return self.log_rows
+
+    @property
+    def metadata_log(self) -> Sequence[Mapping[str, Any]]:
+        """The former metadata files, oldest first: {"timestamp-ms": its last-updated-ms, "metadata-file": location}."""
+        return self.fields.get("metadata-log") or []
+
+    @property
+    def next_row_id(self) -> int:
+        """v3: the first row id that was never given; 0 before v3."""
+        return self.fields.get("next-row-id") or 0
+
+    def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """A snapshot and its parents, newest first, as far as they are still in the table."""
+        # Parents of a damaged table may form a circle.
+        for _ in range(len(self.snapshot_rows)):
+            snapshot = None if snapshot_id is None else self.snapshot_by_id(snapshot_id)
+            if snapshot is None:
+                return
+            yield snapshot
+            snapshot_id = snapshot.parent_id
+
+    def with_metadata_log_entry(self, location: str, timestamp_ms: int) -> TableMetadata:
+        """This metadata with its predecessor's file in the metadata log, and the log trimmed to the newest
+        `write.metadata.previous-versions-max` entries (at least one).
+
+        location, timestamp_ms: of the predecessor, its last-updated-ms.
+        """
+        log = [*self.metadata_log, {"timestamp-ms": timestamp_ms, "metadata-file": location}]
+        return self.replace(**{"metadata-log": log[-self._previous_versions_max() :]})
+
+    def replace(self, **fields: Any) -> TableMetadata:
+        """The same metadata with some JSON fields replaced, unchecked: `replace(last_updated_ms=5)`; an underscore
+        stands for a dash."""
+        changed = {key.replace("_", "-"): value for key, value in fields.items()}
+        return self.successor({**self.fields, **changed})
+
+    def successor(self, fields: Mapping[str, Any]) -> TableMetadata:
+        """Metadata of other JSON, unchecked, which keeps what was computed from fields that both share."""
+        successor = TableMetadata(fields)
+        before = self.fields
+        changed = {key for key, value in fields.items() if before.get(key) is not value}
+        changed.update(before.keys() - fields.keys())
+        for name, keys in _COMPUTED_FROM.items():
+            if name in self.__dict__ and changed.isdisjoint(keys):
+                successor.__dict__[name] = self.__dict__[name]
+        return successor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableMetadata) and self.raw == other.raw
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TableMetadata({self.uuid}, v{self.format_version}, {self.location})"
+
+    @cached_property
+    def schemas_by_id(self) -> dict[int, Schema]:
+        return {schema.schema_id: schema for schema in self.schemas}
+
+    @cached_property
+    def specs_by_id(self) -> dict[int, PartitionSpec]:
+        return {spec.spec_id: spec for spec in self.specs}
+
+    @cached_property
+    def sort_orders_by_id(self) -> dict[int, SortOrder]:
+        return {order.order_id: order for order in self.sort_orders}
+
+    def _previous_versions_max(self) -> int:
+        try:
+            return max(1, int(self.properties[PREVIOUS_VERSIONS_MAX]))
+        except (KeyError, ValueError):
+            return PREVIOUS_VERSIONS_MAX_DEFAULT
+
+
+#: The JSON fields that each computed attribute comes from.
+_COMPUTED_FROM: Final[Mapping[str, tuple[str, ...]]] = {
+    "location": ("location",),
+    "schemas": ("schemas", "schema"),
+    "schemas_by_id": ("schemas", "schema"),
+    "specs": ("partition-specs", "partition-spec"),
+    "specs_by_id": ("partition-specs", "partition-spec"),
+    "sort_orders": ("sort-orders",),
+    "sort_orders_by_id": ("sort-orders",),
+    "snapshot_rows": ("snapshots",),
+    "log_rows": ("snapshot-log",),
+    "raw_snapshots_by_id": ("snapshots",),
+    "refs": ("refs", "current-snapshot-id"),
+}
+
+
+def _as_rows(found: Sequence[Mapping[str, Any]] | None) -> Rows:
+    return found if isinstance(found, Rows) else Rows(found or ())
+
+
+def strip_trailing_slash(location: str) -> str:
+    """A location without slashes at its end, as Java keeps table locations; the root of a scheme stays."""
+    while location.endswith("/") and not location.endswith("://") and location != "/":
+        location = location[:-1]
+    return location

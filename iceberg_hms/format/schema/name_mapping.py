@@ -1,0 +1,26 @@
+"""Name mappings: how readers find the columns of files that carry no field ids (spec: Column Projection)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from iceberg_hms.format.schema import types
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import NestedField
+
+
+def name_mapping(schema: Schema) -> list[dict[str, Any]]:
+    """The name mapping under which files without field ids read as this schema (spec: Appendix C, Name Mapping
+    Serialization): every field by its present name."""
+    return _mapped(schema.fields)
+
+
+def _mapped(fields: Iterable[NestedField]) -> list[dict[str, Any]]:
+    mapped = []
+    for field in fields:
+        entry: dict[str, Any] = {"field-id": field.id, "names": [field.name]}
+        if nested := _mapped(types.nested_fields(field.type)):
+            entry["fields"] = nested
+        mapped.append(entry)
+    return mapped

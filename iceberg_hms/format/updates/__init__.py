@@ -1,0 +1,1 @@
+"""`apply(base, updates)`: the metadata that a list of REST updates makes."""

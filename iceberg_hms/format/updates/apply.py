@@ -1,0 +1,139 @@
+"""`apply(base, updates)`: the table metadata that a list of REST updates makes, by the rules of Java's
+TableMetadata.Builder. Pure: the base is never changed, and its objects are shared with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
+from iceberg_hms.format.metadata.check import SUPPORTED_FORMAT_VERSION
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates import layout as layout
+from iceberg_hms.format.updates import schemas as schemas
+from iceberg_hms.format.updates import snapshots as snapshots
+from iceberg_hms.format.updates import table as table
+from iceberg_hms.format.updates.draft import MetadataDraft
+
+#: What a new table gets unless its creator says otherwise, as in Java.
+DEFAULT_FORMAT_VERSION: Final = 2
+
+_APPLIERS: Final[Mapping[str, Callable[[MetadataDraft, Mapping[str, Any]], None]]] = {
+    "assign-uuid": table.assign_uuid,
+    "upgrade-format-version": table.upgrade_format_version,
+    "add-schema": schemas.add_schema,
+    "set-current-schema": schemas.set_current_schema,
+    "remove-schemas": schemas.remove_schemas,
+    "add-spec": layout.add_spec,
+    "set-default-spec": layout.set_default_spec,
+    "remove-partition-specs": layout.remove_partition_specs,
+    "add-sort-order": layout.add_sort_order,
+    "set-default-sort-order": layout.set_default_sort_order,
+    "add-snapshot": snapshots.add_snapshot,
+    "set-snapshot-ref": snapshots.set_snapshot_ref,
+    "remove-snapshot-ref": snapshots.remove_snapshot_ref,
+    "remove-snapshots": snapshots.remove_snapshots,
+    "set-location": table.set_location,
+    "set-properties": table.set_properties,
+    "remove-properties": table.remove_properties,
+    "set-statistics": table.set_statistics,
+    "remove-statistics": table.remove_statistics,
+    "set-partition-statistics": table.set_partition_statistics,
+    "remove-partition-statistics": table.remove_partition_statistics,
+    "remove-encryption-key": table.remove_encryption_key,
+}
+
+_LAYOUT_FIELDS: Final = (
+    "current-schema-id",
+    "schemas",
+    "default-spec-id",
+    "partition-specs",
+    "default-sort-order-id",
+    "sort-orders",
+)
+
+#: What the entries of a list are, for messages.
+_ADDED: Final = {"schemas": "schema", "partition-specs": "partition spec", "sort-orders": "sort order"}
+
+
+def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, now_ms: int) -> TableMetadata:
+    """The metadata after all updates, in their order; `base` itself if they change nothing.
+
+    base: None makes a new table: uuid, location, schema, spec and sort order have to be among the updates.
+    updates: of the shapes that `changes.updates.parse` looks at. Here only that is looked at which would get into the
+    metadata unseen.
+    now_ms: wall clock; becomes last-updated-ms, which never falls.
+
+    Raises InvalidInput for an update that is unknown or can never be applied, UnsupportedFormat for
+    format version 4 and encryption, and CommitFailed for a snapshot that was made for an older state of the table: the
+    caller makes it again on the new one. One kind of it is RequirementFailed: a schema, spec or sort order gets another
+    id than it was sent with, beside a snapshot whose files say that id. Spec: Table Metadata, Snapshots; REST protocol:
+    TableUpdate.
+    """
+    draft = MetadataDraft(base, _first_format_version(base, updates), now_ms)
+    for update in updates:
+        applier = _APPLIERS.get(update["action"])
+        if applier is None:
+            raise InvalidInput(f"Unknown update action: {update['action']!r}")
+        applier(draft, update)
+    if base is not None and not draft.changed:
+        return base
+    _check_identity(draft)
+    _check_ids(draft)
+    _settle_layout(draft)
+    snapshots.settle_snapshot_log(draft)
+    draft.raw["last-updated-ms"] = draft.updated_ms
+    return draft.finish()
+
+
+def _first_format_version(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]]) -> int:
+    """A new table has the version that its first `upgrade-format-version` names from the start: v1 cannot be reached
+    by an upgrade (Java: CatalogHandlers.create)."""
+    if base is not None:
+        return base.format_version
+    for update in updates:
+        if update["action"] == "upgrade-format-version":
+            version: int = update["format-version"]
+            if version > SUPPORTED_FORMAT_VERSION:
+                raise UnsupportedFormat(f"Unsupported format version: v{version} (supported: v3)")
+            if version < 1:
+                raise InvalidInput(f"upgrade-format-version: format-version must be 1, 2 or 3, but is {version}")
+            return version
+    return DEFAULT_FORMAT_VERSION
+
+
+def _check_identity(draft: MetadataDraft) -> None:
+    if draft.raw.get("table-uuid") is None and (draft.base is None or draft.format_version > 1):
+        raise InvalidInput(f"UUID is required in format v{draft.format_version}: assign-uuid is missing")
+    if "location" not in draft.raw:
+        raise InvalidInput("a table needs a location: set-location is missing")
+
+
+def _check_ids(draft: MetadataDraft) -> None:
+    # A client numbers what it adds by the table that it read, and its manifests say the number of the spec. CREATE OR
+    # REPLACE asserts neither the spec nor the schema, so only this tells that another writer has taken the number. Of a
+    # table that is made here nobody has.
+    if draft.base is None or not draft.added_snapshots or not draft.other_ids:
+        return
+    key, sent, found = draft.other_ids[0]
+    what = _ADDED[key]
+    raise RequirementFailed(
+        f"added-{what.replace(' ', '-')}-id",
+        f"the {what} that was sent as {sent} would become {found}, and a snapshot of the same commit was written with "
+        f"{sent}: another writer has added one since",
+        expected=sent,
+        found=found,
+    )
+
+
+def _settle_layout(draft: MetadataDraft) -> None:
+    base, raw = draft.base, draft.raw
+    if base is not None and all(raw.get(key) is base.fields.get(key) for key in _LAYOUT_FIELDS):
+        return
+    layout.check_layout(draft)
+    if draft.format_version == 1:
+        # Old readers of v1 look at these alone (spec: Table Metadata Fields).
+        raw["schema"] = draft.current_schema.raw
+        default = next(spec for spec in draft.specs if spec.spec_id == raw["default-spec-id"])
+        raw["partition-spec"] = default.raw["fields"]

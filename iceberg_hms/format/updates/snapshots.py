@@ -1,0 +1,157 @@
+"""Updates of snapshots and refs, as Java's TableMetadata.Builder makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from iceberg_hms.errors import CommitFailed, InvalidInput, UnsupportedFormat
+from iceberg_hms.format import json_fields as read
+from iceberg_hms.format.metadata.rows import Rows
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
+from iceberg_hms.format.updates.draft import MetadataDraft
+
+
+def add_snapshot(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`add-snapshot`. Raises InvalidInput for a snapshot that can never be added, CommitFailed for one whose numbers
+    are behind the table's: it was made for an older state and has to be made again (apache/iceberg#15126)."""
+    raw = {key: value for key, value in update["snapshot"].items() if value is not None}
+    snapshot = Snapshot.parse(raw)
+    _check_ready(draft)
+    _check_complete(draft, snapshot)
+    if snapshot.snapshot_id in draft.snapshots_by_id:
+        raise InvalidInput(f"Snapshot already exists for id: {snapshot.snapshot_id}")
+    if draft.format_version > 1:
+        _take_sequence_number(draft, snapshot)
+    if draft.format_version > 2:
+        _take_row_ids(draft, snapshot)
+    draft.add_snapshot(raw)
+
+
+def set_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`set-snapshot-ref`: makes or moves a branch or tag. Moving main changes the current snapshot and the log."""
+    name = update["ref-name"]
+    if not name:
+        raise InvalidInput("set-snapshot-ref: ref-name must not be empty")
+    ref = Ref.parse(update, name)
+    if name == MAIN_BRANCH and not ref.is_branch:
+        raise InvalidInput("Cannot make main a tag: it is the table's main branch")
+    if name in draft.refs and Ref.parse(draft.refs[name], name) == ref:
+        return
+    snapshot = draft.snapshots_by_id.get(ref.snapshot_id)
+    if snapshot is None:
+        raise InvalidInput(f"Cannot set {name} to unknown snapshot: {ref.snapshot_id}")
+    if name == MAIN_BRANCH:
+        _make_current(draft, Snapshot(snapshot))
+    kept = {key: value for key, value in update.items() if key not in ("action", "ref-name") and value is not None}
+    draft.own_refs()[name] = {**kept, "type": ref.type}
+    draft.changed = True
+
+
+def remove_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-snapshot-ref`: without main the table has no current snapshot. An unknown name changes nothing."""
+    _remove_ref(draft, update["ref-name"])
+
+
+def remove_snapshots(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-snapshots`: with their statistics, and with the refs that name them. Unknown ids are ignored."""
+    gone = set(update["snapshot-ids"])
+    if not draft.remove_snapshots(gone):
+        return
+    for key in ("statistics", "partition-statistics"):
+        files = draft.raw.get(key) or []
+        kept = [file for file in files if file["snapshot-id"] not in gone]
+        if len(kept) < len(files):
+            draft.replace_list(key, kept)
+    for name in [name for name, raw in draft.refs.items() if raw["snapshot-id"] in gone]:
+        _remove_ref(draft, name)
+
+
+def settle_snapshot_log(draft: MetadataDraft) -> None:
+    """Correct the snapshot log at the end of a run, as Java does.
+
+    Snapshots that this run added, made current and replaced again were never seen by anybody: they leave no entry.
+    What lies before the entry of a removed snapshot goes too, since a gap would make time travel answer wrongly.
+    """
+    current = draft.current_snapshot_id
+    passing = {item for item in draft.main_path if item in draft.added_snapshots and item != current}
+    if not passing and not draft.removed_snapshots:
+        return
+    kept: list[Any] = []
+    for entry in draft.rows("snapshot-log"):
+        if entry["snapshot-id"] not in draft.snapshots_by_id:
+            if draft.removed_snapshots:
+                kept.clear()
+        elif entry["snapshot-id"] not in passing:
+            kept.append(entry)
+    if current is not None and kept and kept[-1]["snapshot-id"] != current:
+        raise InvalidInput("Cannot set invalid snapshot log: latest entry is not the current snapshot")
+    draft.raw["snapshot-log"] = Rows(kept)
+    draft.changed = True
+
+
+def _check_ready(draft: MetadataDraft) -> None:
+    for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
+        if not draft.raw[key]:
+            raise InvalidInput(f"Attempting to add a snapshot before a {what} is added")
+
+
+def _check_complete(draft: MetadataDraft, snapshot: Snapshot) -> None:
+    what = f"snapshot {snapshot.snapshot_id}"
+    if snapshot.key_id is not None:
+        raise UnsupportedFormat(f"{what} is encrypted")
+    if snapshot.snapshot_id == -1 or snapshot.parent_id == snapshot.snapshot_id:
+        raise InvalidInput(f"{what}: -1 is no snapshot id, and no snapshot is its own parent")
+    if draft.format_version == 1:
+        if snapshot.sequence_number != 0:
+            raise InvalidInput(f"Sequence number must be 0 in v1: {snapshot.sequence_number}")
+        if snapshot.manifest_list is None and "manifests" not in snapshot.raw:
+            raise InvalidInput(f"{what}: required field is missing: manifest-list")
+        return
+    read.require_str(snapshot.raw, "manifest-list", what)
+    read.require_long(snapshot.raw, "sequence-number", what)
+    read.require_str(read.require_str_map(snapshot.raw, "summary", what), "operation", f"{what}: summary")
+
+
+def _take_sequence_number(draft: MetadataDraft, snapshot: Snapshot) -> None:
+    last = draft.raw["last-sequence-number"]
+    # Java lets a snapshot without a parent through: it starts a history of its own (create or replace).
+    if snapshot.sequence_number <= last and snapshot.parent_id is not None:
+        raise CommitFailed(
+            f"Cannot add snapshot with sequence number {snapshot.sequence_number} "
+            f"older than last sequence number {last}"
+        )
+    draft.put("last-sequence-number", max(last, snapshot.sequence_number))
+
+
+def _take_row_ids(draft: MetadataDraft, snapshot: Snapshot) -> None:
+    first, rows, next_row_id = snapshot.first_row_id, snapshot.added_rows, draft.raw["next-row-id"]
+    if first is None:
+        raise InvalidInput("Cannot add a snapshot: first-row-id is null")
+    if rows is None or rows < 0:
+        raise InvalidInput(f"Cannot add a snapshot: added-rows must not be null or negative: {rows}")
+    if first < next_row_id:
+        raise CommitFailed(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first} < {next_row_id}")
+    # Java adds the rows to next-row-id, which gives ids out twice when first-row-id is ahead of it.
+    draft.put("next-row-id", first + rows)
+
+
+def _make_current(draft: MetadataDraft, snapshot: Snapshot) -> None:
+    log = draft.rows("snapshot-log")
+    # As Java: a new snapshot became current when it was made, an old one becomes current now. The log stays in order
+    # when the writers' clocks differ, or time travel would find a snapshot before its predecessor.
+    timestamp_ms = snapshot.timestamp_ms if snapshot.snapshot_id in draft.added_snapshots else draft.updated_ms
+    timestamp_ms = max(timestamp_ms, log[-1]["timestamp-ms"] if log else 0)
+    draft.append("snapshot-log", {"timestamp-ms": timestamp_ms, "snapshot-id": snapshot.snapshot_id})
+    draft.updated_ms = max(draft.updated_ms, timestamp_ms)
+    draft.set_current_snapshot(snapshot.snapshot_id)
+    draft.main_path.append(snapshot.snapshot_id)
+
+
+def _remove_ref(draft: MetadataDraft, name: str) -> None:
+    if name not in draft.refs:
+        return
+    del draft.own_refs()[name]
+    draft.changed = True
+    if name == MAIN_BRANCH:
+        draft.set_current_snapshot(None)

@@ -1,0 +1,181 @@
+"""Updates of the table itself: identity, format version, location, properties, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.format import json_fields as read
+from iceberg_hms.format.metadata.check import ENCRYPTION_KEY_PROPERTY, SUPPORTED_FORMAT_VERSION
+from iceberg_hms.format.metadata.metadata_file import COMPRESSION_CODEC
+from iceberg_hms.format.metadata.table_metadata import PREVIOUS_VERSIONS_MAX, strip_trailing_slash
+from iceberg_hms.format.updates.draft import MetadataDraft
+
+#: The property that is no property: Java takes it as a request for another format version.
+FORMAT_VERSION_PROPERTY: Final = "format-version"
+#: Names that catalogs derive from metadata for display, and that no table may set (Java: TableProperties).
+RESERVED_PROPERTIES: Final = frozenset(
+    {
+        FORMAT_VERSION_PROPERTY,
+        "uuid",
+        "snapshot-count",
+        "current-snapshot-id",
+        "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
+        "current-schema",
+        "default-partition-spec",
+        "default-sort-order",
+    }
+)
+
+
+def assign_uuid(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`assign-uuid`: of a table that has none yet; a table never changes its UUID."""
+    uuid = read.require_str(update, "uuid", "assign-uuid")
+    if not uuid:
+        raise InvalidInput("assign-uuid: uuid must not be empty")
+    known = draft.raw.get("table-uuid")
+    if known is not None and known.lower() != uuid.lower():
+        raise InvalidInput(f"Cannot reassign the table's UUID: {known} != {uuid}")
+    if known is None:
+        draft.put("table-uuid", uuid)
+
+
+def upgrade_format_version(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`upgrade-format-version`: 1 to 2 to 3, never back."""
+    _upgrade(draft, update["format-version"])
+
+
+def set_location(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`set-location`: the base of new files; files that are there stay where they are."""
+    location = strip_trailing_slash(update["location"])
+    if not location:
+        raise InvalidInput("set-location: location must not be empty")
+    if "location" not in draft.raw or strip_trailing_slash(draft.raw["location"]) != location:
+        draft.put("location", location)
+
+
+def set_properties(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`set-properties`. `format-version` upgrades the table, as it does in Java; other reserved names are refused."""
+    updates = dict(read.require_str_map(update, "updates", "set-properties"))
+    version = updates.pop(FORMAT_VERSION_PROPERTY, None)
+    check_properties(updates)
+    known = draft.raw.get("properties") or {}
+    if any(known.get(key) != value for key, value in updates.items()):
+        draft.own_object("properties").update(updates)
+        draft.changed = True
+    if version is not None:
+        _upgrade(draft, parse_format_version(version))
+
+
+def remove_properties(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-properties`: names that are not there are ignored."""
+    known = draft.raw.get("properties") or {}
+    for name in update["removals"]:
+        if name in known:
+            draft.own_object("properties").pop(name, None)
+            draft.changed = True
+
+
+def set_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`set-statistics`: takes the place of the snapshot's older ones."""
+    what = "set-statistics: statistics"
+    file = read.require_object(update.get("statistics"), what)
+    read.require_long(file, "file-footer-size-in-bytes", what)
+    for blob in read.require_list(file, "blob-metadata", what):
+        blob = read.require_object(blob, f"{what}: blob-metadata")
+        read.require_str(blob, "type", f"{what}: blob-metadata")
+        read.require_long(blob, "snapshot-id", f"{what}: blob-metadata")
+        read.require_long(blob, "sequence-number", f"{what}: blob-metadata")
+        read.require_int_list(blob, "fields", f"{what}: blob-metadata")
+    _set_statistics_file(draft, "statistics", file, what)
+
+
+def remove_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-statistics` of one snapshot, if there are any."""
+    _remove_statistics_files(draft, "statistics", update["snapshot-id"])
+
+
+def set_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`set-partition-statistics`: takes the place of the snapshot's older ones."""
+    what = "set-partition-statistics: partition-statistics"
+    file = read.require_object(update.get("partition-statistics"), what)
+    _set_statistics_file(draft, "partition-statistics", file, what)
+
+
+def remove_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-partition-statistics` of one snapshot, if there are any."""
+    _remove_statistics_files(draft, "partition-statistics", update["snapshot-id"])
+
+
+def remove_encryption_key(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
+    """`remove-encryption-key`: an unknown key changes nothing."""
+    keys = draft.raw.get("encryption-keys") or []
+    kept = [key for key in keys if key.get("key-id") != update["key-id"]]
+    if len(kept) < len(keys):
+        draft.replace_list("encryption-keys", kept)
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raises InvalidInput for reserved names and for values that the next metadata file could not be written with,
+    UnsupportedFormat for what would make the table an encrypted one."""
+    reserved = sorted(RESERVED_PROPERTIES & properties.keys())
+    if reserved:
+        raise InvalidInput(f"Table properties should not contain reserved properties, but got {', '.join(reserved)}")
+    if ENCRYPTION_KEY_PROPERTY in properties:
+        raise UnsupportedFormat(f"Cannot set {ENCRYPTION_KEY_PROPERTY}: encryption")
+    codec = properties.get(COMPRESSION_CODEC, "none")
+    if codec.lower() not in ("none", "gzip"):
+        raise InvalidInput(f"{COMPRESSION_CODEC} must be none or gzip, but is {codec!r}")
+    kept = properties.get(PREVIOUS_VERSIONS_MAX, "1")
+    if not (kept.isascii() and kept.isdigit()):
+        raise InvalidInput(f"{PREVIOUS_VERSIONS_MAX} must be a number, but is {kept!r}")
+
+
+def parse_format_version(text: str) -> int:
+    """The number in a `format-version` property. Raises InvalidInput."""
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(f"format-version must be 1, 2 or 3, but is {text!r}") from None
+
+
+def _upgrade(draft: MetadataDraft, version: int) -> None:
+    if version > SUPPORTED_FORMAT_VERSION:
+        raise UnsupportedFormat(
+            f"Cannot upgrade table to unsupported format version: v{version} (supported: v{SUPPORTED_FORMAT_VERSION})"
+        )
+    old = draft.format_version
+    if version < old:
+        raise InvalidInput(f"Cannot downgrade v{old} table to v{version}")
+    draft.put("format-version", version)
+    if old < 2 <= version:
+        _leave_v1(draft)
+    if old < 3 <= version:
+        draft.raw.setdefault("next-row-id", 0)
+        draft.set_current_snapshot(draft.current_snapshot_id)
+
+
+def _leave_v1(draft: MetadataDraft) -> None:
+    # Spec, Appendix E, version 2: ids are written out everywhere, the single schema and spec are left out.
+    draft.raw.setdefault("last-sequence-number", 0)
+    draft.replace_list("schemas", [schema.with_id(schema.schema_id).raw for schema in draft.schemas])
+    draft.replace_list("partition-specs", [spec.with_id(spec.spec_id).raw for spec in draft.specs])
+    draft.raw.pop("schema", None)
+    draft.raw.pop("partition-spec", None)
+
+
+def _set_statistics_file(draft: MetadataDraft, key: str, file: Mapping[str, Any], what: str) -> None:
+    snapshot_id = read.require_long(file, "snapshot-id", what)
+    read.require_str(file, "statistics-path", what)
+    read.require_long(file, "file-size-in-bytes", what)
+    others = [known for known in draft.raw.get(key) or () if known["snapshot-id"] != snapshot_id]
+    draft.replace_list(key, [*others, file])
+
+
+def _remove_statistics_files(draft: MetadataDraft, key: str, snapshot_id: int) -> None:
+    files = draft.raw.get(key) or []
+    kept = [file for file in files if file["snapshot-id"] != snapshot_id]
+    if len(kept) < len(files):
+        draft.replace_list(key, kept)

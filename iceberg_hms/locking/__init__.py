@@ -1,0 +1,1 @@
+"""Which lock a table takes, and what operators do to locks."""

@@ -1,0 +1,239 @@
+"""Which lock a table takes: the metastore's own, ZooKeeper's, both, or none.
+
+The table says it, in the metastore, so that all of our writers see the same: `iceberg-hms.lock` = `hms` | `zookeeper`
+as a parameter of the table. Not marked means the metastore's lock, whatever this process is set to; the setting `lock`
+says only what new tables are marked with (`zookeeper`), or that no lock is taken (`none`).
+
+A marked table takes the ZooKeeper lock first, and the metastore's too when it can be had: then writers that know only
+that one are kept out as well. It cannot be had when the lock API of every server is broken. The mark is the operator's
+word that there are no such writers; without it nothing is swapped under ZooKeeper alone.
+
+The mark may change while a writer waits, so it is read again under the lock; if it says something else, the lock is
+given back and the writer starts over. That read is handed on with the lock (`HeldLock.row`), so that it costs no call
+of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from iceberg_hms.coordinator.ports import Compares, HeldLock, Pointer, Runtime, TableLock, TableName, TablePointer
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable, NoSuchTable
+from iceberg_hms.locking.held_locks import ChosenHeldLock, NoLock
+from iceberg_hms.locking.lock_modes import LockMode, LockModes
+
+logger = logging.getLogger(__name__)
+
+#: How often a writer starts over because the mark changed under it.
+MODE_CHANGES_MAX = 5
+#: How often all servers are asked, on fresh connections, before their lock API counts as broken.
+BROKEN_AFTER = 2
+#: For so long a broken lock API is not tried again.
+BROKEN_SECONDS = 30.0
+
+
+class ChosenTableLock:
+    """coordinator.ports.TableLock that takes the lock which the table asks for. What it read to learn that is the
+    `row` of the lock.
+
+    pointer: reads the rows.
+    hms, zookeeper: the locks; None without `zookeeper.hosts`.
+    lock_api_works: asks every server of the list, on fresh connections, whether any carries out lock calls.
+    leftover_seconds: for how long a metastore's lock that was got before its API broke may still be swapped under;
+    asked once for a database.
+    """
+
+    def __init__(
+        self,
+        pointer: TablePointer,
+        hms: TableLock,
+        zookeeper: TableLock | None,
+        modes: LockModes,
+        runtime: Runtime,
+        *,
+        lock_api_works: Callable[[], bool],
+        leftover_seconds: Callable[[str], float],
+    ) -> None:
+        self._pointer = pointer
+        self._hms = hms
+        self._zookeeper = zookeeper
+        self._modes = modes
+        self._runtime = runtime
+        self._lock_api_works = lock_api_works
+        self._ask_leftover_seconds = leftover_seconds
+        self._leftover: dict[str, float] = {}
+        self._works = False
+        self._broken_until: float | None = None
+
+    def acquire(
+        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
+    ) -> HeldLock:
+        """As the port says. LockUnavailable also when the table's mark and this process's settings do not agree."""
+        deadline = self._runtime.now() + wait_seconds
+        mode = self._modes.remembered(name) or self._modes.of(name, self._read(name))
+        for _ in range(MODE_CHANGES_MAX):
+            try:
+                held = self._take(name, mode, deadline, request, compares)
+            except LockUnavailable:
+                # The table may have been moved away from this lock since we looked, for this very reason.
+                found = self._modes.of(name, self._read(name))
+                if found is mode:
+                    raise
+                mode = found
+                continue
+            try:
+                row = self._read(name)
+                found = self._modes.of(name, row)
+                if found is mode:
+                    held.row = row
+                    return held
+            except BaseException:
+                held.release()
+                raise
+            logger.info("%s is locked through %s now, no longer through %s", name, found, mode)
+            held.release()
+            mode = found
+        raise LockNotAcquired(f"The lock mode of {name} changed {MODE_CHANGES_MAX} times while its lock was taken")
+
+    def for_marking(self, mode: LockMode, *, force: bool = False) -> TableLock:
+        """The lock under which a table's mark is changed to `mode`: it keeps out writers of both modes, whatever the
+        table says now. force: as `take_to_mark`."""
+        return _MarkingLock(self, mode, self._runtime, force)
+
+    def take_to_mark(
+        self, name: TableName, mode: LockMode, deadline: float, request: str, *, compares: Compares, force: bool
+    ) -> HeldLock:
+        """ZooKeeper's lock and the metastore's. To ZOOKEEPER the second may be missing, if it is because the lock API
+        is broken: this is how a table is moved away from it. To HMS it may not; ZooKeeper's may, if the table is not
+        marked for it, or if it cannot be had and `force` is the operator's word that no writer is alive that has it."""
+        row = self._read(name)
+        parts: list[HeldLock] = []
+        try:
+            if mode is LockMode.ZOOKEEPER:
+                parts.append(self._take_zookeeper(name, deadline, request))
+            else:
+                parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
+            if mode is LockMode.HMS or self._hms_can_be_had():
+                parts.append(self._take_hms(name, deadline, request, compares))
+            elif not self._is_marked(name, row):
+                self._outwait(name, self._leftover_seconds(name.namespace))
+        except BaseException:
+            ChosenHeldLock(parts, mode).release()
+            raise
+        return ChosenHeldLock(parts, mode)
+
+    def _take_to_leave_zookeeper(
+        self, name: TableName, row: Pointer | None, deadline: float, request: str, force: bool
+    ) -> list[HeldLock]:
+        try:
+            return [self._take_zookeeper(name, deadline, request)] if self._is_marked(name, row) else []
+        except LockUnavailable as error:
+            if not force:
+                step = "set `zookeeper.hosts` to where it runs; or, if it is gone for good, and no writer that uses it "
+                step += f"is alive: `iceberg-hms locks use hms {name} --force`"
+                raise LockUnavailable(error.message, next_step=step) from error
+            logger.warning("%s goes back to the metastore's lock without ZooKeeper's: %s", name, error.message)
+            return []
+
+    def _leftover_seconds(self, namespace: str) -> float:
+        if namespace not in self._leftover:
+            self._leftover[namespace] = self._ask_leftover_seconds(namespace)
+        return self._leftover[namespace]
+
+    def _is_marked(self, name: TableName, row: Pointer | None) -> bool:
+        return self._modes.is_marked(name, {} if row is None else row.parameters)
+
+    def _outwait(self, name: TableName, seconds: float) -> None:
+        """Before a table is first written under ZooKeeper alone: whoever got the metastore's lock before its API broke
+        may still be about to swap under it."""
+        if seconds > 0:
+            logger.warning("%s rests for %.0f s: a writer may still have the metastore's lock of it", name, seconds)
+            self._runtime.sleep(seconds)
+
+    def _read(self, name: TableName) -> Pointer | None:
+        try:
+            row = self._pointer.load(name)
+        except NoSuchTable:
+            return None
+        self._modes.saw(row)
+        return row
+
+    def _take(
+        self, name: TableName, mode: LockMode, deadline: float, request: str, compares: Compares
+    ) -> ChosenHeldLock:
+        match mode:
+            case LockMode.NONE:
+                return ChosenHeldLock([NoLock()], mode)
+            case LockMode.ZOOKEEPER:
+                return self._take_both(name, deadline, request, compares)
+            case LockMode.FREE if self._zookeeper is not None and not self._hms_can_be_had():
+                return ChosenHeldLock([self._take_zookeeper(name, deadline, request)], mode)
+            case _:
+                return ChosenHeldLock([self._take_hms(name, deadline, request, compares)], mode)
+
+    def _take_both(self, name: TableName, deadline: float, request: str, compares: Compares) -> ChosenHeldLock:
+        # Asked first: whoever holds the ZooKeeper lock must not spend its time on an API that is broken.
+        with_hms = self._hms_can_be_had()
+        zookeeper = self._take_zookeeper(name, deadline, request)
+        parts = [zookeeper]
+        try:
+            if with_hms:
+                parts.append(self._take_hms(name, deadline, request, compares))
+        except LockUnavailable:
+            if self._hms_can_be_had():
+                zookeeper.release()
+                raise
+        except BaseException:
+            zookeeper.release()
+            raise
+        return ChosenHeldLock(parts, LockMode.ZOOKEEPER)
+
+    def _take_zookeeper(self, name: TableName, deadline: float, request: str) -> HeldLock:
+        if self._zookeeper is None:
+            raise LockUnavailable(
+                f"{name} is locked through ZooKeeper, and no ZooKeeper is configured here",
+                next_step=f"set `zookeeper.hosts`, or move it back: `iceberg-hms locks use hms {name}`",
+            )
+        return self._zookeeper.acquire(name, wait_seconds=self._remaining(deadline), request=request)
+
+    def _take_hms(self, name: TableName, deadline: float, request: str, compares: Compares) -> HeldLock:
+        try:
+            return self._hms.acquire(name, wait_seconds=self._remaining(deadline), request=request, compares=compares)
+        except LockUnavailable as error:
+            self._works = False
+            step = f"create its transaction tables (schematool); or, if all writers of {name} are iceberg-hms with "
+            step += f"`zookeeper.hosts` set: `iceberg-hms locks use zookeeper {name}`"
+            raise LockUnavailable(error.message, next_step=step) from error
+
+    def _hms_can_be_had(self) -> bool:
+        """Whether the metastore's lock API works, as far as is known; asked again after it failed."""
+        if self._works:
+            return True
+        if self._broken_until is not None and self._runtime.now() < self._broken_until:
+            return False
+        self._works = any(self._lock_api_works() for _ in range(BROKEN_AFTER))
+        if not self._works:
+            logger.warning("The lock API of the metastore is broken: marked tables are locked through ZooKeeper alone")
+            self._broken_until = self._runtime.now() + BROKEN_SECONDS
+        return self._works
+
+    def _remaining(self, deadline: float) -> float:
+        return max(0.0, deadline - self._runtime.now())
+
+
+class _MarkingLock:
+    """coordinator.ports.TableLock for the commit that changes a mark."""
+
+    def __init__(self, locks: ChosenTableLock, mode: LockMode, runtime: Runtime, force: bool) -> None:
+        self._locks = locks
+        self._mode = mode
+        self._runtime = runtime
+        self._force = force
+
+    def acquire(
+        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
+    ) -> HeldLock:
+        """As the port says."""
+        deadline = self._runtime.now() + wait_seconds
+        return self._locks.take_to_mark(name, self._mode, deadline, request, compares=compares, force=self._force)

@@ -1,0 +1,92 @@
+"""Locks that are held: several as one, and none as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iceberg_hms.coordinator.ports import HeldLock, Pointer
+from iceberg_hms.locking.lock_modes import LockMode
+
+#: A lease that never ends: no server can take away what is not there.
+_FOREVER = 1e9
+
+
+class NoLock:
+    """coordinator.ports.HeldLock of a table that takes none: compare-and-swap is all that protects its swaps."""
+
+    row: Pointer | None = None
+    excludes = False
+    only_fenced = True
+    behind_foreign = False
+
+    @property
+    def lease_seconds(self) -> float:
+        return _FOREVER
+
+    def unrenewed_seconds(self) -> float:
+        return 0.0
+
+    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
+        return
+
+    def renew(self) -> None:
+        return
+
+    def release(self) -> None:
+        return
+
+    def leave(self) -> None:
+        return
+
+
+class ChosenHeldLock:
+    """coordinator.ports.HeldLock on all locks that were taken; each must hold."""
+
+    def __init__(self, parts: Sequence[HeldLock], mode: LockMode) -> None:
+        self.parts = tuple(parts)
+        self.mode = mode
+        self.row: Pointer | None = None
+
+    @property
+    def excludes(self) -> bool:
+        """As the port says."""
+        return any(part.excludes for part in self.parts)
+
+    @property
+    def only_fenced(self) -> bool:
+        """As the port says."""
+        return any(part.only_fenced for part in self.parts)
+
+    @property
+    def behind_foreign(self) -> bool:
+        """As the port says."""
+        return any(part.behind_foreign for part in self.parts)
+
+    @property
+    def lease_seconds(self) -> float:
+        """As the port says: the shortest."""
+        return min(part.lease_seconds for part in self.parts)
+
+    def unrenewed_seconds(self) -> float:
+        """As the port says: the oldest."""
+        return max(part.unrenewed_seconds() for part in self.parts)
+
+    def ensure(self, *, blind: bool = False) -> None:
+        """As the port says."""
+        for part in self.parts:
+            part.ensure(blind=blind)
+
+    def renew(self) -> None:
+        """As the port says."""
+        for part in self.parts:
+            part.renew()
+
+    def release(self) -> None:
+        """As the port says; the last that was taken goes first."""
+        for part in reversed(self.parts):
+            part.release()
+
+    def leave(self) -> None:
+        """As the port says."""
+        for part in self.parts:
+            part.leave()

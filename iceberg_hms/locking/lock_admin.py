@@ -1,0 +1,133 @@
+"""Locks for operators: what is held and by whom, taking one away, and saying which lock a table takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from iceberg_hms.changes.request import Client, from_request
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.coordinator import Coordinator
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.errors import ConfigError, InvalidInput, LockUnavailable, MetastoreRefused, NotFound
+from iceberg_hms.identifiers import Identifier, table_name
+from iceberg_hms.locking.chosen_lock import ChosenTableLock
+from iceberg_hms.locking.lock_modes import LOCK_MARK, LockMode
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """One lock, held or waited for.
+
+    lock_id: what `break_lock` takes: the metastore's number, or a path in ZooKeeper. keeper: `hms` or `zookeeper`.
+    table: db.table, or a database. state: ACQUIRED, WAITING... kind: EXCLUSIVE, SHARED_READ...
+    agent_info: who holds it, in the holder's own words. since_ms: since when it is held, or is there.
+    heartbeat_ms: when it was last renewed, by the metastore database's clock; None in ZooKeeper, where the end of the
+    holder's session ends the lock. seems_dead: why the holder does, in words; "" if nothing says so. Such a lock is
+    left to `break_lock` when nothing is known to protect the table from what its holder may still send.
+    """
+
+    lock_id: str
+    keeper: str
+    table: str
+    state: str
+    kind: str
+    user: str
+    host: str
+    agent_info: str
+    since_ms: int | None
+    heartbeat_ms: int | None
+    seems_dead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """problems: which keeper could not be asked, and why."""
+
+    locks: tuple[LockRecord, ...]
+    problems: tuple[str, ...] = ()
+
+
+class LockKeeper(Protocol):
+    """Where locks are: the metastore, or ZooKeeper."""
+
+    def list(self, name: TableName | None) -> Sequence[LockRecord]:
+        """Raises LockUnavailable, MetastoreRefused, MetastoreUnavailable."""
+        ...
+
+    def remove(self, lock: LockRecord) -> None:
+        """Raises as `list`."""
+        ...
+
+
+class LockAdmin:
+    """As `Catalog.locks`. keepers: by name, `hms` and, if it is configured, `zookeeper`."""
+
+    def __init__(
+        self,
+        world: CommitPorts,
+        settings: Settings,
+        chosen: ChosenTableLock,
+        keepers: dict[str, LockKeeper],
+    ) -> None:
+        self._world = world
+        self._settings = settings
+        self._chosen = chosen
+        self._keepers = keepers
+
+    def list(self, identifier: Identifier | None = None) -> Listing:
+        """The locks of a table, or all of them. Raises MetastoreUnavailable."""
+        name = None if identifier is None else table_name(identifier)
+        found: list[LockRecord] = []
+        problems = []
+        for keeper_name, keeper in self._keepers.items():
+            try:
+                found += keeper.list(name)
+            except (LockUnavailable, MetastoreRefused) as error:
+                problems.append(f"{keeper_name}: {error.message}")
+        return Listing(tuple(found), tuple(problems))
+
+    def find(self, lock_id: str) -> LockRecord:
+        """Raises NotFound."""
+        listing = self.list()
+        for lock in listing.locks:
+            if lock.lock_id == lock_id:
+                return lock
+        unasked = f"; not asked: {', '.join(listing.problems)}" if listing.problems else ""
+        raise NotFound(f"There is no lock {lock_id}{unasked}", next_step="`iceberg-hms locks list` shows all")
+
+    def break_lock(self, lock_id: str) -> LockRecord:
+        """Take a lock away from whoever holds it or waits for it, and return what it was. A holder that still lives may
+        be about to swap: only a server with atomic compare-and-swap keeps it from overwriting what others commit then.
+        Raises NotFound, MetastoreRefused (a lock of a Hive transaction)."""
+        lock = self.find(lock_id)
+        self._keepers[lock.keeper].remove(lock)
+        return lock
+
+    def use(self, identifier: Identifier, mode: str, *, wait_seconds: float, force: bool = False) -> CommitReport:
+        """Say which lock a table takes from now on, `hms` or `zookeeper`, by a commit that sets its property
+        `iceberg-hms.lock`. `zookeeper` is the caller's word that all of the table's writers are ours: the others do not
+        know of it. That commit keeps out the writers of both modes, and needs the metastore's lock only if there is
+        one to be had; `hms` needs it.
+
+        force: for `hms`, when ZooKeeper is gone for good: the caller's word that no writer that uses it is alive. Its
+        lock is still taken if it can be had, and waited for if another has it.
+
+        Raises as Catalog.commit; InvalidInput for another mode, or force with `zookeeper`; ConfigError without
+        `zookeeper.hosts`.
+        """
+        wanted = self._wanted(mode)
+        if force and wanted is not LockMode.HMS:
+            raise InvalidInput("Only the way back to the lock hms can be forced", next_step="leave `force` out")
+        world = replace(self._world, lock=self._chosen.for_marking(wanted, force=force))
+        change = from_request([], [{"action": "set-properties", "updates": {LOCK_MARK: wanted.value}}], Client())
+        return Coordinator(world, self._settings).commit(table_name(identifier), change, wait_seconds=wait_seconds)
+
+    def _wanted(self, mode: str) -> LockMode:
+        if mode not in (LockMode.HMS, LockMode.ZOOKEEPER):
+            raise InvalidInput(f"A table takes the lock hms or zookeeper, not {mode!r}")
+        if mode == LockMode.ZOOKEEPER and not self._settings.zookeeper:
+            raise ConfigError("`zookeeper.hosts` is not set", next_step="give --zookeeper host:2181, here and to all")
+        return LockMode(mode)

@@ -1,0 +1,278 @@
+"""One connection to one metastore: Thrift's binary protocol over TCP, coded in C where Thrift's C code is there.
+
+A call ends in one of four ways, and the difference decides whether a commit may be repeated:
+
+    it returns      the server answered with success
+    ServerFault     the server answered with an error
+    NotSent         the server never had the whole call; repeating it is safe
+    NoAnswer        the server may have the call; whether it was carried out is not known
+
+After NotSent or NoAnswer the connection is broken and is closed. So it is after the answer of a handler that lost its
+store (seen on a 4.1.0 in its first seconds), which every further call would get too: that one counts as NoAnswer.
+"""
+
+from __future__ import annotations
+
+import grp
+import logging
+import os
+import pwd
+import select
+import socket
+from collections.abc import Callable
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.Thrift import TApplicationException, TException, TMessageType, TType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+from iceberg_hms.coordinator.protocol import usage
+from iceberg_hms.errors import ConfigError
+from iceberg_hms.metastore.compare_and_swap.findings import Findings
+from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault, classify
+from iceberg_hms.metastore.connection.thrift_types import messages
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_PORT = 9083
+_SEQUENCE_MAX = 2**31 - 1
+#: A string or list of a reply that claims to be longer is taken for noise. Servers send at most 100 MB in all.
+_REPLY_PART_MAX_BYTES = 256 * 1024 * 1024
+
+# Thrift logs each failed connection with a trace of its own; the failure is raised, and logged by whoever gives up.
+logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
+
+
+def parse_uri(uri: str) -> tuple[str, int]:
+    """Host and port of `thrift://host[:port]`. Raises ConfigError."""
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+        parts = urlsplit("")
+    if parts.scheme != "thrift" or not host:
+        raise ConfigError(f"{uri!r} is not thrift://host:port", next_step="write it as thrift://host:9083")
+    return host, port or _DEFAULT_PORT
+
+
+class MetastoreClient:
+    """One open connection. Not safe for threads: a pool hands it to one at a time.
+
+    uri: thrift://host:port. user: who we are (`set_ugi`, which servers without Kerberos believe); "" says nothing.
+    findings: what its server makes of an expected value, as far as fence.py found out.
+    patience_ms: how long `call_patiently` waits. on_overdue: called by it when socket_timeout_ms are over.
+    Raises NotSent if the server cannot be reached within connect_timeout_ms.
+    """
+
+    is_patient = False
+    on_overdue: Callable[[], None] | None = None
+
+    def __init__(
+        self, uri: str, *, connect_timeout_ms: int, socket_timeout_ms: int, patience_ms: int = 0, user: str = ""
+    ) -> None:
+        self.uri = uri
+        self.findings = Findings()
+        self._ordinary_ms = socket_timeout_ms
+        self._patience_ms = patience_ms
+        self._sequence = 0
+        self._broken = False
+        self._process = os.getpid()
+        host, port = parse_uri(uri)
+        self._socket = TSocket(host, port)
+        self._transport = TBufferedTransport(self._socket)
+        # Strict: what answers in another protocol is told by its first bytes, not by waiting for its gigabytes.
+        self._protocol = TBinaryProtocolAccelerated(
+            self._transport,
+            fallback=True,
+            strictRead=True,
+            string_length_limit=_REPLY_PART_MAX_BYTES,
+            container_length_limit=_REPLY_PART_MAX_BYTES,
+        )
+        self._socket.setTimeout(connect_timeout_ms)
+        try:
+            self._transport.open()
+        except (TTransportException, OSError) as error:
+            raise NotSent(f"The metastore {uri} cannot be reached: {_reason(error)}") from error
+        self._socket.handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setTimeout(socket_timeout_ms)
+        if user:
+            self._introduce(user)
+
+    def _introduce(self, user: str) -> None:
+        try:
+            self.call("set_ugi", user_name=user, group_names=_groups_of(user))
+        except ServerFault as fault:
+            # Servers that know callers otherwise (Kerberos, proxies) may refuse it.
+            logger.debug("%s did not take our user name: %s", self.uri, fault.detail)
+        except (NotSent, NoAnswer) as error:
+            self.close()
+            raise NotSent(f"The metastore {self.uri} cannot be reached: {error.message}") from error
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a call could be sent: nothing went wrong before, and the server has not hung up meanwhile. Never in a
+        forked child: two processes on one connection would read each other's answers."""
+        return not self._broken and self._is_ours and bool(self._socket.isOpen())
+
+    @property
+    def _is_ours(self) -> bool:
+        return self._process == os.getpid()
+
+    def call(self, method: str, /, **arguments: Any) -> Any:
+        """Call the metastore. `method` and the names of the arguments are the IDL's; structures are thrift_types'.
+
+        Returns the call's result, None for a call without one. Raises ServerFault, NotSent, NoAnswer.
+        """
+        usage.called(method)
+        arguments_type, result_type = messages(method)
+        message = arguments_type(**arguments)
+        self._sequence = self._sequence % _SEQUENCE_MAX + 1
+        try:
+            self._send(method, message)
+            return self._read(method, result_type())
+        except ServerFault as fault:
+            self._answered(method, fault)
+        except BaseException:
+            # Whatever came between, an interrupt too: the next call must not find half a message, or our reply.
+            self.close()
+            raise
+
+    def _answered(self, method: str, fault: ServerFault) -> NoReturn:
+        """Raise what an answered error comes to."""
+        if fault.fault is Fault.INTERNAL:
+            # It may be the handler: some calls have no other error for it.
+            self.close()
+        if fault.fault is not Fault.HANDLER_BROKEN:
+            raise fault
+        self.close()
+        error = NoAnswer(f"The metastore {self.uri} lost what serves {method}: {fault.detail}")
+        error.is_over = True
+        raise error from fault
+
+    def call_patiently(self, method: str, /, **arguments: Any) -> Any:
+        """`call` for what may do harm if it is carried out when nobody waits for it any more."""
+        self.is_patient = True
+        try:
+            return self.call(method, **arguments)
+        finally:
+            self.is_patient = False
+
+    def _wait_patiently(self) -> None:
+        """Wait for the first byte of the answer. Raises TimeoutError."""
+        reply = select.poll()
+        reply.register(self._socket.handle, select.POLLIN)
+        if reply.poll(self._ordinary_ms):
+            return
+        if self.on_overdue is not None:
+            self.on_overdue()
+        if not reply.poll(max(0, self._patience_ms - self._ordinary_ms)):
+            raise TimeoutError
+
+    def _send(self, method: str, message: Any) -> None:
+        try:
+            self._protocol.writeMessageBegin(method, TMessageType.CALL, self._sequence)
+            message.write(self._protocol)
+            self._protocol.writeMessageEnd()
+            # Until here all is in a buffer. A flush that fails has not handed over the last bytes of the message.
+            self._transport.flush()
+        except (TException, OSError) as error:
+            raise NotSent(f"The metastore {self.uri} did not take {method}: {_reason(error)}") from error
+
+    def _read(self, method: str, result: Any) -> Any:
+        try:
+            if self.is_patient:
+                self._wait_patiently()
+            return self._receive(method, result)
+        except ServerFault:
+            raise
+        except Exception as error:
+            # A reply that cannot be read is no reply, whatever broke while reading it.
+            raise NoAnswer(f"The metastore {self.uri} did not answer {method}: {_reason(error)}") from error
+
+    def _receive(self, method: str, result: Any) -> Any:
+        name, kind, sequence = self._protocol.readMessageBegin()
+        if kind == TMessageType.EXCEPTION:
+            failure = TApplicationException()
+            failure.read(self._protocol)
+            self._protocol.readMessageEnd()
+            raise classify(failure, method)
+        if kind != TMessageType.REPLY or name != method or sequence != self._sequence:
+            raise NoAnswer(f"the reply is to another call: {name} {sequence}")
+        if not _returns(result):
+            return self._receive_nothing(method, result)
+        result.read(self._protocol)
+        self._protocol.readMessageEnd()
+        return _outcome(method, result)
+
+    def _receive_nothing(self, method: str, result: Any) -> None:
+        """The reply to a call without a result: an empty structure is its success, and a field is an error.
+
+        Thrift skips fields that it does not know. So an error that a newer server declares would leave the structure
+        empty, and a swap that was refused would be taken for made.
+        """
+        _, kind, number = self._protocol.readFieldBegin()
+        if kind == TType.STOP:
+            self._protocol.readMessageEnd()
+            return
+        field = result.thrift_spec[number] if 0 < number < len(result.thrift_spec) else None
+        if field is None or field[1] != kind:
+            raise NoAnswer(f"the reply says what we do not know: field {number} of type {kind}")
+        error = self._protocol.readFieldByTType(kind, field[3])
+        self._protocol.readFieldEnd()
+        _, kind, number = self._protocol.readFieldBegin()
+        if kind != TType.STOP:
+            raise NoAnswer(f"the reply says more than one thing: field {number} of type {kind}")
+        self._protocol.readMessageEnd()
+        raise classify(error, method)
+
+    def close(self) -> None:
+        """Hang up. Never raises; twice is harmless. In a forked child its parent goes on with the connection."""
+        self._broken = True
+        try:
+            if self._is_ours and self._socket.handle is not None:
+                # While a forked child has the socket too, the server would not learn of a mere close.
+                self._socket.handle.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the server hung up before
+        try:
+            self._transport.close()
+        except OSError:
+            logger.debug("closing the connection to %s failed", self.uri, exc_info=True)
+
+
+def _returns(result: Any) -> bool:
+    """Whether the call has a result: it is field 0 of the reply, and the errors are numbered from 1."""
+    return bool(result.thrift_spec) and result.thrift_spec[0] is not None
+
+
+def _outcome(method: str, result: Any) -> Any:
+    for field in result.thrift_spec[1:]:
+        if field is not None and (error := getattr(result, field[2])) is not None:
+            raise classify(error, method)
+    if result.success is None:
+        unknown = TApplicationException(TApplicationException.MISSING_RESULT, "neither a result nor an error we know")
+        raise classify(unknown, method)
+    return result.success
+
+
+def _groups_of(user: str) -> list[str]:
+    """The groups of an OS user, as Hadoop's clients send them; none for a name that this machine does not know."""
+    try:
+        entry = pwd.getpwnam(user)
+        return sorted(grp.getgrgid(number).gr_name for number in os.getgrouplist(user, entry.pw_gid))
+    except (KeyError, OSError):
+        return []
+
+
+def _reason(error: BaseException) -> str:
+    inner = getattr(error, "inner", None) or error
+    if isinstance(inner, TimeoutError):
+        return "timed out"
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    if isinstance(inner, TTransportException) and inner.type == TTransportException.END_OF_FILE:
+        return "the connection was closed"
+    return str(inner) or type(inner).__name__

@@ -1,0 +1,225 @@
+"""Connections to the metastore, shared by the threads of one process, over a list of servers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.protocol.caller_timeouts import overdue
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwapFindings
+from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri
+from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class Places(Protocol):
+    """As threading.BoundedSemaphore."""
+
+    def acquire(self, *, timeout: float) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+NewClient = Callable[[str], MetastoreClient]
+NewPlaces = Callable[[int], Places]
+
+
+class _Place:
+    """One of a pool's places, given back once: at the end, or when the call on it is overdue."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._taken = True
+
+    def overdue(self) -> None:
+        self.release()
+        overdue()
+
+    def release(self) -> None:
+        if self._taken:
+            self._taken = False
+            self._places.release()
+
+
+class ClientPool:
+    """At most `size` connections at a time, kept open between calls.
+
+    uris: thrift://host:port, tried in order, beginning with the one that last worked.
+    connect_timeout_ms: for one server. socket_timeout_ms: for one answer. patience_ms: for one to `call_patiently`; who
+    waits so for longer than socket_timeout_ms does not count any more, so that heartbeats find a connection.
+    verdicts: what its connections found out about compare-and-swap.
+    make_client: connects to a uri of the list; raises NotSent. make_places: a semaphore with so many places.
+    now: the monotonic clock.
+    Raises ConfigError for a uri that is not thrift://.
+    """
+
+    def __init__(
+        self,
+        uris: Sequence[str],
+        *,
+        size: int = 2,
+        connect_timeout_ms: int = 10_000,
+        socket_timeout_ms: int = 60_000,
+        patience_ms: int = 600_000,
+        user: str = "",
+        make_client: NewClient | None = None,
+        make_places: NewPlaces = threading.BoundedSemaphore,
+        now: Callable[[], float] = SYSTEM_CLOCK.monotonic,
+    ) -> None:
+        for uri in uris:
+            parse_uri(uri)
+        self.uris = tuple(uris)
+        self.verdicts = CompareAndSwapFindings(self.uris, now)
+        self._size = size
+        self._connect_timeout_ms = connect_timeout_ms
+        self._socket_timeout_ms = socket_timeout_ms
+        self._patience_ms = patience_ms
+        self._user = user
+        self._make_client = make_client or self._open
+        self._make_places = make_places
+        self._preferred = 0
+        self._closed = False
+        self._places = self._make_places(self._size)
+        self._mutex = threading.Lock()
+        self._idle: list[MetastoreClient] = []
+
+    @classmethod
+    def configured(cls, settings: Settings, *, only: str | None = None) -> ClientPool:
+        """The pool that settings ask for. only: one server of the list, with one connection, to ask it alone."""
+        return cls(
+            settings.metastore_uris if only is None else [only],
+            size=settings.clients if only is None else 1,
+            connect_timeout_ms=settings.connect_timeout_ms,
+            socket_timeout_ms=settings.socket_timeout_ms,
+            patience_ms=settings.unfenced_move_timeout_ms,
+            user=settings.user,
+        )
+
+    def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
+        """Call `function` with a connection that nobody else uses, and return what it returns.
+
+        After NotSent `function` is called once more, on a fresh connection, and after NoAnswer too if it is
+        `idempotent`, as after an error that says no more than that the server failed inside; if it is not, these are
+        raised. A function that is not idempotent must therefore raise NotSent only while all that it sent before is
+        known to have changed nothing. Every other ServerFault passes through.
+
+        Raises MetastoreUnavailable: no server could be reached, none answered an idempotent call, or all connections
+        are in use for longer than a call may take.
+        """
+        if not self._places.acquire(timeout=(self._connect_timeout_ms + self._socket_timeout_ms) / 1000):
+            raise NotSent(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
+        place = _Place(self._places)
+        try:
+            return self._run(function, idempotent, place)
+        finally:
+            place.release()
+
+    def _run(self, function: Callable[[MetastoreClient], Result], idempotent: bool, place: _Place) -> Result:
+        client = self._take()
+        try:
+            return self._use(client, function, place)
+        except NotSent as error:
+            logger.debug("%s; trying again on a fresh connection", error.message)
+        except (NoAnswer, ServerFault) as error:
+            if not idempotent or (isinstance(error, ServerFault) and error.fault is not Fault.INTERNAL):
+                raise
+            logger.debug("%s; asking again on a fresh connection", error.message)
+        self._drop_idle()
+        client = self._connect()
+        try:
+            return self._use(client, function, place)
+        except NoAnswer as error:
+            if not idempotent:
+                raise
+            raise MetastoreUnavailable(error.message) from error
+
+    def _use(self, client: MetastoreClient, function: Callable[[MetastoreClient], Result], place: _Place) -> Result:
+        client.on_overdue = place.overdue
+        try:
+            return function(client)
+        finally:
+            client.on_overdue = None
+            self._give_back(client)
+
+    def _take(self) -> MetastoreClient:
+        while True:
+            with self._mutex:
+                if self._closed:
+                    raise NotSent("The catalog is closed", next_step="connect again")
+                client = self._idle.pop() if self._idle else None
+            if client is None:
+                return self._connect()
+            if client.is_usable:
+                return client
+            client.close()
+
+    def _give_back(self, client: MetastoreClient) -> None:
+        if client.is_usable:
+            with self._mutex:
+                if not self._closed and len(self._idle) < self._size:
+                    self._idle.append(client)
+                    return
+        client.close()
+
+    def _drop_idle(self) -> None:
+        """When one connection failed the server may be gone: the others are not worth a failed call each."""
+        with self._mutex:
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()
+
+    def _connect(self) -> MetastoreClient:
+        failures = []
+        first = self._preferred
+        for step in range(len(self.uris)):
+            position = (first + step) % len(self.uris)
+            try:
+                client = self._make_client(self.uris[position])
+            except NotSent as error:
+                failures.append(error.message)
+                continue
+            if position != first:
+                logger.warning("The metastore %s is out of reach; using %s", self.uris[first], self.uris[position])
+            self._preferred = position
+            return client
+        if not self.uris:
+            raise NotSent("No metastore is configured", next_step="set metastore_uri (`uri`) to thrift://host:9083")
+        raise NotSent("; ".join(failures))
+
+    def _open(self, uri: str) -> MetastoreClient:
+        return MetastoreClient(
+            uri,
+            connect_timeout_ms=self._connect_timeout_ms,
+            socket_timeout_ms=self._socket_timeout_ms,
+            patience_ms=self._patience_ms,
+            user=self._user,
+        )
+
+    def only(self, uri: str) -> ClientPool:
+        """A pool of one connection to one server of the list, with the same timeouts and user. The caller closes it."""
+        return ClientPool(
+            [uri],
+            size=1,
+            connect_timeout_ms=self._connect_timeout_ms,
+            socket_timeout_ms=self._socket_timeout_ms,
+            patience_ms=self._patience_ms,
+            user=self._user,
+            make_client=self._make_client,
+            make_places=self._make_places,
+        )
+
+    def close(self) -> None:
+        """Close idle connections now and the others when they come back. Twice is harmless."""
+        with self._mutex:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()

@@ -1,0 +1,136 @@
+"""A lock of the metastore that is held: kept alive by heartbeats until it is released or lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from iceberg_hms.clock import Reading
+from iceberg_hms.coordinator.ports import Pointer, Runtime
+from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, beat_seconds, keep_covered
+from iceberg_hms.errors import LockLost, MetastoreError, MetastoreUnavailable
+from iceberg_hms.metastore.connection.faults import Fault, ServerFault
+from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
+
+logger = logging.getLogger(__name__)
+
+
+class HmsHeldLock:
+    """coordinator.ports.HeldLock on one entry of the metastore's lock table.
+
+    sent: when the call that got the lock was sent.
+    behind_foreign, only_fenced: as the port says.
+    on_release: called once, after the entry was given back; told whether that worked. on_leave: in place of it.
+    """
+
+    row: Pointer | None = None
+    excludes = True
+
+    def __init__(
+        self,
+        entries: LockEntries,
+        runtime: Runtime,
+        entry: LockEntry,
+        *,
+        sent: Reading,
+        behind_foreign: bool,
+        only_fenced: bool,
+        lease_seconds: float,
+        interval_seconds: float,
+        on_release: Callable[[bool], None],
+        on_leave: Callable[[], None],
+    ) -> None:
+        self._entries = entries
+        self._runtime = runtime
+        self._entry = entry
+        self._lease_seconds = lease_seconds
+        self._interval_seconds = min(interval_seconds, beat_seconds(lease_seconds))
+        self._on_release = on_release
+        self._on_leave = on_leave
+        self._mutex = runtime.mutex()
+        self._released = runtime.event()
+        self._cover = LeaseCheck(runtime, lease_seconds, entry, sent)
+        self.behind_foreign = behind_foreign
+        self.only_fenced = only_fenced
+
+    @property
+    def lock_id(self) -> int:
+        """The metastore's id of the lock."""
+        return self._entry.lock_id
+
+    @property
+    def lease_seconds(self) -> float:
+        """As the port says."""
+        return self._lease_seconds
+
+    def start(self) -> None:
+        """Begin to send heartbeats on a thread of the runtime."""
+        self._runtime.spawn(f"heartbeat-{self._entry.lock_id}", self._beat, background=True)
+
+    def unrenewed_seconds(self) -> float:
+        """As the port says."""
+        return self._cover.seconds()
+
+    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
+        """As the port says."""
+        keep_covered(self)
+
+    def renew(self) -> None:
+        """As the port says."""
+        if self._released.is_set():
+            raise LockLost(f"{self._entry} was released")
+        self._cover.seconds()
+        sent = self._runtime.reading()
+        try:
+            self._entries.renew(self._entry)
+        except ServerFault as fault:
+            if fault.fault is Fault.NO_SUCH_LOCK:
+                raise self._cover.lose("is no longer in the metastore: it was removed, or its lease passed") from None
+            raise MetastoreUnavailable(f"{self._entry} could not be renewed: {fault.detail}") from fault
+        self._cover.renewed(sent)
+
+    def _beat(self) -> None:
+        while not self._released.wait(self._interval_seconds):
+            try:
+                self.renew()
+            except LockLost as error:
+                if not self._released.is_set():
+                    logger.warning("%s", error.message)
+                return
+            except MetastoreError as error:
+                logger.warning("A heartbeat of %s failed: %s", self._entry, error.message)
+
+    def leave(self) -> None:
+        """As the port says."""
+        if not self._end():
+            return
+        logger.warning(
+            "%s is left for its lease of %.0f s, since a move under it may still be made. A metastore without a reaper "
+            "keeps it: once no metastore works on that move, `iceberg-hms locks break %d --yes`",
+            self._entry,
+            self._lease_seconds,
+            self._entry.lock_id,
+        )
+        self._on_leave()
+
+    def _end(self) -> bool:
+        """End the heartbeats. False if the lock was given back or left before."""
+        with self._mutex:
+            if self._released.is_set():
+                return False
+            self._released.set()
+            return True
+
+    def release(self) -> None:
+        """As the port says."""
+        if not self._end():
+            return
+        removed = False
+        try:
+            self._entries.remove(self._entry)
+            removed = True
+        except MetastoreError as error:
+            # A good commit must not fail because its lock could not be given back.
+            logger.warning("%s could not be given back: %s", self._entry, error)
+        finally:
+            self._on_release(removed)

@@ -1,0 +1,59 @@
+"""How long the metastore keeps a lock that nobody renews."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from iceberg_hms.config import Settings
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.faults import ServerFault
+from iceberg_hms.metastore.connection.pool import ClientPool
+
+logger = logging.getLogger(__name__)
+
+# Hive 3 and later know the first name, Hive 2 the second; a server may refuse to tell a name that it does not know.
+_NAMES = ("metastore.txn.timeout", "hive.txn.timeout")
+_DURATION = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
+_UNITS = {
+    "ms": 0.001, "msec": 0.001,
+    "": 1.0, "s": 1.0, "sec": 1.0,
+    "m": 60.0, "min": 60.0, "minutes": 60.0,
+    "h": 3600.0, "hour": 3600.0, "hours": 3600.0,
+    "d": 86400.0, "day": 86400.0, "days": 86400.0,
+}  # fmt: skip
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds of Hive's way of writing durations ("300s", "5m", "300"); None for what is not one or is zero."""
+    match = _DURATION.fullmatch(text)
+    unit = _UNITS.get(match.group(2).lower()) if match is not None else None
+    if match is None or unit is None:
+        return None
+    return int(match.group(1)) * unit or None
+
+
+def config_value(client: MetastoreClient, name: str) -> str | None:
+    """A configuration value of the server, None if it has none or does not tell."""
+    try:
+        value = client.call("get_config_value", name=name, defaultValue="")
+    except ServerFault as fault:
+        logger.debug("the metastore does not tell %s: %s", name, fault.detail)
+        return None
+    return str(value) or None
+
+
+def lease_or_default(pool: ClientPool, settings: Settings) -> float:
+    """The server's lease, or `lock.lease-default-ms` if it does not tell; in seconds. Raises MetastoreUnavailable."""
+    return lease_seconds(pool) or settings.lock_lease_default_ms / 1000
+
+
+def lease_seconds(pool: ClientPool) -> float | None:
+    """The server's lease for locks (`metastore.txn.timeout`, before Hive 3 `hive.txn.timeout`); None if it does not
+    tell. Raises MetastoreUnavailable."""
+    for name in _NAMES:
+        value = pool.run(lambda client, name=name: config_value(client, name), idempotent=True)  # type: ignore[misc]
+        seconds = parse_duration(value) if value else None
+        if seconds is not None:
+            return seconds
+    return None

@@ -1,0 +1,114 @@
+"""Entries of the metastore's lock table: enqueue, look, renew, remove. One call each."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import (
+    CheckLockRequest,
+    DataOperationType,
+    HeartbeatRequest,
+    LockComponent,
+    LockLevel,
+    LockRequest,
+    LockState,
+    LockType,
+    ShowLocksRequest,
+    UnlockRequest,
+)
+from iceberg_hms.metastore.locks.holder_identity import agent_info
+
+
+@dataclass(frozen=True, slots=True)
+class LockEntry:
+    """One entry. lock_id is the metastore's. heartbeat_ms: when it was last renewed, by the clock of the metastore's
+    database. reads: a query of Hive's asked for it. Only `of` tells these two."""
+
+    lock_id: int
+    acquired: bool
+    agent_info: str = ""
+    user: str = ""
+    host: str = ""
+    heartbeat_ms: int | None = None
+    reads: bool = False
+
+    def __str__(self) -> str:
+        return f"lock {self.lock_id} of {self.user or '?'} on {self.host or '?'} ({self.agent_info or 'no agentInfo'})"
+
+
+class LockEntries:
+    """The lock API for one user. All raise ServerFault and MetastoreUnavailable; `enqueue` alone raises NoAnswer."""
+
+    def __init__(self, pool: ClientPool, user: str) -> None:
+        self._pool = pool
+        self._user = user or "unknown"
+        self._host = socket.gethostname()
+
+    def enqueue(self, name: TableName, agent_info: str) -> LockEntry:
+        """Ask for the exclusive lock of a table. Not idempotent: an unanswered call may leave an entry."""
+        component = LockComponent(
+            type=LockType.EXCLUSIVE,
+            level=LockLevel.TABLE,
+            dbname=name.namespace,
+            tablename=name.name,
+            # Other values, and none at all, are refused by one version or another (apache/iceberg#11784).
+            operationType=DataOperationType.NO_TXN,
+        )
+        request = LockRequest(component=[component], user=self._user, hostname=self._host, agentInfo=agent_info)
+        answer = self._pool.run(lambda client: client.call("lock", rqst=request), idempotent=False)
+        return self._own(answer.lockid, answer.state, agent_info)
+
+    @contextmanager
+    def trial(self, scratch: TableName, purpose: str) -> Iterator[LockEntry]:
+        """An entry on a name that no table has, to see what the lock API does. It is removed at the end."""
+        entry = self.enqueue(scratch, agent_info(purpose))
+        try:
+            yield entry
+        finally:
+            self.remove(entry)
+
+    def check(self, entry: LockEntry) -> LockEntry:
+        """The entry as it is now; the server also counts this as a heartbeat. Fault NO_SUCH_LOCK when it is gone."""
+        answer = self._ask("check_lock", CheckLockRequest(lockid=entry.lock_id))
+        return self._own(answer.lockid, answer.state, entry.agent_info)
+
+    def renew(self, entry: LockEntry) -> None:
+        """A heartbeat. Fault NO_SUCH_LOCK when the entry is gone."""
+        self._ask("heartbeat", HeartbeatRequest(lockid=entry.lock_id), argument="ids")
+
+    def remove(self, entry: LockEntry) -> None:
+        """Unlock. Succeeds too when the entry is gone already."""
+        self._ask("unlock", UnlockRequest(lockid=entry.lock_id))
+
+    def of(self, name: TableName) -> list[LockEntry]:
+        """All entries of a table, in the order of their ids."""
+        answer = self._ask("show_locks", ShowLocksRequest(dbname=name.namespace, tablename=name.name, isExtended=False))
+        found = [
+            LockEntry(
+                element.lockid,
+                element.state == LockState.ACQUIRED,
+                element.agentInfo or "",
+                element.user or "",
+                element.hostname or "",
+                element.lastheartbeat or None,
+                element.type == LockType.SHARED_READ,
+            )
+            for element in answer.locks
+        ]
+        return sorted(found, key=lambda entry: entry.lock_id)
+
+    def own(self, name: TableName, agent_info: str) -> list[LockEntry]:
+        """The entries of a table that carry this agentInfo."""
+        return [entry for entry in self.of(name) if entry.agent_info == agent_info]
+
+    def _own(self, lock_id: int, state: int, agent_info: str) -> LockEntry:
+        return LockEntry(lock_id, state == LockState.ACQUIRED, agent_info, self._user, self._host)
+
+    def _ask(self, method: str, request: Any, argument: str = "rqst") -> Any:
+        return self._pool.run(lambda client: client.call(method, **{argument: request}), idempotent=True)

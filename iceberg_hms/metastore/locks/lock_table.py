@@ -1,0 +1,142 @@
+"""The metastore's lock table for operators: everything that is in it, whose holders seem to be dead, and whether lock
+calls work at all.
+
+What stale.py may not remove, because nothing is known to protect the table from the dead holder's swap, is for an
+operator to judge; here it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.lease_check import beat_seconds
+from iceberg_hms.errors import MetastoreError
+from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
+from iceberg_hms.metastore.locks.dead_lock_reaper import MISSED_BEATS
+from iceberg_hms.metastore.locks.holder_identity import has_ended, parse
+from iceberg_hms.metastore.locks.lease import lease_seconds
+from iceberg_hms.metastore.locks.lock_entries import LockEntries
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One component of a lock as show_locks tells it. table is "" for a lock on a whole database.
+
+    kind: EXCLUSIVE, SHARED_READ... state: ACQUIRED, WAITING... transaction_id: None outside of transactions.
+    acquired_ms, heartbeat_ms: by the metastore database's clock; None where the server does not tell.
+    seems_dead: why its holder does, in words; "" if nothing says so. It may also be paused, or cut off.
+    """
+
+    lock_id: int
+    namespace: str
+    table: str
+    state: str
+    kind: str
+    transaction_id: int | None
+    user: str
+    host: str
+    agent_info: str
+    acquired_ms: int | None
+    heartbeat_ms: int | None
+    seems_dead: str = ""
+
+
+class LockTable:
+    """The locks of one metastore. All raise ServerFault, MetastoreUnavailable."""
+
+    def __init__(self, pool: ClientPool, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._pool = pool
+        self._clock = clock
+
+    def rows(self, name: TableName | None = None) -> list[Row]:
+        """The locks of a table, or all, in the order of their ids."""
+        request = ShowLocksRequest(isExtended=False)
+        if name is not None:
+            request.dbname, request.tablename = name.namespace, name.name
+        answer = self._pool.run(lambda client: client.call("show_locks", rqst=request), idempotent=True)
+        rows = sorted(map(_row, answer.locks), key=lambda row: (row.lock_id, row.namespace, row.table))
+        return self._judged(rows)
+
+    def remove(self, lock_id: int) -> None:
+        """Unlock; harmless when the lock is gone. A transaction's lock is refused: it ends with its transaction."""
+        self._pool.run(lambda client: client.call("unlock", rqst=UnlockRequest(lockid=lock_id)), idempotent=True)
+
+    def _judged(self, rows: Sequence[Row]) -> list[Row]:
+        lease_ms = 1000 * (lease_seconds(self._pool) or float("inf")) if rows else 0.0
+        now_ms: int | None = self._clock.now_ms()
+        if any(_why_dead(row, abs(_age(row, now_ms)), lease_ms) for row in rows):
+            # Our clock may be another than the database's, by which heartbeats are told.
+            now_ms = self._database_ms()
+        return [replace(row, seems_dead=_why_dead(row, _age(row, now_ms), lease_ms)) for row in rows]
+
+    def _database_ms(self) -> int | None:
+        """What time it is in the metastore's database, from a lock of our own on a name that no table has; None if it
+        cannot be found out."""
+        entries = LockEntries(self._pool, "")
+        name = scratch_name("default", self._clock)
+        try:
+            with entries.trial(name, "clock"):
+                return next((found.heartbeat_ms for found in entries.of(name)), None)
+        except MetastoreError:
+            return None
+
+
+def api_works(pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
+    """Whether any server of the pool's list carries out a lock call on a fresh connection. It is tried on a name that
+    no table has. Never raises."""
+    for uri in pool.uris:
+        alone, works = pool.only(uri), False
+        try:
+            with LockEntries(alone, settings.user).trial(scratch_name("default", clock), "probe"):
+                works = True
+        except MetastoreError:
+            # One that cannot be removed now was carried out all the same.
+            pass
+        finally:
+            alone.close()
+        if works:
+            return True
+    return False
+
+
+def _row(element: Any) -> Row:
+    return Row(
+        lock_id=element.lockid,
+        namespace=element.dbname or "",
+        table=element.tablename or "",
+        state=LockState._VALUES_TO_NAMES.get(element.state, str(element.state)),
+        kind=LockType._VALUES_TO_NAMES.get(element.type, str(element.type)),
+        transaction_id=element.txnid or None,
+        user=element.user or "",
+        host=element.hostname or "",
+        agent_info=element.agentInfo or "",
+        acquired_ms=element.acquiredat or None,
+        heartbeat_ms=element.lastheartbeat or None,
+    )
+
+
+def _age(row: Row, now_ms: int | None) -> float:
+    """Milliseconds since the last heartbeat. Locks of transactions have none of their own."""
+    if row.transaction_id is not None or row.heartbeat_ms is None or now_ms is None:
+        return 0.0
+    return float(now_ms - row.heartbeat_ms)
+
+
+def _why_dead(row: Row, age_ms: float, lease_ms: float) -> str:
+    holder = parse(row.agent_info)
+    if holder is not None and holder.lease_seconds is not None:
+        lease_ms = min(lease_ms, 1000 * holder.lease_seconds)
+    # A process of a clone of this machine goes on renewing its lock.
+    beats_ms = MISSED_BEATS * beat_seconds(lease_ms / 1000) * 1000
+    if holder is not None and age_ms >= beats_ms and has_ended(holder):
+        return f"process {holder.pid} of this machine has ended"
+    if age_ms > lease_ms:
+        return f"it was not renewed for {age_ms / 1000:.0f} s, with a lease of {lease_ms / 1000:.0f} s"
+    return ""

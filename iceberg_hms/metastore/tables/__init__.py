@@ -1,0 +1,1 @@
+"""The rows of tables and databases: the TablePointer port over Thrift."""

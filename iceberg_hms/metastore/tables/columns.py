@@ -1,0 +1,114 @@
+"""The columns and the storage descriptor of a table's row, as Java's HiveSchemaUtil and HiveOperationsBase write them.
+
+Engines that read Iceberg do not need them; Hive, dashboards and data catalogs do.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import ListType, MapType, PrimitiveType, StructType, Type
+from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor
+
+_HIVE_TYPES = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "date": "date",
+    "time": "string",
+    "string": "string",
+    "uuid": "string",
+    "timestamp": "timestamp",
+    "timestamp_ns": "timestamp",
+    "fixed": "binary",
+    "binary": "binary",
+    # Hive has no such types. Java writes `unknown` for variant, which Hive 2.3 refuses to store.
+    "unknown": "string",
+    "variant": "binary",
+    "geometry": "binary",
+    "geography": "binary",
+}
+_INSTANTS = frozenset({"timestamptz", "timestamptz_ns"})
+
+_PLAIN_FORMATS = (
+    "org.apache.hadoop.mapred.FileInputFormat",
+    "org.apache.hadoop.mapred.FileOutputFormat",
+    "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+)
+_HIVE_ENGINE_FORMATS = (
+    "org.apache.iceberg.mr.hive.HiveIcebergInputFormat",
+    "org.apache.iceberg.mr.hive.HiveIcebergOutputFormat",
+    "org.apache.iceberg.mr.hive.HiveIcebergSerDe",
+)
+
+
+def hive_type(type_: Type, *, local_time_zones: bool) -> str:
+    """Hive's type string for an Iceberg type.
+
+    local_time_zones: the server is Hive 3 or later, which has `timestamp with local time zone`. Hive 2.3 takes that
+    type when a table is created and refuses every later alter, so it gets `timestamp`.
+    """
+
+    def inner(part: Type) -> str:
+        return hive_type(part, local_time_zones=local_time_zones)
+
+    match type_:
+        case StructType():
+            return f"struct<{','.join(f'{field.name}:{inner(field.type)}' for field in type_.fields)}>"
+        case ListType():
+            return f"array<{inner(type_.element)}>"
+        case MapType():
+            return f"map<{inner(type_.key)},{inner(type_.value)}>"
+        case PrimitiveType():
+            return _primitive(type_, local_time_zones)
+
+
+def _primitive(type_: PrimitiveType, local_time_zones: bool) -> str:
+    if type_.kind == "decimal":
+        return f"decimal({type_.precision},{type_.scale})"
+    if type_.kind in _INSTANTS:
+        return "timestamp with local time zone" if local_time_zones else "timestamp"
+    return _HIVE_TYPES.get(type_.kind, "string")
+
+
+def has_instants(type_: Type) -> bool:
+    """Whether a timestamptz is anywhere in a type: only then does the server's version matter."""
+    match type_:
+        case StructType():
+            return any(has_instants(field.type) for field in type_.fields)
+        case ListType():
+            return has_instants(type_.element)
+        case MapType():
+            return has_instants(type_.key) or has_instants(type_.value)
+        case PrimitiveType():
+            return type_.kind in _INSTANTS
+
+
+def columns(schema: Schema, *, local_time_zones: bool) -> list[Any]:
+    """A schema's top level as the metastore's FieldSchema records."""
+    return [
+        FieldSchema(name=field.name, type=hive_type(field.type, local_time_zones=local_time_zones), comment=field.doc)
+        for field in schema.fields
+    ]
+
+
+def storage_descriptor(current: Any | None, cols: list[Any], location: str, *, hive_engine: bool) -> Any:
+    """A storage descriptor with these columns and location; whatever else `current` has (buckets, skew, serde
+    parameters) stays.
+
+    hive_engine: `engine.hive.enabled`, with which Hive itself can read the table.
+    """
+    descriptor = StorageDescriptor(parameters={}) if current is None else copy.copy(current)
+    serde = SerDeInfo(parameters={}) if descriptor.serdeInfo is None else copy.copy(descriptor.serdeInfo)
+    input_format, output_format, library = _HIVE_ENGINE_FORMATS if hive_engine else _PLAIN_FORMATS
+    serde.serializationLib = library
+    descriptor.cols = cols
+    descriptor.location = location
+    descriptor.inputFormat = input_format
+    descriptor.outputFormat = output_format
+    descriptor.serdeInfo = serde
+    return descriptor

@@ -1,0 +1,137 @@
+"""Names and rows of Iceberg tables, found by the parameters of their rows.
+
+The metastore filters by a parameter within one database. Filters here say LIKE, never '=': databases that keep
+parameters as long text (Derby with the official schema, Oracle) compare them with LIKE alone, and Hive takes 20 s to
+say so. LIKE takes a regular expression. Where no filter works rows are read.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.errors import MetastoreUnavailable, NoSuchNamespace
+from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, ServerFault
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import GetTablesRequest
+from iceberg_hms.metastore.tables.parameters import UUID, is_iceberg
+
+logger = logging.getLogger(__name__)
+
+#: Rows asked for in one call.
+_ROWS_PER_CALL: Final = 100
+#: How often rows are looked for anew whose names changed between two calls.
+_LOOKS_MAX: Final = 3
+
+#: What says for certain that names cannot be filtered at the server.
+_CANNOT_FILTER: Final = frozenset({Fault.UNKNOWN_METHOD, Fault.NOT_COMPARABLE})
+_PARAMETER: Final = "hive_filter_field_params__"
+_ICEBERG_FILTER: Final = f'{_PARAMETER}table_type like "ICEBERG" or {_PARAMETER}table_type like "iceberg"'
+_HAS_UUID_FILTER: Final = f'{_PARAMETER}{UUID} like ".*"'
+#: What may stand in a filter as it is.
+_PLAIN: Final = re.compile(r"[0-9A-Za-z-]+")
+
+
+class TableNames:
+    """Asks one metastore. Safe for threads: what it learns of the server is only ever a flag."""
+
+    def __init__(self, pool: ClientPool, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._filters = True
+        self._refusal = ""
+
+    def databases(self) -> list[str]:
+        """Names of all databases, sorted."""
+        return sorted(self._names("get_all_databases"))
+
+    def all_in(self, namespace: str) -> list[str]:
+        """Names of all tables and views of a database; none for a database that is not there."""
+        return self._names("get_all_tables", db_name=namespace)
+
+    def iceberg_in(self, namespace: str) -> list[str]:
+        """Names of the Iceberg tables of a database; none, or NoSuchNamespace, for a database that is not there."""
+        if self._filters:
+            try:
+                names = self._filtered(namespace, _ICEBERG_FILTER)
+            except ServerFault as fault:
+                names = [row.tableName for row in self._iceberg_rows(namespace)]
+                # Its rows can be read, so this is no outage.
+                self._judge_filter(fault)
+            return names
+        return [row.tableName for row in self._iceberg_rows(namespace)]
+
+    def with_uuid(self, namespace: str, uuid: str, *, seconds: float) -> Sequence[Any]:
+        """Rows of a database's Iceberg tables that say this UUID, in any case, or none; none for a database that is not
+        there. Raises MetastoreUnavailable after this time, and for rows that come and go meanwhile."""
+        deadline = self._clock.monotonic() + seconds
+        try:
+            rows = self._found_rows(namespace, uuid, deadline)
+        except NoSuchNamespace:
+            return ()
+        return [row for row in rows if row.parameters.get(UUID, uuid).lower() == uuid.lower()]
+
+    def _found_rows(self, namespace: str, uuid: str, deadline: float) -> list[Any]:
+        if self._filters and _PLAIN.fullmatch(uuid):
+            try:
+                return self._rows_by_filter(namespace, uuid, deadline)
+            except ServerFault as fault:
+                rows = list(self._iceberg_rows(namespace, deadline))
+                self._judge_filter(fault)
+                return rows
+        return list(self._iceberg_rows(namespace, deadline))
+
+    def _rows_by_filter(self, namespace: str, uuid: str, deadline: float) -> list[Any]:
+        for _ in range(_LOOKS_MAX):
+            # Whoever gives a row its UUID meanwhile makes it one that the last question finds.
+            named = set(self._filtered(namespace, _HAS_UUID_FILTER))
+            unnamed = [name for name in self._filtered(namespace, _ICEBERG_FILTER) if name not in named]
+            spellings = dict.fromkeys((uuid, uuid.lower(), uuid.upper()))
+            same = self._filtered(namespace, " or ".join(f'{_PARAMETER}{UUID} like "{each}"' for each in spellings))
+            wanted = list(dict.fromkeys([*same, *unnamed]))
+            rows = list(self._rows(namespace, wanted, deadline))
+            if len(rows) == len(wanted):
+                return [row for row in rows if is_iceberg(row.parameters or {})]
+        raise MetastoreUnavailable(f"Tables of {namespace} came and went while a UUID was looked for", next_step="")
+
+    def _iceberg_rows(self, namespace: str, deadline: float | None = None) -> Iterator[Any]:
+        rows = self._rows(namespace, self.all_in(namespace), deadline)
+        return (row for row in rows if is_iceberg(row.parameters or {}))
+
+    def _rows(self, namespace: str, names: Sequence[str], deadline: float | None) -> Iterator[Any]:
+        """Those of the tables that are there."""
+        for start in range(0, len(names), _ROWS_PER_CALL):
+            if deadline is not None and self._clock.monotonic() > deadline:
+                raise MetastoreUnavailable(f"{namespace} has too many tables to look for a UUID in time", next_step="")
+            request = GetTablesRequest(dbName=namespace, tblNames=names[start : start + _ROWS_PER_CALL])
+            yield from self._ask("get_table_objects_by_name_req", req=request).tables
+
+    def _filtered(self, namespace: str, words: str) -> list[str]:
+        try:
+            names = self._names("get_table_names_by_filter", dbname=namespace, filter=words, max_tables=-1)
+        except ServerFault as fault:
+            if fault.fault in NO_DATABASE:
+                raise NoSuchNamespace(namespace) from None
+            raise
+        self._refusal = ""
+        return names
+
+    def _judge_filter(self, fault: ServerFault) -> None:
+        """Filter no more if that is what the server cannot do. Not every release says why: there the same words twice
+        in a row are the proof."""
+        if fault.fault in _CANNOT_FILTER or fault.detail == self._refusal:
+            logger.info("The metastore cannot filter table names (%s); from now on all rows are read", fault.detail)
+            self._filters = False
+        else:
+            logger.info("The metastore did not filter table names (%s); all rows were read instead", fault.detail)
+            self._refusal = fault.detail
+
+    def _names(self, method: str, **arguments: Any) -> list[str]:
+        names: list[str] = self._ask(method, **arguments)
+        return names
+
+    def _ask(self, method: str, **arguments: Any) -> Any:
+        return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)

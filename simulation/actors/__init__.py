@@ -1,0 +1,1 @@
+"""The writers, clients and operators of a schedule."""

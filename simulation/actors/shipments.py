@@ -1,0 +1,261 @@
+"""What stock clients of the REST server send: snapshots that they made themselves, with lists and manifests on disk.
+
+APPEND     a data file, plain because the table promises snapshot isolation alone
+VALIDATED  a data file, by a writer that may have read the table: its summary has a key that says so
+MERGE      a data file, in one manifest with those of some manifests of the table, which it stands for
+DELETE     a data file goes: its manifest is written anew, without it
+MASK       a data file's rows are deleted by a delete file beside it; from version 2 on
+REWRITE    two data files become one, which has the same rows
+CLUMSY     a property, and a snapshot, and then an update that cannot be applied
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from iceberg_hms.changes import blind_append, updates
+from iceberg_hms.changes.change import Update
+from iceberg_hms.changes.summary import totals
+from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from simulation.checks.history import CommitCall
+from simulation.world.site import TABLE, Node
+
+#: A key of which nobody knows what it assumes of the table.
+_READS = {"flink.max-committed-checkpoint-id": "7"}
+#: How many manifests a merge takes at most.
+_MERGED_MAX = 3
+
+
+class Doing(StrEnum):
+    APPEND = "append"
+    VALIDATED = "validated"
+    MERGE = "merge"
+    DELETE = "delete"
+    MASK = "mask"
+    REWRITE = "rewrite"
+    CLUMSY = "clumsy"
+
+
+#: Those that a table that moved may refuse, whatever it says of rebased appends.
+FIRM = frozenset((Doing.DELETE, Doing.MASK))
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """One snapshot as it was sent. base: the table as its client saw it.
+    made: the files that only it names, its list first; not its data."""
+
+    base: TableMetadata
+    updates: Sequence[Update]
+    made: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The head on which a client works. masked: data files with a delete file."""
+
+    snapshot: Snapshot | None
+    manifests: Sequence[ManifestFile]
+    entries: Sequence[tuple[ManifestFile, ManifestEntry]]
+    masked: frozenset[str | None]
+
+    def live(self) -> list[str]:
+        """Its data files whose rows are there."""
+        paths = (entry.data_file.file_path for _, entry in self.entries if entry.data_file.content == Content.DATA)
+        return [path for path in paths if path not in self.masked]
+
+    def manifests_of(self, paths: Iterable[str]) -> list[ManifestFile]:
+        wanted = set(paths)
+        found = {each.manifest_path: each for each, entry in self.entries if entry.data_file.file_path in wanted}
+        return list(found.values())
+
+    def entries_of(self, manifests: Sequence[ManifestFile]) -> list[ManifestEntry]:
+        wanted = {each.manifest_path for each in manifests}
+        return [entry for manifest, entry in self.entries if manifest.manifest_path in wanted]
+
+
+class Shipper:
+    """Makes one wish's snapshot, time after time: the same snapshot id and data, new manifests and a new list.
+
+    What it deletes or rewrites is chosen once; if that is gone from the table the client gives up. data: its own files.
+    """
+
+    def __init__(self, node: Node, attempt: CommitCall, doing: Doing) -> None:
+        self._node = node
+        self._attempt = attempt
+        self._doing = doing
+        self._chosen: tuple[str, ...] = ()
+        #: What it merged the last time, and what became of it.
+        self._merged: tuple[Sequence[ManifestFile], Sequence[ManifestFile]] | None = None
+        self.data: dict[str, None] = {}
+
+    def make(self, base: TableMetadata) -> Shipment | None:
+        """The snapshot on a table as its client sees it. None: there is nothing to do, or no longer.
+        Raises StorageError and MissingFile."""
+        attempt = self._attempt
+        ref = base.ref(attempt.branch)
+        head = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
+        before = self._look_at(head)
+        word = blind_append.word_for(base, self._namespace_word).word
+        attempt.stays = self._doing in FIRM or word == blind_append.NONE
+        attempt.stays = attempt.stays or (self._doing is Doing.VALIDATED and word != blind_append.ALL)
+        match self._doing:
+            case Doing.DELETE:
+                made = self._delete(base, before)
+            case Doing.MASK:
+                made = self._mask(base, before)
+            case Doing.REWRITE:
+                made = self._rewrite(base, before)
+            case Doing.MERGE:
+                made = self._merge(base, before)
+            case _:
+                made = self._append(base, before)
+        if made is not None:
+            attempt.seen.append(None if head is None else head.snapshot_id)
+            attempt.lists.add(made.made[0])
+        return made
+
+    def _namespace_word(self) -> blind_append.RebasePolicy:
+        """What the namespace says, as it is: no call of the metastore, which could be lost."""
+        text = self._node.site.metastore.marks(TABLE.namespace).get(blind_append.REBASE_APPENDS)
+        return blind_append.unsaid() if text is None else blind_append.RebasePolicy(blind_append.parse(text), "")
+
+    def forget(self) -> None:
+        """What was made is gone: make it anew the next time."""
+        self._merged = None
+
+    def _look_at(self, head: Snapshot | None) -> _Before:
+        manifests = self._node.manifests()
+        listed = () if head is None else tuple(manifests.list(head))
+        entries = [(each, entry) for each in listed for entry in manifests.entries([each]) if entry.is_live]
+        masks = (entry.data_file for _, entry in entries if entry.data_file.content != Content.DATA)
+        return _Before(head, listed, entries, frozenset(each.referenced_data_file for each in masks))
+
+    def _append(self, base: TableMetadata, before: _Before) -> Shipment:
+        own = self._write(base, [self._added()])
+        extra = _READS if self._doing is Doing.VALIDATED else {}
+        made = self._snapshot(base, before, own, (), {"operation": "append", **_ADDED, **extra})
+        if self._doing is Doing.CLUMSY:
+            marked = updates.set_properties({self._attempt.mark or "": "1"})
+            made = replace(made, updates=(marked, *made.updates, updates.set_snapshot_ref("nowhere", 1, kind="tag")))
+        return made
+
+    def _merge(self, base: TableMetadata, before: _Before) -> Shipment:
+        candidates = [each for each in before.manifests if each.content == ManifestContent.DATA and each.has_live_files]
+        there = {each.manifest_path for each in candidates}
+        if self._merged is None or not there.issuperset(each.manifest_path for each in self._merged[0]):
+            chosen = candidates[: 1 + self._node.luck.below(_MERGED_MAX)]
+            kept = [replace(each, status=Status.EXISTING) for each in before.entries_of(chosen)]
+            self._merged = chosen, self._write(base, [self._added(), *kept])
+        merged, own = self._merged
+        return self._snapshot(base, before, own, merged, {"operation": "append", **_ADDED})
+
+    def _delete(self, base: TableMetadata, before: _Before) -> Shipment | None:
+        if not self._choose(before, 1):
+            return None
+        self._attempt.takes = self._rows_of_chosen()
+        replaced = before.manifests_of(self._chosen)
+        own = self._write(base, self._without_chosen(before, replaced))
+        return self._snapshot(base, before, own, replaced, {"operation": "delete", **_removed(1)})
+
+    def _mask(self, base: TableMetadata, before: _Before) -> Shipment | None:
+        if base.format_version == 1 or not self._choose(before, 1):
+            return None
+        self._attempt.takes = self._rows_of_chosen()
+        path = f"file:/t/data/{self._attempt.wish}-deletes.parquet"
+        self._own(path)
+        deletes = DataFile(
+            path, "PARQUET", 1, 10, content=Content.POSITION_DELETES, referenced_data_file=self._chosen[0]
+        )
+        own = self._write(base, [ManifestEntry(Status.ADDED, deletes, snapshot_id=self._attempt.snapshot_id)])
+        counts = {"added-delete-files": "1", "added-position-delete-files": "1", "added-position-deletes": "1"}
+        return self._snapshot(base, before, own, (), {"operation": "delete", **counts})
+
+    def _rewrite(self, base: TableMetadata, before: _Before) -> Shipment | None:
+        if not self._choose(before, 2):
+            return None
+        rows = tuple(sorted(self._rows_of_chosen()))
+        self._node.site.storage.carried[self._attempt.data_file or ""] = rows
+        replaced = before.manifests_of(self._chosen)
+        # Deletes that come while it is rewritten still count for the new file, where they are told by their number.
+        number = base.last_sequence_number if base.format_version > 1 and self._node.luck.chance(0.5) else None
+        added = replace(self._added(len(rows)), sequence_number=number)
+        own = [*self._write(base, [added]), *self._write(base, self._without_chosen(before, replaced))]
+        return self._snapshot(base, before, own, replaced, {"operation": "replace", **_ADDED, **_removed(2)})
+
+    def _choose(self, before: _Before, count: int) -> bool:
+        """What the wish is about, the first time; afterwards, whether it is there still."""
+        live = before.live()
+        if not self._chosen and len(live) >= count:
+            first = self._node.luck.below(len(live) - count + 1)
+            self._chosen = tuple(live[first : first + count])
+        return bool(self._chosen) and set(self._chosen) <= set(live)
+
+    def _rows_of_chosen(self) -> frozenset[str]:
+        storage = self._node.site.storage
+        return frozenset(row for path in self._chosen for row in storage.rows(path))
+
+    def _without_chosen(self, before: _Before, replaced: Sequence[ManifestFile]) -> list[ManifestEntry]:
+        made = []
+        for entry in before.entries_of(replaced):
+            if entry.data_file.file_path in self._chosen:
+                made.append(replace(entry, status=Status.DELETED, snapshot_id=self._attempt.snapshot_id))
+            else:
+                made.append(replace(entry, status=Status.EXISTING))
+        return made
+
+    def _added(self, rows: int = 1) -> ManifestEntry:
+        path = self._attempt.data_file or ""
+        self._own(path)
+        return ManifestEntry(Status.ADDED, DataFile(path, "PARQUET", rows, 10), snapshot_id=self._attempt.snapshot_id)
+
+    def _own(self, path: str) -> None:
+        self.data[path] = None
+        self._node.site.storage.data.add(path)
+
+    def _write(self, base: TableMetadata, entries: Sequence[ManifestEntry]) -> Sequence[ManifestFile]:
+        return self._node.manifests().write(base, base.schema, base.spec, self._attempt.snapshot_id or 0, entries)
+
+    def _snapshot(
+        self,
+        base: TableMetadata,
+        before: _Before,
+        own: Sequence[ManifestFile],
+        replaced: Sequence[ManifestFile],
+        summary: dict[str, str],
+    ) -> Shipment:
+        """The snapshot with the numbers that its client counts on: not by our own code, whose defects are hunted."""
+        attempt, parent = self._attempt, before.snapshot
+        gone = {each.manifest_path for each in replaced}
+        kept = [each for each in before.manifests if each.manifest_path not in gone]
+        raw: dict[str, Any] = {"snapshot-id": attempt.snapshot_id}
+        if parent is not None:
+            raw["parent-snapshot-id"] = parent.snapshot_id
+        if base.format_version > 1:
+            raw["sequence-number"] = base.last_sequence_number + 1
+        if base.format_version > 2:
+            data = [each for each in own if each.content == ManifestContent.DATA]
+            raw["first-row-id"] = base.next_row_id
+            raw["added-rows"] = sum((each.added_rows_count or 0) + (each.existing_rows_count or 0) for each in data)
+        raw["timestamp-ms"] = self._node.runtime.now_ms()
+        raw["summary"] = {**summary, **totals(None if parent is None else parent.summary, summary)}
+        raw["schema-id"] = base.current_schema_id
+        manifests = self._node.manifests()
+        location = manifests.stage_list(base, Snapshot(raw), [*own, *kept])
+        raw["manifest-list"] = location
+        manifests.flush()
+        moved = updates.set_snapshot_ref(attempt.branch, attempt.snapshot_id or 0, retention=base.ref(attempt.branch))
+        return Shipment(base, (updates.add_snapshot(raw), moved), (location, *(each.manifest_path for each in own)))
+
+
+_ADDED = {"added-data-files": "1", "added-records": "1", "added-files-size": "10"}
+
+
+def _removed(files: int) -> dict[str, str]:
+    return {"deleted-data-files": str(files)}

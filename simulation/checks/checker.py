@@ -1,0 +1,238 @@
+"""Looks at the world after every step, and says what no longer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from simulation.checks.history import Answer, CommitCall, History, Move, MoveKind
+from simulation.checks.invariants import broken
+from simulation.checks.observed_table import ObservedTable
+from simulation.checks.view import View
+from simulation.scenarios.tables import Scenario
+from simulation.world.metastore import Moved
+from simulation.world.storage import Storage
+
+
+class Checker:
+    """fail: called with what broke. ours: the names of our processes. now: simulated seconds.
+
+    pool: metadata files of tables that were dropped and not purged: what may be registered.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        storage: Storage,
+        history: History,
+        fail: Callable[[str], None],
+        ours: Callable[[], Iterable[str]],
+        settings: Settings,
+        now: Callable[[], float],
+    ) -> None:
+        self.pool: list[str] = []
+        self._scenario = scenario
+        self._storage = storage
+        self._history = history
+        self._fail = fail
+        self._ours = ours
+        self._settings = settings
+        self._now = now
+        #: The processes that are none of ours; told when they are made.
+        self.foreign: set[str] = set()
+        #: The metadata files of swaps that the metastore refused; told when it is made.
+        self.refused: set[str] = set()
+        #: The processes that expire snapshots.
+        self.expirers: frozenset[str] = frozenset()
+        self._tables: dict[TableName, ObservedTable] = {}
+        self._last = ObservedTable("", None)
+        self._pointed: set[str] = set()
+        self._dropped: set[str] = set()
+        self._purged: set[str] = set()
+        self._forgiven: set[str] = set()
+        self._purged_tables: list[ObservedTable] = []
+        storage.on_delete = self.on_delete
+        history.on_told = self.check
+
+    def begin(self, name: TableName, location: str) -> None:
+        """The table is there from the beginning."""
+        self._last = self._tables[name] = ObservedTable.read(self._storage, location)
+        self._pointed.add(location)
+
+    @property
+    def tables(self) -> tuple[ObservedTable, ...]:
+        """All that there are."""
+        return tuple(self._tables.values())
+
+    @property
+    def forgave(self) -> bool:
+        """Files of a living table were purged on purpose."""
+        return bool(self._forgiven)
+
+    def has(self, attempt: CommitCall) -> bool:
+        """Whether an attempt is in a table now."""
+        return any(table.has(attempt) for table in self._tables.values())
+
+    def on_move(self, moved: Moved) -> None:
+        """A row changed."""
+        name = moved.was or moved.table
+        self._history.moved.append((moved.process, self._now()))
+        before = self._tables.pop(name, None)
+        move = self._note_move(moved)
+        self._note_end_of_a_creation(before, move)
+        if moved.location is None:
+            if before is not None:
+                self._drop(before, move)
+            return
+        if before is not None and before.location == moved.location:
+            now = before
+        else:
+            now = ObservedTable.read(self._storage, moved.location)
+        self._last = self._tables[moved.table] = now
+        foreign = moved.expected is None and moved.process not in self._ours()
+        # What was in doubt is acknowledged to nobody. Without compare-and-swap who wrote meanwhile takes it away, and
+        # who overslept takes away what others wrote.
+        unseen = moved.overslept or (moved.was_unseen and not now.follows(moved.replaced))
+        blindly = before if foreign or unseen else None
+        if moved.overslept and before is not None:
+            self._excuse_but_for(before, now)
+        for attempt in self._history.attempts:
+            if attempt.landed and blindly is not None and blindly.has(attempt) and not now.has(attempt):
+                # Who swaps blindly takes away without a trace what came since it looked: then it did not land.
+                attempt.landed = False
+            if not attempt.landed and now.has(attempt):
+                attempt.landed = True
+                if attempt.replaces and before is not None:
+                    self._excuse(before)
+        if before is not None and moved.process in self.expirers:
+            # What they brought is in others now; or it is there, and nobody can tell who took its row away.
+            self._excuse_but_for(before, now)
+        if move is not None and move.kind in (MoveKind.REGISTER, MoveKind.OVERWRITE):
+            for purged in self._purged_tables:
+                self._forgive(now, purged)
+            if before is not None:
+                self._excuse(before)
+        if move is not None and move.kind is MoveKind.CREATE and moved.location in self._pointed:
+            self._forgive_a_creation_twice(now)
+        self.check(before=None if unseen else before, moved=moved)
+        self._pointed.add(moved.location)
+
+    def on_delete(self, location: str) -> None:
+        """A file is about to go."""
+        self.check(deleted=location)
+
+    def check(
+        self,
+        *,
+        before: ObservedTable | None = None,
+        moved: Moved | None = None,
+        deleted: str | None = None,
+        at_rest: bool = False,
+        alive: Iterable[str] = (),
+        locks: Sequence[str] = (),
+    ) -> None:
+        """Run all invariants on the world as it is."""
+        view = View(
+            now=self._last,
+            tables=self.tables,
+            history=self._history,
+            before=before,
+            moved=moved,
+            deleted=deleted,
+            promised=self._scenario.kept,
+            kept=frozenset(self._dropped - self._purged) if deleted is not None else frozenset(),
+            forgiven=self._forgiven,
+            pointed=self._pointed,
+            branches=bool(self._scenario.movers),
+            expires=bool(self.expirers),
+            at_rest=at_rest,
+            alive=frozenset(alive),
+            locks=tuple(locks),
+            all_commit=self._scenario.all_commit,
+            ours=frozenset(self._ours()),
+            in_order=self._scenario.in_order,
+            steady=self._scenario.weather.is_steady,
+            tidy=self._scenario.tidy,
+            at=self._now(),
+            settings=self._settings,
+            on_disk=self._storage.made() if at_rest else frozenset(),
+            refused=self._refused() if at_rest and self._scenario.tidy else frozenset(),
+            foreign=frozenset(self.foreign),
+        )
+        found = broken(view)
+        if found is not None:
+            self._fail(found)
+
+    def _refused(self) -> frozenset[str]:
+        """What swaps carried that were refused, as far as it is there."""
+        there = [each for each in self.refused if each in self._storage.files]
+        return frozenset[str]().union(*(ObservedTable.read(self._storage, each).needed for each in there))
+
+    def _note_move(self, moved: Moved) -> Move | None:
+        """Which of our movers made it, if one did."""
+        made = None
+        for move in self._history.moves:
+            if not _is_such_a_move(move, moved):
+                continue
+            if move.told is Answer.NOTHING:
+                move.as_good = True
+            if move.mover == moved.process:
+                move.made, move.location = True, moved.location
+                made = move
+        return made
+
+    def _note_end_of_a_creation(self, before: ObservedTable | None, move: Move | None) -> None:
+        """Who made a table cannot know it any more once somebody else has moved that table on. Under another name it is
+        found."""
+        if move is not None and move.kind is MoveKind.RENAME:
+            return
+        for creation in self._history.moves:
+            creates = creation.kind in (MoveKind.CREATE, MoveKind.REGISTER)
+            if creates and before is not None and move not in (None, creation) and creation.location in before.needed:
+                creation.made = False
+
+    def _drop(self, table: ObservedTable, move: Move | None) -> None:
+        self._excuse(table)
+        if move is not None and move.kind is MoveKind.PURGE:
+            self._purged |= table.needed
+            self._purged_tables.append(table)
+            for other in self._tables.values():
+                self._forgive(other, table)
+        else:
+            self._dropped |= table.needed
+            self.pool.append(table.location)
+
+    def _forgive(self, table: ObservedTable, purged: ObservedTable) -> None:
+        """A table that was registered from files of one that is purged: who does both is to blame himself."""
+        if table.metadata is None or purged.metadata is None or table.metadata.uuid == purged.metadata.uuid:
+            self._forgiven |= purged.needed | table.needed
+
+    def _forgive_a_creation_twice(self, table: ObservedTable) -> None:
+        """A metastore that retries inside may carry a creation out once more, after its table was purged: it has no
+        expected value, so nobody can keep it from that."""
+        for purged in self._purged_tables:
+            if table.location in purged.needed:
+                self._forgiven |= purged.needed | table.needed
+
+    def _excuse_but_for(self, before: ObservedTable, now: ObservedTable) -> None:
+        for attempt in self._history.attempts:
+            attempt.excused = attempt.excused or (before.has_well(attempt) and not now.has_well(attempt))
+
+    def _excuse(self, table: ObservedTable) -> None:
+        for attempt in self._history.attempts:
+            attempt.excused = attempt.excused or table.has(attempt)
+
+
+def _is_such_a_move(move: Move, moved: Moved) -> bool:
+    """Whether a change of a row is what a mover wanted, or as good."""
+    match move.kind:
+        case MoveKind.RENAME:
+            return moved.was == move.name and moved.table == move.to
+        case MoveKind.DROP | MoveKind.PURGE:
+            # Who finds the name gone may say so, whoever took it away.
+            return move.name in (moved.table if moved.location is None else None, moved.was)
+        case MoveKind.CREATE | MoveKind.REGISTER:
+            return moved.process == move.mover and moved.replaced is None
+        case MoveKind.OVERWRITE | MoveKind.REPLACE:
+            return moved.process == move.mover

@@ -1,0 +1,81 @@
+"""Invariants of snapshots that were put on another parent, or got other numbers, than their clients gave them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from simulation.checks.history import CommitCall
+from simulation.checks.view import View, name_of
+from simulation.world.contents import Contents
+
+
+def each_adds_its_own(view: View) -> str | None:
+    metadata = view.now.metadata
+    for attempt in view.landed:
+        snapshot = None if metadata is None else metadata.snapshot_by_id(attempt.snapshot_id or 0)
+        if snapshot is not None and (found := _wrong(view, attempt, snapshot)) is not None:
+            return found
+    return None
+
+
+def _wrong(view: View, attempt: CommitCall, snapshot: Snapshot) -> str | None:
+    """What a snapshot has that it should not have, or lacks."""
+    held = view.now.held
+    if view.expires and snapshot.parent_id is not None and snapshot.parent_id not in held:
+        # A new branch begins at a snapshot that has expired since: what that held is not known any more.
+        return None
+    parent = held.get(snapshot.parent_id or 0, Contents())
+    has = held[snapshot.snapshot_id]
+    own = {attempt.row: 1} if attempt.row is not None else {}
+    if not attempt.takes <= parent.rows.keys():
+        return f"{attempt.wish} deletes {_names(attempt.takes - parent.rows.keys())}, which its parent does not have"
+    wanted = {row: count for row, count in parent.rows.items() if row not in attempt.takes} | own
+    if has.rows != wanted:
+        lacks, more = wanted.keys() - has.rows.keys(), has.rows.keys() - wanted.keys()
+        return f"{attempt.wish} lacks {_names(lacks)}, and has {_names(more)} beside its parent's and its own"
+    total = snapshot.summary.get("total-data-files")
+    if total is not None and int(total) != has.files.total():
+        return f"{attempt.wish} has {has.files.total()} files, and says {total}"
+    return None
+
+
+def numbers_given_once(view: View) -> str | None:
+    metadata, before = view.now.metadata, view.before
+    if metadata is None or before is None or before.metadata is None or metadata.format_version == 1:
+        return None
+    # A foreign writer that swaps blindly takes away what came since it looked, numbers and all.
+    follows = view.moved is not None and view.moved.process in view.ours
+    last = before.metadata.last_sequence_number if follows else 0
+    added = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in view.new_snapshots]
+    for snapshot in sorted(added, key=lambda each: each.sequence_number):
+        id_, number = snapshot.snapshot_id, snapshot.sequence_number
+        listed = view.now.held[id_].numbers
+        if not listed <= {number} or number > metadata.last_sequence_number:
+            return f"snapshot {id_} has number {number} of {metadata.last_sequence_number}, its list {sorted(listed)}"
+        # A snapshot without a parent starts a history of its own, whose numbers nobody compares with others.
+        if snapshot.parent_id is not None and number <= last:
+            return f"snapshot {id_} has sequence number {number}, and there was {last} before it"
+        last = number if snapshot.parent_id is not None else last
+    return None
+
+
+def row_ids_given_once(view: View) -> str | None:
+    metadata = view.now.metadata
+    if metadata is None or metadata.format_version < 3:
+        return None
+    snapshots = [
+        (each.first_row_id or 0, (each.first_row_id or 0) + (each.added_rows or 0)) for each in metadata.snapshots
+    ]
+    manifests = {row_ids for each in view.now.held.values() for row_ids in each.row_ids}
+    for ranges in (sorted(snapshots), sorted((first, end) for first, end, _ in manifests)):
+        for (_, end), (first, _) in pairwise(ranges):
+            if first < end:
+                return f"row {first} is in {name_of(view.now.location)} twice"
+        if ranges and ranges[-1][1] > metadata.next_row_id:
+            return f"row {ranges[-1][1] - 1} is in {name_of(view.now.location)}, whose next is {metadata.next_row_id}"
+    return None
+
+
+def _names(rows: frozenset[str] | set[str]) -> str:
+    return ", ".join(sorted(map(name_of, rows))) or "nothing"

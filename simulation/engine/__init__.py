@@ -1,0 +1,1 @@
+"""Time, threads and random numbers that one seed decides."""

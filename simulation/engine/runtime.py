@@ -1,0 +1,173 @@
+"""The coordinator's Runtime on the scheduler's threads: one for each simulated process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from iceberg_hms.clock import Reading
+from iceberg_hms.coordinator.ports import Result
+from simulation.engine.scheduler import Process, Scheduler, Task
+from simulation.engine.seeded import Seeded
+
+#: Where the wall clocks start: milliseconds since 1970.
+EPOCH_MS = 1_800_000_000_000
+#: How often somebody else goes first where a mutex is taken. Always would triple the length of a schedule.
+_MUTEX_STEP = 0.25
+
+
+class SimulatedEvent:
+    """coordinator.ports.Event."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._set = False
+        self._waiters: list[Task] = []
+
+    def set(self) -> None:
+        """As the port says."""
+        self._set = True
+        self._scheduler.wake(self._waiters)
+
+    def clear(self) -> None:
+        """As threading.Event has it."""
+        self._set = False
+
+    def is_set(self) -> bool:
+        """As the port says."""
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """As the port says."""
+        if not self._set:
+            self._scheduler.wait(self._waiters, timeout)
+        return self._set
+
+
+class SimulatedMutex:
+    """Not reentrant: who takes it twice waits for itself, and the scheduler says so."""
+
+    def __init__(self, scheduler: Scheduler, luck: Seeded) -> None:
+        self._scheduler = scheduler
+        self._luck = luck
+        self._held = False
+        self._waiters: list[Task] = []
+
+    def __enter__(self) -> None:
+        if self._luck.chance(_MUTEX_STEP):
+            self._scheduler.step()
+        while self._held:
+            self._scheduler.wait(self._waiters, None)
+        self._held = True
+
+    def __exit__(self, *_: object) -> None:
+        self._held = False
+        self._scheduler.wake(self._waiters)
+
+
+class SimulatedPlaces:
+    """threading.BoundedSemaphore."""
+
+    def __init__(self, scheduler: Scheduler, size: int) -> None:
+        self._scheduler = scheduler
+        self._free = size
+        self._waiters: list[Task] = []
+
+    def acquire(self, *, timeout: float) -> bool:
+        """As threading.BoundedSemaphore has it."""
+        deadline = self._scheduler.now + timeout
+        while not self._free:
+            remaining = deadline - self._scheduler.now
+            if remaining <= 0:
+                return False
+            self._scheduler.wait(self._waiters, remaining)
+        self._free -= 1
+        return True
+
+    def release(self) -> None:
+        """As threading.BoundedSemaphore has it."""
+        self._free += 1
+        self._scheduler.wake(self._waiters)
+
+
+class SimulatedRuntime:
+    """coordinator.ports.Runtime, and a Clock for the fakes that want one."""
+
+    def __init__(self, scheduler: Scheduler, process: Process, luck: Seeded) -> None:
+        self.process = process
+        self._scheduler = scheduler
+        self._luck = luck
+
+    def now(self) -> float:
+        """As the port says. It stood still while the machine was suspended."""
+        process = self.process
+        if process.suspended_at is not None:
+            process.lag += self._scheduler.now - process.suspended_at
+            process.suspended_at = None
+        return self._scheduler.now - process.lag
+
+    def monotonic(self) -> float:
+        """As `now`."""
+        return self.now()
+
+    def reading(self) -> Reading:
+        """As the port says."""
+        return Reading(self.now(), self._scheduler.now, self.now_ms() / 1000)
+
+    def now_ms(self) -> int:
+        """As the port says; each process's clock is wrong by its own skew."""
+        return EPOCH_MS + self.process.skew_ms + int(self._scheduler.now * 1000)
+
+    def sleep(self, seconds: float) -> None:
+        """As the port says."""
+        self._scheduler.sleep(seconds)
+
+    def jitter(self) -> float:
+        """As the port says."""
+        return self._luck.fraction()
+
+    def uuid(self) -> str:
+        """As the port says."""
+        return self._luck.uuid()
+
+    def snapshot_id(self) -> int:
+        """A positive 63-bit number."""
+        return self._luck.bits() >> 1
+
+    def event(self) -> SimulatedEvent:
+        """As the port says."""
+        return SimulatedEvent(self._scheduler)
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """As the port says."""
+        return SimulatedMutex(self._scheduler, self._luck)
+
+    def places(self, size: int) -> SimulatedPlaces:
+        """A semaphore, for the metastore's connections."""
+        return SimulatedPlaces(self._scheduler, size)
+
+    def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
+        """As the port says."""
+        self._scheduler.spawn(self.process, name, function, background=background)
+
+    def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Run the functions in an order that the seed picks: what they do side by side touches different files, so
+        their order, and where a crash cuts it, is all that can differ."""
+        results: list[Any] = [None] * len(functions)
+        errors: list[Exception] = []
+        waiting = list(range(len(functions)))
+        while waiting:
+            index = waiting.pop(self._luck.below(len(waiting)))
+            try:
+                results[index] = functions[index]()
+            except Exception as error:  # noqa: BLE001 - raised when all have ended
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
+
+    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+        """Run both in an order that the seed picks, as `gather`."""
+        result: Result = self.gather([work, wait])[1]
+        return result

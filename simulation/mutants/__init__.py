@@ -1,0 +1,1 @@
+"""Planted defects, each of which the simulation must find."""

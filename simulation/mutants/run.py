@@ -1,0 +1,124 @@
+"""Planted defects: each breaks one rule of the protocol in a copy of the package, and the simulation must find it.
+
+    python -m simulation.mutants.run [NAME ...]
+
+A mutant that survives means that the simulation cannot see the rule that it breaks: add the weather, the writer or the
+invariant that shows it. The texts are those of the sources; a test fails as soon as one does not match exactly once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import iceberg_hms
+import simulation
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.errors import InvalidInput
+from simulation.mutants.planted import MUTANTS, Mutant
+
+#: The folder of the package.
+PACKAGE = Path(iceberg_hms.__file__).parent
+#: Seconds for one mutant.
+_TIMEOUT = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class MutantResult:
+    """found: the invariant that broke and what it saw, None if the mutant survived. schedules: how many it took."""
+
+    mutant: Mutant
+    found: str | None
+    scenario: str
+    schedules: int
+    seconds: float
+
+
+def patched(source: str, mutant: Mutant) -> str:
+    """A module's text with the defect in it. Raises InvalidInput if the old text is not there exactly once."""
+    count = source.count(mutant.old)
+    if count != 1:
+        raise InvalidInput(f"{mutant.name}: its text is in {mutant.module} {count} times, not once")
+    return source.replace(mutant.old, mutant.new)
+
+
+def plant(mutant: Mutant, folder: Path) -> None:
+    """Copy the package and the simulation below a folder and put the defect into the copy."""
+    for source in (PACKAGE, Path(simulation.__file__).parent):
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    module = folder / PACKAGE.name / mutant.module
+    module.write_text(patched(module.read_text(encoding="utf-8"), mutant), encoding="utf-8")
+
+
+def hunt(mutant: Mutant, *, schedules: int, seed: int) -> MutantResult:
+    """Run the simulation on a copy of the package with one defect."""
+    started = SYSTEM_CLOCK.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutant of iceberg-hms ") as name:
+        plant(mutant, Path(name))
+        command = [sys.executable, "-m", "simulation", "--stop"]
+        command += ["--schedules", str(schedules), "--seed", str(seed), "--scenario", mutant.scenario]
+        finished = subprocess.run(  # noqa: S603 - our own module, no shell
+            command,
+            cwd=name,
+            env={**os.environ, "PYTHONPATH": name, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"},
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    seconds = SYSTEM_CLOCK.monotonic() - started
+    first = finished.stdout.partition("\n")[0]
+    report = re.match(r"([a-z-]+), seed (\d+): (.*)", first)
+    if report is not None and finished.returncode == 1:
+        return MutantResult(mutant, report[3], report[1], int(report[2]) - seed + 1, seconds)
+    if finished.returncode == 0:
+        return MutantResult(mutant, None, "", schedules, seconds)
+    raise InvalidInput(f"{mutant.name} does not run: {finished.stderr.strip().splitlines()[-1:]}")
+
+
+def table(verdicts: Sequence[MutantResult]) -> str:
+    """One line a mutant."""
+    lines = [f"{'mutant':<34} {'found by':<24} {'in scenario':<12} {'schedule':>8} {'seconds':>8}"]
+    for each in verdicts:
+        found = "SURVIVED" if each.found is None else each.found.partition(":")[0]
+        lines.append(f"{each.mutant.name:<34} {found:<24} {each.scenario:<12} {each.schedules:>8} {each.seconds:>8.1f}")
+    caught = sum(each.found is not None for each in verdicts)
+    return "\n".join([*lines, f"{caught} of {len(verdicts)} found", ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Hunt every mutant. Returns 0 if all are found, else 1; the table goes to stdout."""
+    parser = argparse.ArgumentParser(prog="python -m simulation.mutants.run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (default: all)")
+    parser.add_argument("--schedules", type=int, default=10_000, help="at most, a mutant (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first schedule")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants hunted side by side (default %(default)s)")
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - {mutant.name for mutant in MUTANTS}
+    if unknown:
+        parser.error(f"no such mutant: {', '.join(sorted(unknown))}; there are {', '.join(m.name for m in MUTANTS)}")
+    chosen = [mutant for mutant in MUTANTS if not options.names or mutant.name in options.names]
+    verdicts = []
+    for mutant in chosen:
+        # All before the first hunt, which takes minutes.
+        patched((PACKAGE / mutant.module).read_text(encoding="utf-8"), mutant)
+    with ThreadPoolExecutor(options.jobs) as executor:
+        for verdict in executor.map(partial(hunt, schedules=options.schedules, seed=options.seed), chosen):
+            verdicts.append(verdict)
+            sys.stderr.write(table([verdict]).splitlines()[1] + "\n")
+    sys.stdout.write(table(verdicts))
+    return 0 if all(each.found is not None for each in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Who does what under which faults, and what is promised then."""

@@ -1,0 +1,1 @@
+"""What the processes share: metastore, ZooKeeper, storage, network, and what goes wrong in them."""

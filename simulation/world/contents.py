@@ -1,0 +1,76 @@
+"""What snapshots hold, as a reader of the table sees it: files, rows, and the numbers that their lists give out.
+
+A row is known by the name of the file that it was appended with, and stays itself when a rewrite carries it to another
+file; so a row that comes back, or is there twice, is seen whatever file it is in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from iceberg_hms.format.manifests.manifest import Content, ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from simulation.world.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A snapshot's list, and all that it names in turn.
+
+    named: the list, its manifests, and their files. files: how often each data file is live.
+    rows: how often each row is there, those that a delete file takes away left out.
+    gone: rows of files that it removed or masked; a rewrite removes files, and keeps their rows.
+    numbers: the sequence numbers that it gives to manifests of its own.
+    row_ids: from version 3 on, of each manifest: from, to, and its name.
+    """
+
+    named: frozenset[str] = frozenset()
+    files: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    gone: frozenset[str] = frozenset()
+    numbers: frozenset[int] = frozenset()
+    row_ids: tuple[tuple[int, int, str], ...] = ()
+
+
+def contents(storage: Storage, snapshot: Snapshot | None) -> Contents:
+    """What a snapshot holds, None for none. Lists never change, so each is read once; one that is not there, or not all
+    that it names, is read anew."""
+    if snapshot is None:
+        return _NOTHING
+    location = snapshot.manifest_list or ""
+    known = storage.known_contents.get(location)
+    if known is None:
+        manifests = storage.store.lists.get(location, ())
+        known = _read(storage, snapshot, manifests)
+        if manifests and all(each.manifest_path in storage.store.manifests for each in manifests):
+            storage.known_contents[location] = known
+    return known
+
+
+def _read(storage: Storage, snapshot: Snapshot, manifests: tuple[ManifestFile, ...]) -> Contents:
+    entries: list[ManifestEntry] = []
+    named, row_ids = {snapshot.manifest_list or ""}, []
+    for manifest in manifests:
+        named.add(manifest.manifest_path)
+        entries.extend(storage.store.manifests.get(manifest.manifest_path, ()))
+        if manifest.first_row_id is not None:
+            count = (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+            row_ids.append((manifest.first_row_id, manifest.first_row_id + count, manifest.manifest_path))
+    named.update(entry.data_file.file_path for entry in entries)
+    live = [entry.data_file for entry in entries if entry.is_live]
+    masked = {each.referenced_data_file or "" for each in live if each.content != Content.DATA}
+    files = Counter(each.file_path for each in live if each.content == Content.DATA)
+    removed = {entry.data_file.file_path for entry in entries if not entry.is_live}
+    return Contents(
+        frozenset(named),
+        files,
+        Counter(row for path in files.elements() if path not in masked for row in storage.rows(path)),
+        frozenset(row for path in masked | removed for row in storage.rows(path)),
+        frozenset(each.sequence_number for each in manifests if each.added_snapshot_id == snapshot.snapshot_id),
+        tuple(row_ids),
+    )
+
+
+_NOTHING = Contents()

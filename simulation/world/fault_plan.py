@@ -1,0 +1,244 @@
+"""What goes wrong, how often, and where: the wire that every port call passes.
+
+Each kind of fault has a budget a schedule, and strikes at a place that the seed picks. Calls that move the pointer are
+struck more often than the rest: they are few, and what the protocol is about.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+
+from simulation.engine.scheduler import Process, Scheduler
+from simulation.engine.seeded import Seeded
+
+_UUID = re.compile(r"\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+#: How likely a fault strikes at a call of ordinary weight, while its budget lasts.
+_LIKELIHOOD = 0.02
+#: A call that moves the pointer.
+HEAVY = 20.0
+#: A time is up to one of these shares of the longest.
+_SCALES = (0.0001, 0.001, 0.01, 0.1, 1.0)
+#: How often who sleeps wakes just when somebody else got a lock.
+_WAKES_AT_THE_WORST = 0.6
+#: The share of its lease for which a slow foreign writer needs its lock, at most; and within which who sleeps wakes.
+CRITICAL_SHARE = 0.15
+#: How long the metastore stands still.
+_STALL_SECONDS = (15.0, 40.0)
+#: A write of a file that is slow.
+MODERATE = 5.0
+#: A call of the lock, or a load of the pointer.
+LIGHT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """How often each fault may strike in one schedule.
+
+    crashes: a process ends, before a call or after its effect.
+    pauses: a process stops for longer than its lease, and wakes.
+    suspends: the same, with its machine: its monotonic clock stands still meanwhile.
+    stalls: the metastore answers nobody for longer than a short lease; then all that waited, in any order.
+    lost_requests: a call of the metastore or of ZooKeeper does not arrive, or its server is out of reach for a while.
+    lost_replies: it does, and its answer does not.
+    slow_replies: the metastore's answer takes its time, up to what a caller waits for it.
+    late_moves: a swap is carried out after its caller has given it up. doubled_moves: it is carried out once more.
+    refused_own: the metastore retries inside, and refuses what it has just committed.
+    errors: the metastore answers a swap with an error that is no conflict, and did nothing.
+    sql_errors: the metastore's database fails at the statement that swaps, this once.
+    closed_stores: a handler of the metastore loses its store, and says so to every call of its connection.
+    doubtful_commits: the metastore's database does not answer a COMMIT, and makes it minutes later; the metastore has
+        answered with an error by then, and others wait for the rows, and fail.
+    file_errors: a file is written or deleted, or not, and the storage reports an error.
+    slow_files: a file takes seconds to be written, up to a lease; all else goes on meanwhile.
+    hesitations: a process stops for less than half of its lease, so that what its lock covered is covered still.
+    partitions: a process cannot reach ZooKeeper for some time. silences: the same, and it does not notice at first.
+    defects: a port raises what its contract does not name, where a file is deleted or a listener is told.
+    refusals: the metastore refuses a swap for good, before it writes, for a reason that is no conflict.
+    """
+
+    crashes: int = 0
+    pauses: int = 0
+    suspends: int = 0
+    stalls: int = 0
+    lost_requests: int = 0
+    lost_replies: int = 0
+    slow_replies: int = 0
+    late_moves: int = 0
+    doubled_moves: int = 0
+    refused_own: int = 0
+    errors: int = 0
+    sql_errors: int = 0
+    closed_stores: int = 0
+    file_errors: int = 0
+    slow_files: int = 0
+    hesitations: int = 0
+    partitions: int = 0
+    silences: int = 0
+    defects: int = 0
+    refusals: int = 0
+    doubtful_commits: int = 0
+
+    @property
+    def is_steady(self) -> bool:
+        """No process sleeps, and no call of the metastore hangs."""
+        sleeps = self.pauses or self.suspends or self.hesitations
+        return not (
+            sleeps
+            or self.stalls
+            or self.lost_requests
+            or self.lost_replies
+            or self.slow_replies
+            or self.doubtful_commits
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One line of a trace: simulated seconds, process, port call, answer."""
+
+    at: float
+    process: str
+    call: str
+    answer: object
+
+    def __str__(self) -> str:
+        answer = self.answer
+        text = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else str(answer)
+        return f"{self.at:10.3f}  {self.process:<10} {short(self.call):<36} {short(text)}".rstrip()
+
+
+def short(text: str) -> str:
+    """A text with its files without their folders, and each UUID as its first eight digits."""
+    words = (word.rpartition("/")[2] if "/" in word else word for word in text.split())
+    return _UUID.sub(r"\1", " ".join(words))
+
+
+@dataclass(slots=True)
+class Trace:
+    """What happened, in order."""
+
+    events: list[TraceEvent] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        return [str(event) for event in self.events]
+
+
+class Wire:
+    """Between the processes and their servers.
+
+    lease_seconds: pauses are longer than that. punctual: processes that are never paused. lasting: that never crash.
+    on_crash: told which process crashed.
+    """
+
+    def __init__(self, scheduler: Scheduler, luck: Seeded, weather: FaultPlan, *, lease_seconds: float) -> None:
+        self.scheduler = scheduler
+        self.trace = Trace()
+        self.punctual: set[str] = set()
+        self.lasting: set[str] = set()
+        self.on_crash: Callable[[Process], None] | None = None
+        self._sleepers: list[Process] = []
+        self._stalled_until = -math.inf
+        self._luck = luck
+        # Fewer faults than there may be, often: a defect that one fault shows is read more easily than among six.
+        self._left = {
+            each.name: luck.below(getattr(weather, each.name) + 1)
+            for each in fields(weather)
+            # Of worlds without these a seed gives the same events as before there were any.
+            if each.name not in ("defects", "refusals", "doubtful_commits") or getattr(weather, each.name)
+        }
+        self._lease_seconds = lease_seconds
+
+    def strikes(self, fault: str, weight: float) -> bool:
+        """Whether this fault happens here and now; its budget is spent then."""
+        if not self._left.get(fault) or not self._luck.chance(_LIKELIHOOD * weight):
+            return False
+        self._left[fault] -= 1
+        return True
+
+    def clear_up(self) -> None:
+        """No more faults."""
+        self._left = dict.fromkeys(self._left, 0)
+
+    def note(self, process: Process, call: str, answer: object) -> None:
+        """One line in the trace."""
+        self.trace.events.append(TraceEvent(self.scheduler.now, process.name, call, answer))
+
+    def between(self, low: float, high: float) -> float:
+        """A number of the wire's own luck."""
+        return self._luck.between(low, high)
+
+    def some_time(self, longest: float) -> float:
+        """Seconds, from a few steps to the longest. Each order of magnitude is as likely: what goes wrong between two
+        steps needs moments, and what waits for a lease needs minutes."""
+        return self._luck.pick(_SCALES) * longest * self._luck.fraction()
+
+    def leave(self, process: Process, call: str, weight: float) -> None:
+        """Before a call is sent: others may go first, and the process may crash or be paused."""
+        self.scheduler.step()
+        self.arrive(process, f"{call} ->", weight)
+
+    def arrive(self, process: Process, call: str, weight: float) -> None:
+        """Where the process may crash or be paused, as after a call's effect. Others come before the next call."""
+        if process.name not in self.lasting and self.strikes("crashes", weight):
+            self.note(process, call, "CRASH")
+            if self.on_crash is not None:
+                self.on_crash(process)
+            self.scheduler.crash(process)
+        if process.name not in self.punctual and self.strikes("pauses", weight):
+            self._pause(process, call)
+        if process.name not in self.punctual and self.strikes("suspends", weight):
+            process.suspended_at = self.scheduler.now
+            self._pause(process, call)
+        if process.name not in self.punctual and self.strikes("hesitations", weight):
+            self.note(process, call, "hesitates")
+            process.paused_until = self.scheduler.now + self._lease_seconds * self._luck.between(0.02, 0.45)
+            if self._luck.chance(_WAKES_AT_THE_WORST):
+                process.paused_until = self.scheduler.now + self._lease_seconds * 0.45
+                self._sleepers.append(process)
+            self.scheduler.step()
+
+    def stall(self, process: Process, call: str) -> None:
+        """At the server: it may stop here, and whoever waits is served when it goes on."""
+        if self.scheduler.now >= self._stalled_until and self.strikes("stalls", LIGHT):
+            self._stalled_until = self.scheduler.now + self._luck.between(*_STALL_SECONDS)
+            self.note(process, call, f"the metastore stalls until {self._stalled_until:.0f}")
+        while self.scheduler.now < self._stalled_until:
+            self.scheduler.sleep(self._stalled_until - self.scheduler.now)
+
+    def on_acquired(self, process: str) -> None:
+        """Somebody got a lock. Whoever sleeps may wake right now: that is the worst moment."""
+        for sleeper in self._sleepers:
+            if sleeper.name != process and sleeper.paused_until > self.scheduler.now:
+                sleeper.paused_until = self.scheduler.now + self.some_time(self._lease_seconds * CRITICAL_SHARE)
+        self._sleepers = [each for each in self._sleepers if each.name == process]
+
+    def take_time(self, process: Process, call: str) -> None:
+        """The caller waits for something slow; the rest of its process does not."""
+        seconds = self._lease_seconds * self._luck.between(0.05, 1.0)
+        self.note(process, call, f"takes {seconds:.0f} s")
+        self.scheduler.sleep(seconds)
+
+    def delay(self, process: Process, longest: float) -> None:
+        """Let nothing of a process run for some time: until then, or until somebody else gets a lock."""
+        if self._luck.chance(_WAKES_AT_THE_WORST):
+            process.paused_until = self.scheduler.now + longest
+            self._sleepers.append(process)
+        else:
+            process.paused_until = self.scheduler.now + self.some_time(longest)
+
+    def _pause(self, process: Process, call: str) -> None:
+        self.note(process, call, "pauses")
+        process.paused_until = self.scheduler.now + self._lease_seconds * self._luck.between(1.1, 3.0)
+        if self._luck.chance(_WAKES_AT_THE_WORST):
+            process.paused_until = self.scheduler.now + self._lease_seconds * 5
+            self._sleepers.append(process)
+        # It may be woken earlier.
+        begun = self.scheduler.now
+        process.sleeps.append((begun, process.paused_until))
+        self.scheduler.step()
+        process.sleeps[-1] = (begun, process.paused_until)
+        self.note(process, call, "wakes")

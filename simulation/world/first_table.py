@@ -1,0 +1,35 @@
+"""The table that schedules begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
+from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.create import new_table_metadata
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.schema import Schema
+from simulation.engine.runtime import EPOCH_MS
+
+_SCHEMA: Final = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
+}
+
+#: Nobody validates an append to such a table, so all that say nothing unknown are plain.
+SNAPSHOT_ISOLATION: Final = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
+
+
+def empty_table(uuid: str, properties: Mapping[str, str], now_ms: int) -> TableMetadata:
+    """The metadata of a table without snapshots."""
+    return new_table_metadata(Schema.parse(_SCHEMA), None, None, "file:/t", dict(properties), uuid=uuid, now_ms=now_ms)
+
+
+@lru_cache(maxsize=64)
+def first_metadata(properties: tuple[tuple[str, str], ...]) -> tuple[str, bytes]:
+    """Where the first metadata file of a schedule is, and what is in it."""
+    metadata = empty_table("00000000-0000-4000-8000-000000000000", dict(properties), EPOCH_MS - 86_400_000)
+    return "file:/t/metadata/00000-first.metadata.json", metadata_file.encode(metadata)

@@ -1,0 +1,366 @@
+"""Where MetastoreClient stands: one connection of one process to one simulated server, and how its calls go wrong.
+
+The drivers above it are the real ones (`iceberg_hms.metastore`): pool, fence, lock, heartbeat and the rest. A call is
+carried out on the server's structures as they are, without Thrift's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+from thrift.Thrift import TException
+
+from iceberg_hms.coordinator.ports import Event, TableName
+from iceberg_hms.coordinator.protocol import usage
+from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, Findings
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault, classify
+from iceberg_hms.metastore.connection.thrift_types import LockState
+from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION
+from simulation.engine.runtime import SimulatedRuntime
+from simulation.engine.scheduler import Process
+from simulation.world.fault_plan import HEAVY, LIGHT, MODERATE, Wire
+from simulation.world.metastore import DATABASE, SwapSupport
+from simulation.world.service import Service
+
+#: How often a lock call whose request was "lost" is carried out all the same, after a while.
+_LATE_LOCK: Final = 0.4
+#: Then it comes within this share of a lease.
+_LATEST_LOCK: Final = 0.8
+#: How often a call is lost because its server cannot be reached at all; and for how many seconds that lasts at most.
+_OUTAGE: Final = 0.4
+_LONGEST_OUTAGE: Final = 30.0
+#: How often a late move's connection breaks before the answer; else the caller waits as long as it will.
+_BREAKS: Final = 0.7
+#: For so many seconds a COMMIT is in doubt, at most.
+_LONGEST_DOUBT: Final = 300.0
+#: A slow answer takes this share of the time that its caller has, at least.
+_SLOW: Final = 0.2
+#: Calls after which an entry may stand in everybody's way that nobody knows of.
+_LEAVES_AN_ENTRY: Final = frozenset(("lock", "unlock"))
+#: Calls that change a row.
+_MOVES: Final = frozenset(("alter_table_with_environment_context", "create_table", "drop_table"))
+
+
+@dataclass
+class Network:
+    """What a process's connections share.
+
+    out_until: when a server can be reached again, by its address. timeout_seconds: for one answer.
+    patience_seconds: for one that is waited for patiently. latest: after so many seconds a late move has come.
+    proven: the process knows from earlier commits which servers are atomic.
+    swift: of a foreign writer whose lock is its own: it notices a loss at once, and its moves are never late.
+    """
+
+    servers: Mapping[str, Service]
+    wire: Wire
+    process: Process
+    runtime: SimulatedRuntime
+    timeout_seconds: float = 60.0
+    patience_seconds: float = 600.0
+    latest: float = 900.0
+    proven: bool = False
+    swift: bool = False
+    out_until: dict[str, float] = field(default_factory=dict)
+
+    def connect(self, uri: str) -> SimulatedMetastoreClient:
+        """Raises NotSent if the server cannot be reached."""
+        self.wire.scheduler.step()
+        self.refuse_if_out(uri)
+        return SimulatedMetastoreClient(self, self.servers[uri])
+
+    def refuse_if_out(self, uri: str) -> None:
+        """Raises NotSent while a server cannot be reached."""
+        if self.out_until.get(uri, 0.0) > self.wire.scheduler.now:
+            raise NotSent(f"{uri} cannot be reached")
+
+
+class SimulatedMetastoreClient(MetastoreClient):
+    """MetastoreClient on a simulated server."""
+
+    def __init__(self, network: Network, service: Service) -> None:
+        self.uri = service.uri
+        self.findings = Findings(network.runtime.now)
+        if network.proven and service.verdict is SwapSupport.ATOMIC:
+            self.findings.learned(DATABASE, CompareAndSwap.ATOMIC)
+            self.findings.swapped(DATABASE)
+        self._network = network
+        self._service = service
+        self._is_open = True
+        self._has_store = True
+
+    @property
+    def is_usable(self) -> bool:
+        return self._is_open
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def call(self, method: str, /, **arguments: Any) -> Any:
+        """As MetastoreClient."""
+        usage.called(method)
+        if not self._is_open:
+            raise NotSent("the connection is closed")
+        try:
+            return self._call(method, arguments)
+        except ServerFault as fault:
+            self._answered(method, fault)
+        except BaseException:
+            self.close()
+            raise
+
+    def _call(self, method: str, arguments: dict[str, Any]) -> Any:
+        network = self._network
+        wire, process = network.wire, network.process
+        what = described(method, arguments)
+        weight = self._weight(method, arguments)
+        if weight == HEAVY and not network.swift:
+            self._watch_lock(arguments)
+        wire.leave(process, what, weight)
+        network.refuse_if_out(self.uri)
+        wire.stall(process, what)
+
+        self._has_store &= network.swift or not wire.strikes("closed_stores", weight)
+        if not self._has_store:
+            raise self._fail(method, what, "javax.jdo.JDOFatalUserException: Persistence Manager has been closed")
+
+        def effect() -> Any:
+            return self._service.answer(method, arguments, process.name)
+
+        if wire.strikes("lost_requests", weight):
+            raise self._lose(what, effect if method == "lock" else None)
+        is_late_at_times = weight == HEAVY and not network.swift
+        if is_late_at_times and wire.strikes("late_moves", weight):
+            return self._wait_for_the_late(method, what, effect)
+        if is_late_at_times and wire.strikes("refusals", weight):
+            failure = MetaException("Permission denied: the swap is refused")
+            wire.note(process, what, failure)
+            raise classify(failure, method)
+        if is_late_at_times and wire.strikes("errors", weight):
+            raise self._fail(method, what, "deadlock in the metastore's database")
+        if is_late_at_times and wire.strikes("doubtful_commits", weight):
+            self._leave_in_doubt(method, what, effect, compares=_expected(arguments) is not None)
+        is_swap = _expected(arguments) == METADATA_LOCATION and not network.swift
+        if is_swap and wire.strikes("sql_errors", weight):
+            raise self._fail(method, what, 'Error executing SQL query "update "TABLE_PARAMS" set ...": lock timeout')
+        return self._carry_out(method, arguments, effect, weight)
+
+    def _watch_lock(self, arguments: dict[str, Any]) -> None:
+        """Of an alter that this server does not compare, or not atomically."""
+        row, is_compared = arguments.get("new_tbl"), _expected(arguments) is not None
+        if row is not None and not (is_compared and self._service.verdict is SwapSupport.ATOMIC):
+            name = TableName(arguments["dbname"], arguments["tbl_name"])
+            self._service.metastore.watch_lock(name, row.parameters[METADATA_LOCATION], self._network.process)
+
+    def _fail(self, method: str, what: str, words: str) -> ServerFault:
+        failure = MetaException(words)
+        self._network.wire.note(self._network.process, what, failure)
+        return classify(failure, method)
+
+    def _leave_in_doubt(self, method: str, what: str, effect: Callable[[], Any], *, compares: bool) -> NoReturn:
+        """The metastore has no answer to its COMMIT, and gives up with an error. The database makes it later."""
+        network = self._network
+        try:
+            commit = self._service.metastore.hold_back(effect)
+        except TException as failure:
+            network.wire.note(network.process, what, failure)
+            raise classify(failure, method) from None
+        network.wire.note(network.process, what, "in doubt")
+        self._later(what, commit, latest=_LONGEST_DOUBT)
+        network.runtime.sleep(network.wire.some_time(network.timeout_seconds))
+        statement = 'Error executing SQL query "update "TABLE_PARAMS" set ..."' if compares else "Put request failed"
+        raise self._fail(method, what, f"{statement}: Read timed out")
+
+    def _carry_out(self, method: str, arguments: dict[str, Any], effect: Callable[[], Any], weight: float) -> Any:
+        wire, process = self._network.wire, self._network.process
+        what = described(method, arguments)
+        may_be_more = weight == HEAVY and not self._network.swift
+        answer: Any = None
+        failure: TException | None = None
+        try:
+            answer = effect()
+        except TException as error:
+            failure = error
+        self._note(process, what, failure or answer)
+        if may_be_more and wire.strikes("doubled_moves", weight):
+            self._later(what, effect)
+        if may_be_more and failure is None and wire.strikes("refused_own", weight):
+            failure = self._refusal_of_its_own(method, arguments, effect)
+            wire.note(process, what, f"after all: {_shown(failure)}")
+        wire.arrive(process, f"{what} <-", weight)
+        if wire.strikes("lost_replies", weight):
+            wire.note(process, what, "reply lost")
+            self._fall_silent()
+            raise NoAnswer(f"{what}: the reply was lost")
+        slowness = MODERATE if method == "heartbeat" else weight
+        if not self._network.swift and wire.strikes("slow_replies", slowness):
+            wire.note(process, what, "slow reply")
+            self._network.runtime.sleep(self._network.timeout_seconds * wire.between(_SLOW, 1.0))
+        if failure is not None:
+            raise classify(failure, method)
+        return answer
+
+    def _refusal_of_its_own(self, method: str, arguments: dict[str, Any], effect: Callable[[], Any]) -> TException:
+        """What a server says that does not know that it has committed: it tries once more, and finds the change made by
+        itself; or it gives up, where nothing would keep it from making the change twice."""
+        compares = (
+            self._service.verdict in (SwapSupport.ATOMIC, SwapSupport.CHECKED) and _expected(arguments) is not None
+        )
+        if method != "alter_table_with_environment_context" or compares:
+            try:
+                effect()
+            except TException as error:
+                return error
+        return MetaException("the connection to the metastore's database broke in the middle of a commit")
+
+    def _weight(self, method: str, arguments: dict[str, Any]) -> float:
+        """Calls that move a pointer weigh more than the rest; what only asks what the server can do does not."""
+        if method not in _MOVES:
+            return MODERATE if method in _LEAVES_AN_ENTRY else LIGHT
+        if _is_scratch(arguments):
+            return LIGHT
+        if _expected(arguments) not in (None, METADATA_LOCATION):
+            return MODERATE
+        return HEAVY
+
+    def _lose(self, what: str, late: Callable[[], Any] | None) -> Exception:
+        """A request that does not arrive, or not in time; or its server is gone for a while."""
+        network = self._network
+        wire = network.wire
+        wire.note(network.process, what, "request lost")
+        if not network.swift and wire.between(0.0, 1.0) < _OUTAGE:
+            network.out_until[self.uri] = wire.scheduler.now + wire.some_time(_LONGEST_OUTAGE)
+            return NotSent(f"{what}: {self.uri} cannot be reached")
+        if late is not None and wire.between(0.0, 1.0) < _LATE_LOCK:
+            # Entries of lost calls are looked for as long as a lease.
+            self._later(what, late, latest=self._service.metastore.lease_seconds * _LATEST_LOCK)
+        self._fall_silent()
+        return NoAnswer(f"{what}: the request was lost")
+
+    def _fall_silent(self) -> None:
+        """A broken connection is noticed at once, a silent one when the time is over."""
+        network = self._network
+        if not network.swift:
+            longest = network.patience_seconds if self.is_patient else network.timeout_seconds
+            self._wait(network.runtime.event(), network.wire.some_time(longest))
+
+    def _wait(self, answered: Event, seconds: float) -> bool:
+        """Wait for an answer; when it is overdue who waits for it is told."""
+        ordinary = self._network.timeout_seconds
+        if answered.wait(min(seconds, ordinary)):
+            return True
+        if seconds <= ordinary:
+            return False
+        if self.on_overdue is not None:
+            self.on_overdue()
+        return answered.wait(seconds - ordinary)
+
+    def _wait_for_the_late(self, method: str, what: str, effect: Callable[[], Any]) -> Any:
+        """A move that is carried out some time. Its caller waits until its own time is over, or its connection
+        breaks."""
+        network = self._network
+        wire = network.wire
+        wire.note(network.process, what, "under way")
+        answered = network.runtime.event()
+        answers: list[Any] = []
+
+        def arrived(answer: Any) -> None:
+            answers.append(answer)
+            answered.set()
+
+        self._later(what, effect, arrived)
+        if wire.between(0.0, 1.0) < _BREAKS:
+            self._fall_silent()
+        elif self._wait(answered, network.patience_seconds if self.is_patient else network.timeout_seconds):
+            if isinstance(answers[0], TException):
+                raise classify(answers[0], method)
+            return answers[0]
+        raise NoAnswer(f"{what}: no answer came in time")
+
+    def _later(
+        self,
+        what: str,
+        effect: Callable[[], Any],
+        arrived: Callable[[Any], None] | None = None,
+        *,
+        latest: float | None = None,
+    ) -> None:
+        wire = self._network.wire
+        courier = Process("network")
+        wire.delay(courier, self._network.latest if latest is None else latest)
+
+        def arrive() -> None:
+            answer: Any
+            try:
+                answer = effect()
+            except TException as error:
+                answer = error
+            self._note(courier, f"late {what}", answer)
+            if arrived is not None:
+                arrived(answer)
+
+        wire.scheduler.spawn(courier, f"late {what}", arrive)
+
+    def _note(self, process: Process, what: str, answer: Any) -> None:
+        shown = _shown(answer)
+        if shown is not None:
+            self._network.wire.note(process, what, shown)
+
+
+def _expected(arguments: Mapping[str, Any]) -> str | None:
+    """The parameter that an alter compares, if it compares one."""
+    context = arguments.get("environment_context")
+    return None if context is None else (context.properties or {}).get("expected_parameter_key")
+
+
+def _is_scratch(arguments: Mapping[str, Any]) -> bool:
+    """Whether the row that a call changes is one on which a server is tried."""
+    row = arguments.get("new_tbl", arguments.get("tbl"))
+    name: str = arguments["name"] if row is None else row.tableName
+    return name.startswith("iceberg_hms_probe_")
+
+
+def described(method: str, arguments: Mapping[str, Any]) -> str:
+    """A call, for traces."""
+    match method:
+        case "alter_table_with_environment_context":
+            return _alter(arguments)
+        case "get_table_req":
+            return f"load {arguments['req'].dbName}.{arguments['req'].tblName}"
+        case "create_table":
+            return f"create {arguments['tbl'].dbName}.{arguments['tbl'].tableName}"
+        case "drop_table":
+            return f"drop {arguments['dbname']}.{arguments['name']}"
+        case "check_lock" | "unlock":
+            return f"{method} {arguments['rqst'].lockid}"
+        case "heartbeat":
+            return f"heartbeat {arguments['ids'].lockid}"
+        case "get_database":
+            return f"database {arguments['name']}"
+    return method
+
+
+def _alter(arguments: Mapping[str, Any]) -> str:
+    row, expected = arguments["new_tbl"], _expected(arguments)
+    if row.tableName != arguments["tbl_name"] or row.dbName != arguments["dbname"]:
+        return f"rename {arguments['dbname']}.{arguments['tbl_name']} {row.dbName}.{row.tableName}"
+    how = {METADATA_LOCATION: "swap", None: "blind swap"}.get(expected, "probe with")
+    return f"{how} {row.parameters.get(METADATA_LOCATION, row.tableName)}"
+
+
+def _shown(answer: Any) -> object:
+    """What a trace says of an answer; None leaves the line out."""
+    if isinstance(answer, TException):
+        return getattr(answer, "message", None) or type(answer).__name__
+    if answer is None:
+        return "ok"
+    row = getattr(answer, "table", None)
+    if row is not None:
+        return row.parameters.get(METADATA_LOCATION, "a row")
+    if hasattr(answer, "lockid"):
+        return "acquired" if answer.state == LockState.ACQUIRED else "waiting"
+    locks = getattr(answer, "locks", None)
+    return None if locks is not None else answer

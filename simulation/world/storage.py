@@ -1,0 +1,178 @@
+"""Files and Manifests in memory, behind the wire: every process sees one storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
+from iceberg_hms.format.manifests.manifest import ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
+from simulation.engine.runtime import SimulatedRuntime
+from simulation.engine.scheduler import Process
+from simulation.world.fault_plan import LIGHT, MODERATE, Wire
+
+if TYPE_CHECKING:
+    from simulation.world.contents import Contents
+
+T = TypeVar("T")
+
+
+class Storage:
+    """What is on disk.
+
+    files: metadata files; lists and manifests are kept as records in `store`. data: the paths of data files.
+    carried: the rows of rewritten files, which are those of the files that they stand for.
+    on_delete: told of every file that is deleted, before it is gone.
+    known_contents: of lists that were read, by location, for those who judge.
+    """
+
+    def __init__(self, clock: SimulatedRuntime) -> None:
+        self.files: dict[str, bytes] = {}
+        self.store = MemoryManifestStore(clock)
+        self.data: set[str] = set()
+        self.carried: dict[str, tuple[str, ...]] = {}
+        self.known_contents: dict[str, Contents] = {}
+        self.on_delete: Callable[[str], None] | None = None
+
+    def rows(self, path: str) -> tuple[str, ...]:
+        """The rows of a data file: one of its own name, unless it is a rewritten one."""
+        return self.carried.get(path, (path,))
+
+    def exists(self, location: str) -> bool:
+        store = self.store
+        return location in self.files or location in store.lists or location in store.manifests or location in self.data
+
+    def made(self) -> frozenset[str]:
+        """All metadata files, lists and manifests that are there."""
+        return frozenset((*self.files, *self.store.lists, *self.store.manifests))
+
+    def delete(self, location: str) -> bool:
+        """Remove a file of whatever kind."""
+        if not self.exists(location):
+            return False
+        if self.on_delete is not None:
+            self.on_delete(location)
+        self.files.pop(location, None)
+        self.store.lists.pop(location, None)
+        self.store.manifests.pop(location, None)
+        self.data.discard(location)
+        return True
+
+
+class SimulatedFiles:
+    """coordinator.ports.Files of one process."""
+
+    def __init__(self, storage: Storage, wire: Wire, process: Process) -> None:
+        self._storage = storage
+        self._wire = wire
+        self._process = process
+
+    def read(self, location: str) -> bytes:
+        """As the port says."""
+
+        def get() -> bytes:
+            if location not in self._storage.files:
+                raise MissingFile(location)
+            return self._storage.files[location]
+
+        self._wire.scheduler.step()
+        return get()
+
+    def write(self, location: str, data: bytes) -> None:
+        """As the port says."""
+        if location in self._storage.files:
+            raise AlreadyExists(f"File already exists: {location}")
+
+        def put() -> None:
+            self._storage.files[location] = data
+
+        _touch(self._wire, self._process, f"write {location}", put)
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """As the port says."""
+        for location, data in files:
+            self.write(location, data)
+
+    def length(self, location: str) -> int:
+        """As the port says."""
+        return len(self.read(location))
+
+    def delete(self, location: str) -> bool:
+        """As the port says, unless it has a defect."""
+        if self._wire.strikes("defects", MODERATE):
+            raise ValueError(f"delete {location}: what no port names")
+        return _touch(self._wire, self._process, f"delete {location}", lambda: self._storage.delete(location))
+
+
+class SimulatedManifests:
+    """changes.change.Manifests of one group of one process: the fake in memory, behind the wire where it writes."""
+
+    def __init__(self, storage: Storage, wire: Wire, process: Process) -> None:
+        self._inner = MemoryManifests(storage.store)
+        self._storage = storage
+        self._wire = wire
+        self._process = process
+
+    def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """As the port says."""
+        return self._inner.list(snapshot)
+
+    def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
+        """As the port says."""
+        return self._inner.added(snapshot)
+
+    def entries(
+        self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
+    ) -> Iterator[ManifestEntry]:
+        """As the port says."""
+        return self._inner.entries(files, keep)
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        """As the port says."""
+        return self._inner.live(files, keys)
+
+    def write(
+        self,
+        metadata: TableMetadata,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
+        entries: Iterable[ManifestEntry],
+    ) -> Sequence[ManifestFile]:
+        """As the port says."""
+        written = self._inner.write(metadata, schema, spec, snapshot_id, entries)
+        _touch(self._wire, self._process, f"write manifest of {snapshot_id}", lambda: None)
+        return written
+
+    def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
+        """As the port says."""
+        return self._inner.stage_list(metadata, snapshot, files)
+
+    def flush(self) -> Sequence[str]:
+        """As the port says."""
+        return _touch(self._wire, self._process, "flush", self._inner.flush)
+
+    def discard(self, locations: Iterable[str]) -> None:
+        """As the port says."""
+        self._inner.discard(locations)
+
+
+def _touch(wire: Wire, process: Process, call: str, effect: Callable[[], T]) -> T:
+    """A call that changes files: its process may crash beside it, and the storage may report an error either way."""
+    wire.leave(process, call, LIGHT)
+    if process.name not in wire.punctual and wire.strikes("slow_files", MODERATE):
+        wire.take_time(process, call)
+    if wire.strikes("file_errors", LIGHT):
+        if wire.between(0.0, 1.0) < 0.5:
+            effect()
+        wire.note(process, call, "storage error")
+        raise StorageError(f"{call}: the storage reported an error")
+    answer = effect()
+    wire.note(process, call, "")
+    return answer

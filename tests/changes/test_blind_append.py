@@ -1,0 +1,87 @@
+"""Which appends are known to be plain."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.changes.blind_append import (
+    ISOLATION_LEVELS,
+    REBASE_APPENDS,
+    RebasePolicy,
+    unsaid,
+    why_not_plain,
+    word_for,
+)
+from tests.changes.tables import SNAPSHOT_ISOLATION, table
+from tests.changes.test_known_senders import SPARK as KEYS_OF_SPARK
+from tests.changes.test_known_senders import TRINO as KEYS_OF_TRINO
+
+METRICS = {"operation": "append", "added-data-files": "1", "total-records": "10", "manifests-kept": "3"}
+SPARK = {**METRICS, **KEYS_OF_SPARK}
+JAVA = {**METRICS, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"}
+#: A Trino whose versions nobody has read.
+TRINO = {**METRICS, **KEYS_OF_TRINO, "engine-version": "9000"}
+
+
+def test_a_known_sender_s_append_is_plain_unless_a_key_may_mean_something() -> None:
+    assert why_not_plain(table(), {**METRICS, **KEYS_OF_TRINO}) is None
+    assert why_not_plain(table(), {**METRICS, **KEYS_OF_TRINO, "something-new": "1"}) is not None
+
+
+@pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, TRINO, {**METRICS, "iceberg-hms.idempotency-key": "job-1"}])
+def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> None:
+    """A bare summary is PyIceberg's: of an append, and of an overwrite whose delete matched nothing."""
+    reason = why_not_plain(table(), summary)
+    assert reason is not None
+    assert f"{REBASE_APPENDS}=all on the table or its namespace" in reason
+    assert "rebase-appends=all on the server" in reason
+    assert "can both insert the same rows" in reason, "what it gives up"
+    assert all(level in reason for level in ISOLATION_LEVELS)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.merge-into.num-target-rows-inserted",
+        "source-snapshot-id",
+        "published-wap-id",
+        "wap.id",
+        "replace-partitions",
+        "flink.job-id",
+        "flink.max-committed-checkpoint-id",
+        "kafka.connect.offsets",
+        "something-new",
+    ],
+)
+def test_a_key_that_may_mean_something_is_named(key: str) -> None:
+    for properties in ({}, SNAPSHOT_ISOLATION):
+        reason = why_not_plain(table(properties=properties), {**SPARK, key: "1"})
+        assert reason is not None
+        assert key in reason
+        assert "isolation-level" not in reason, "they would not help"
+
+
+@pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, TRINO])
+def test_where_all_isolation_is_snapshot_an_append_has_nothing_to_validate(summary: dict[str, str]) -> None:
+    levels = SNAPSHOT_ISOLATION
+    assert why_not_plain(table(properties=levels), summary) is None
+    for level in ISOLATION_LEVELS:
+        for weaker in ({**levels, level: "serializable"}, {key: levels[key] for key in levels if key != level}):
+            assert why_not_plain(table(properties=weaker), summary) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("plain", "plain"), (" ALL ", "all"), ("none", "none"), ("yes", "none"), ("", "none")]
+)
+def test_the_table_s_word_counts_and_one_that_is_not_known_permits_nothing(text: str, found: str) -> None:
+    def asked() -> RebasePolicy:
+        raise AssertionError("the table has a word of its own")
+
+    word = word_for(table(properties={REBASE_APPENDS: text}), asked)
+    assert (word.word, word.said) == (found, f"the table says {REBASE_APPENDS}={text}")
+
+
+def test_a_table_that_says_nothing_leaves_it_to_others() -> None:
+    others = RebasePolicy("all", "the server says so")
+    assert word_for(table(), lambda: others) is others
+    assert word_for(table(), unsaid).word == "plain"

@@ -1,0 +1,96 @@
+"""A client's list, taken apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.changes.manifest_delta import ManifestDelta, NotMergeable, refuse_landed, take_apart, unnumbered
+from iceberg_hms.errors import CommitStateUnknown
+from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from tests.changes.tables import snapshot
+
+MINE = Snapshot.parse(snapshot(10, sequence_number=5))
+
+
+def manifest(
+    name: str, added_by: int = 1, *, number: int = 1, lowest: int | None = None, **changes: object
+) -> ManifestFile:
+    counts = {"added_files_count": 1, "existing_files_count": 0, "deleted_files_count": 0, **changes}
+    lowest = number if lowest is None else lowest
+    return ManifestFile(name, 100, 0, added_by, sequence_number=number, min_sequence_number=lowest, **counts)  # type: ignore[arg-type]
+
+
+def test_own_manifests_lose_their_numbers_and_the_rest_is_carried() -> None:
+    old = [manifest("a"), manifest("b", 2, number=2)]
+    found = take_apart(MINE, [manifest("m", 10, number=5, first_row_id=7), *old], old)
+    assert isinstance(found, ManifestDelta)
+    [own] = found.own
+    assert (own.manifest_path, own.sequence_number, own.min_sequence_number) == ("m", UNASSIGNED, UNASSIGNED)
+    assert own.first_row_id is None
+    assert not found.dropped
+    assert not found.dead
+
+
+def test_a_manifest_with_older_files_keeps_its_lowest_number() -> None:
+    assert unnumbered(manifest("m", 10, number=5, lowest=2), MINE).min_sequence_number == 2
+    deletes = manifest("d", 10, number=5, first_row_id=7, content=ManifestContent.DELETES)
+    assert unnumbered(deletes, MINE).first_row_id == 7
+
+
+@pytest.mark.parametrize(
+    ("existing", "lowest", "kept"),
+    [
+        # All of its files are new, and take the number of the snapshot.
+        (0, 5, UNASSIGNED),
+        # Older files say their numbers themselves: that one of them has this one is no accident of the list.
+        (1, 5, 5),
+        # The list does not say whether it has older files. A number that is too low does no harm.
+        (None, 5, 5),
+        (0, 2, 2),
+        (0, UNASSIGNED, UNASSIGNED),
+        (1, 0, 0),
+    ],
+)
+def test_only_a_lowest_number_that_was_inherited_is_given_anew(existing: int | None, lowest: int, kept: int) -> None:
+    """Java drops delete files with lower numbers than the lowest of all data files: one that is too high costs deletes
+    that are live."""
+    mine = manifest("m", 10, number=5, lowest=lowest, existing_files_count=existing)
+    assert unnumbered(mine, MINE).min_sequence_number == kept
+
+
+def test_what_was_replaced_must_still_be_there_and_what_was_dead_need_not() -> None:
+    live, dead, kept = manifest("live"), manifest("dead", added_files_count=0), manifest("kept")
+    found = take_apart(MINE, [manifest("m", 10, number=5), kept], [live, dead, kept])
+    assert isinstance(found, ManifestDelta)
+    assert (found.dropped, found.dead) == ({"live"}, {"dead"})
+    new = manifest("new", 11, number=5)
+
+    def names(files: object) -> list[str]:
+        assert isinstance(files, tuple)
+        return [each.manifest_path for each in files]
+
+    assert names(found.on([new, live, dead, kept])) == ["m", "new", "kept"]
+    assert names(found.on([new, live, kept])) == ["m", "new", "kept"]
+    assert isinstance(found.on([new, dead, kept]), NotMergeable)
+
+
+def test_a_manifest_of_nowhere_is_not_carried_along() -> None:
+    found = take_apart(MINE, [manifest("m", 10, number=5), manifest("stray", 3)], [manifest("a")])
+    assert isinstance(found, NotMergeable)
+
+
+def test_a_manifest_of_the_parent_is_carried_though_nothing_says_who_added_it() -> None:
+    found = take_apart(MINE, [manifest("m", 10), manifest("a", 10)], [manifest("a", 1), manifest("b", 1)])
+    assert isinstance(found, ManifestDelta)
+    assert ([each.manifest_path for each in found.own], found.dropped) == (["m"], {"b"})
+
+
+def test_own_manifests_that_are_in_the_head_have_landed() -> None:
+    own = [manifest("m1", 10), manifest("m2", 10)]
+    refuse_landed(MINE, own, [manifest("a"), manifest("b", 11)])
+    refuse_landed(MINE, [], [manifest("a")])
+    with pytest.raises(CommitStateUnknown, match="snapshot 10 is not in the table, but its manifests are") as caught:
+        refuse_landed(MINE, own, [manifest("b", 11), manifest("m2", 10), manifest("a")])
+    assert not caught.value.proved_failed
+    assert "delete none of its files" in caught.value.next_step

@@ -1,0 +1,256 @@
+"""Partition specs that manifests name, on a table that another commit takes them from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from iceberg_hms.changes import referenced_specs, updates
+from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
+from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
+from iceberg_hms.format.manifests.manifest import Status
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.apply import apply
+from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
+from simulation.actors import requests
+from simulation.actors.requests import for_update_table
+from tests.changes.clients import NOW, Writer, data_file
+from tests.changes.tables import BY_LEVEL, UUID, branch, snapshot, table
+
+VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
+REMOVE_0 = {"action": "remove-partition-specs", "spec-ids": [0]}
+
+
+class Counting(MemoryManifests):
+    """Notes what is read."""
+
+    def __init__(self, store: MemoryManifestStore) -> None:
+        super().__init__(store)
+        self.fronts: list[int] = []
+        self.whole: list[int] = []
+
+    def added(self, snapshot: Snapshot) -> Any:
+        self.fronts.append(snapshot.snapshot_id)
+        return super().added(snapshot)
+
+    def list(self, snapshot: Snapshot) -> Any:
+        self.whole.append(snapshot.snapshot_id)
+        return super().list(snapshot)
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer(MemoryManifestStore())
+
+
+def commit(base: TableMetadata, change: Change, writer: Writer) -> TableMetadata:
+    """As a coordinator commits it."""
+    manifests = writer.store.open()
+    new, _ = stage_one(base, change, Noted(manifests), lambda: NOW)
+    manifests.flush()
+    return new
+
+
+def sent(base: TableMetadata, updates_: list[Any]) -> Change:
+    return from_request(list(for_update_table(base, updates_)), updates_)
+
+
+def two_specs(version: int = 2) -> TableMetadata:
+    """Spec 0 was the default, and spec 1 is; no snapshot uses either."""
+    base = table(version, properties={"iceberg-hms.rebase-appends": "all"})
+    add = {"action": "add-spec", "spec": {**BY_LEVEL, "spec-id": 1}}
+    return apply(base, [add, {"action": "set-default-spec", "spec-id": -1}], now_ms=NOW)
+
+
+def ours(snapshot_id: int, spec_id: int = 0, name: str = "ours") -> Append:
+    """An append of the Python API."""
+    partition = {"level": "ERROR"} if spec_id else {}
+    return Append(
+        [replace(data_file(name, spec_id=spec_id), partition=partition)],
+        snapshot_id=snapshot_id,
+        schema_id=0,
+        spec_id=spec_id,
+        table_uuid=UUID,
+        now_ms=lambda: NOW,
+    )
+
+
+def without_spec_0(base: TableMetadata) -> TableMetadata:
+    return apply(base, [REMOVE_0], now_ms=NOW)
+
+
+def on_main(base: TableMetadata, writer: Writer) -> list[Any]:
+    return writer.fast_append(base, 10, "mine")
+
+
+def staged_only(base: TableMetadata, writer: Writer) -> list[Any]:
+    return writer.fast_append(base, 10, "mine")[:1]
+
+
+def merged(base: TableMetadata, writer: Writer) -> list[Any]:
+    old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]
+    entries = [(Status.EXISTING, data_file("ours")), (Status.ADDED, data_file("mine"))]
+    return writer.rewrite_list(base, 10, "append", entries, old, {"added-data-files": "1"})
+
+
+@VERSIONS
+@pytest.mark.parametrize("planned", [on_main, staged_only])
+def test_a_snapshot_on_a_spec_that_was_removed_is_refused_though_its_branch_did_not_move(
+    writer: Writer, version: int, planned: Callable[..., list[Any]]
+) -> None:
+    seen = two_specs(version)
+    change = sent(seen, planned(seen, writer))
+    assert commit(seen, change, writer).snapshot_by_id(10) is not None
+    with pytest.raises(
+        RequirementFailed, match="snapshot 10 was written with partition spec 0, which is not"
+    ) as caught:
+        commit(without_spec_0(seen), change, writer)
+    assert (caught.value.name, caught.value.expected, caught.value.found) == (
+        referenced_specs.SPECS_ARE_THERE,
+        [0],
+        [1],
+    )
+
+
+@VERSIONS
+def test_a_list_that_does_not_begin_with_what_was_added_is_read_to_its_end(writer: Writer, version: int) -> None:
+    seen = commit(two_specs(version), ours(7), writer)
+    change = sent(seen, merged(seen, writer))
+    assert commit(seen, change, writer).current_snapshot_id == 10
+    gone = seen.replace(**{"partition-specs": seen.raw["partition-specs"][1:]})
+    with pytest.raises(RequirementFailed, match="snapshot 10 was written with partition spec 0"):
+        commit(gone, change, writer)
+
+
+@VERSIONS
+def test_it_is_refused_where_it_has_to_be_renumbered_or_rebased_too(writer: Writer, version: int) -> None:
+    seen = commit(two_specs(version), ours(7, 1), writer).replace(refs={"main": branch(7), "audit": branch(7)})
+    change = sent(seen, on_main(seen, writer))
+    for ref in ("main", "audit"):
+        now = commit(seen, sent(seen, writer.fast_append(seen, 11, "other", branch=ref)), writer)
+        assert commit(now, change, writer).snapshot_by_id(10) is not None
+        with pytest.raises(RequirementFailed, match="spec"):
+            commit(now.replace(**{"partition-specs": now.raw["partition-specs"][1:]}), change, writer)
+
+
+def test_a_commit_that_removes_the_spec_of_its_own_snapshot_is_refused(writer: Writer) -> None:
+    seen = two_specs()
+    with pytest.raises(RequirementFailed, match="written with partition spec 0"):
+        commit(seen, sent(seen, [*on_main(seen, writer), REMOVE_0]), writer)
+
+
+def test_a_spec_that_the_same_commit_adds_is_there(writer: Writer) -> None:
+    base = table()
+    [add, move] = writer.fast_append(base, 10, "mine")
+    location = add["snapshot"]["manifest-list"]
+    [own] = writer.store.lists[location]
+    writer.store.lists[location] = (replace(own, partition_spec_id=1),)
+    spec = {"action": "add-spec", "spec": {**BY_LEVEL, "spec-id": 1}}
+    assert commit(base, sent(base, [spec, add, move]), writer).current_snapshot_id == 10
+    with pytest.raises(RequirementFailed, match="written with partition spec 1"):
+        commit(base, sent(base, [add, move]), writer)
+
+
+def test_what_older_snapshots_brought_is_not_held_against_a_new_one(writer: Writer) -> None:
+    """A table that is broken already can be repaired."""
+    seen = commit(two_specs(), ours(7), writer)
+    broken = seen.replace(**{"partition-specs": seen.raw["partition-specs"][1:]})
+    assert commit(broken, ours(8, 1, "other"), writer).current_snapshot_id == 8
+
+
+def test_of_an_append_no_more_than_the_front_of_its_list_is_read(writer: Writer) -> None:
+    seen = two_specs()
+    change = sent(seen, on_main(seen, writer))
+    manifests = Counting(writer.store)
+    new, _ = stage_one(seen, change, Noted(manifests), lambda: NOW)
+    assert new.current_snapshot_id == 10
+    assert manifests.fronts == [10]
+
+
+def test_a_list_that_is_not_there_is_refused(writer: Writer) -> None:
+    base = table()
+    change = sent(base, [updates.add_snapshot(snapshot(10, manifest_list="file:/none.avro"))])
+    with pytest.raises(InvalidInput, match="snapshot 10 cannot be read: Failed to open input stream") as caught:
+        commit(base, change, writer)
+    assert caught.value.proved_failed
+
+
+@VERSIONS
+def test_an_append_on_a_spec_makes_its_removal_meet_a_conflict(writer: Writer, version: int) -> None:
+    seen = two_specs(version)
+    removal = sent(seen, [REMOVE_0])
+    assert [spec.spec_id for spec in commit(seen, removal, writer).specs] == [1]
+    now = commit(seen, ours(7), writer)
+    with pytest.raises(RequirementFailed, match="snapshot 7 has files of partition spec 0, which is to be") as caught:
+        commit(now, removal, writer)
+    assert (caught.value.name, caught.value.found) == (referenced_specs.SPECS_ARE_UNUSED, 7)
+
+
+@pytest.mark.parametrize(
+    ("refs", "removed", "lands"),
+    [
+        # 7 has a file of spec 0; 8 and 9 carry it on; the list of 12 has none.
+        ({"main": 9}, [], False),
+        ({"main": 9}, [7], False),
+        ({"main": 9}, [7, 8], False),
+        ({"main": 12}, [], False),
+        ({"main": 12}, [7, 8, 9], True),
+        ({"main": 12, "v1": 9}, [7, 8], False),
+        ({"main": 12}, [7, 9], False),
+    ],
+)
+def test_every_snapshot_that_stays_counts_and_those_that_go_do_not(
+    writer: Writer, refs: dict[str, int], removed: list[int], lands: bool
+) -> None:
+    base = commit(commit(commit(two_specs(), ours(7), writer), ours(8, 1, "b"), writer), ours(9, 1, "c"), writer)
+    alone = commit(two_specs().replace(last_sequence_number=3), ours(12, 1, "d"), writer)
+    base = base.replace(
+        snapshots=[*base.raw["snapshots"], *alone.raw["snapshots"]],
+        refs={name: branch(id_) for name, id_ in refs.items()},
+        current_snapshot_id=refs["main"],
+        last_sequence_number=4,
+    )
+    change = sent(base, [requests.remove_snapshots(removed), REMOVE_0])
+    if lands:
+        assert [spec.spec_id for spec in commit(base, change, writer).specs] == [1]
+        return
+    with pytest.raises(RequirementFailed, match="has files of partition spec 0"):
+        commit(base, change, writer)
+
+
+def test_a_removal_reads_the_whole_list_of_the_oldest_alone_and_nothing_twice(writer: Writer) -> None:
+    base = two_specs()
+    for number in range(7, 11):
+        base = commit(base, ours(number, 1, str(number)), writer)
+    removal = sent(base, [requests.remove_snapshots([7]), REMOVE_0])
+    manifests = Counting(writer.store)
+    removal.stage(base, manifests)
+    assert manifests.fronts == [10, 9]
+    assert [id_ for id_ in manifests.whole if id_ not in manifests.fronts] == [8]
+    later = commit(base, ours(11, 1, "later"), writer)
+    again = Counting(writer.store)
+    removal.stage(later, again)
+    assert again.fronts == [11]
+
+
+def test_other_commits_look_at_no_list(writer: Writer) -> None:
+    base = commit(two_specs(), ours(7), writer)
+    manifests = Counting(writer.store)
+    for update in (updates.set_properties({"a": "b"}), {**REMOVE_0, "spec-ids": [5]}):
+        sent(base, [update]).stage(base, manifests)
+    assert not manifests.fronts
+    assert not manifests.whole
+
+
+def test_a_list_of_an_old_snapshot_that_is_gone_is_told(writer: Writer) -> None:
+    base = commit(two_specs(), ours(7, 1), writer)
+    writer.store.lists.clear()
+    with pytest.raises(MissingFile):
+        commit(base, sent(base, [REMOVE_0]), writer)

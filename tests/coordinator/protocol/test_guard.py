@@ -1,0 +1,325 @@
+"""What raises where no port says so harms no caller, and keeps no later commit of the table waiting.
+
+Each test lets one port raise, at one of the places that a queue's worker passes between two groups.
+"""
+
+import logging
+import threading
+from dataclasses import replace
+
+import pytest
+
+from iceberg_hms.changes.request import from_request
+from iceberg_hms.coordinator.ports import Refused
+from iceberg_hms.coordinator.protocol.guard import going_on
+from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, QueueFull, RequirementFailed
+from tests.coordinator.harness import NAME, Harness, append, set_properties
+from tests.coordinator.test_coordinator import Gate, queued_behind_a_gate, rest_delete
+
+
+@pytest.fixture
+def harness():
+    made = Harness()
+    made.create()
+    return made
+
+
+def raising(error, times=None):
+    """A function that raises, so often; then it returns what the next one of `then` does."""
+    left = [times]
+
+    def raises(*_, **__):
+        raise error
+
+    def wrapped(then):
+        def function(*args, **kwargs):
+            if left[0] is None or left[0] > 0:
+                left[0] = left[0] and left[0] - 1
+                return raises()
+            return then(*args, **kwargs)
+
+        return function
+
+    return wrapped
+
+
+def committed(harness):
+    return [event["report"].snapshot_ids for event in harness.events if event["event"] == "committed"]
+
+
+def still_commits(harness):
+    return harness.commit(append("file:/last"), wait_seconds=5.0).group_size == 1
+
+
+def test_a_failure_is_logged_with_what_to_do_and_an_interrupt_is_none(caplog):
+    with going_on("the sweep of db.t", "nothing"):
+        raise ValueError("broken")
+    assert [(record.levelno, record.message) for record in caplog.records] == [
+        (logging.ERROR, "the sweep of db.t failed, and the queue goes on; what to do: nothing")
+    ]
+    assert "ValueError: broken" in caplog.text
+    with pytest.raises(KeyboardInterrupt), going_on("x", "y"):
+        raise KeyboardInterrupt
+
+
+def test_files_that_cannot_be_deleted(harness):
+    harness.files.delete = raising(ValueError("what no port names"))(None)
+    harness.pointer.before_moves.append(lambda: harness.foreign_commit(moved="yes"))
+    harness.commit(append("file:/a", snapshot_id=1))
+    assert committed(harness)[-1:] == [(1,)], "what the commit came to is published all the same"
+    assert still_commits(harness)
+
+
+def test_events_that_cannot_be_published(harness):
+    publish = harness.publish
+
+    def none_of_the_second(event):
+        if event["report"].snapshot_ids == (2,):
+            raise MemoryError
+        publish(event)
+
+    harness.publish = none_of_the_second
+    changes = [append(f"file:/{number}", snapshot_id=number) for number in (1, 2, 3)]
+    gate = Gate(harness)
+    coordinator = harness.coordinator
+    members = [coordinator.submit(NAME, changes[0], wait_seconds=30)]
+    assert gate.reached.wait(30)
+    members += [coordinator.submit(NAME, change, wait_seconds=30) for change in changes[1:]]
+    gate.open.set()
+    assert [member.wait().group_size for member in members] == [1, 2, 2]
+    harness.runtime.join()
+    assert committed(harness)[-2:] == [(1,), (3,)]
+    assert still_commits(harness)
+
+
+def test_a_listener_of_one_caller_that_raises_keeps_no_other_from_its_answer(harness):
+    gate = Gate(harness)
+    first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
+    assert gate.reached.wait(30)
+    members = [harness.coordinator.submit(NAME, append(f"file:/{n}"), wait_seconds=30) for n in (1, 2)]
+    members[0].when_settled(raising(MemoryError())(None))
+    heard = []
+    members[1].when_settled(lambda: heard.append(members[1].result().group_size))
+    gate.open.set()
+    first.wait()
+    harness.runtime.join()
+    assert heard == [2]
+    assert members[0].result().group_size == 2
+    assert still_commits(harness)
+
+
+def test_a_lock_that_cannot_be_given_back(harness):
+    acquire = harness.lock.acquire
+
+    def stubborn(name, **kwargs):
+        held = acquire(name, **kwargs)
+        release = held.release
+        held.release = lambda: (release(), raising(ValueError("what no port names"))(None)())
+        return held
+
+    harness.lock.acquire = stubborn
+    results = queued_behind_a_gate(harness, append("file:/0"), [append("file:/1"), append("file:/2")])
+    assert [result.group_size for result in results] == [1, 2, 2]
+    assert still_commits(harness)
+
+
+@pytest.mark.parametrize("times", [1, None], ids=["once", "always"])
+def test_a_turn_that_cannot_be_waited_for(times):
+    """refused: its turn | others wait for it; there is no memory for the flag on which they wait"""
+    harness = Harness(turn_max_wait_ms=60_000)
+    harness.create()
+    harness.commit(append("file:/0"))
+    seen = harness.metadata().current_snapshot
+    harness.commit(append("file:/1"))
+    with pytest.raises(RequirementFailed):
+        harness.commit(rest_delete(7, seen))
+    # The first flag is the caller's own.
+    made, event = [], harness.runtime.event
+    cannot = raising(MemoryError(), times)(event)
+    harness.runtime.event = lambda: made.append(1) or (event() if len(made) == 1 else cannot())
+    if times:
+        assert harness.commit(append("file:/2"), wait_seconds=5.0).group_size == 1
+        assert harness.data_files() == ["file:/0", "file:/1", "file:/2"]
+    else:
+        harness.commit(append("file:/2"), wait_seconds=5.0)
+    harness.runtime.event = event
+    assert still_commits(harness)
+
+
+def test_a_worker_that_cannot_go_on_answers_whoever_waits(harness):
+    """nothing can be taken from the queue, not even without turns"""
+    gate = Gate(harness)
+    first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
+    assert gate.reached.wait(30)
+    waiting = [harness.coordinator.submit(NAME, append(f"file:/{n}"), wait_seconds=30) for n in (1, 2)]
+    cut = harness.coordinator._cut
+    harness.coordinator._cut = raising(MemoryError())(None)
+    gate.open.set()
+    assert first.wait().group_size == 1
+    harness.runtime.join()
+    for member in waiting:
+        with pytest.raises(QueueFull, match="MemoryError") as refused:
+            member.wait()
+        assert refused.value.proved_failed
+    harness.coordinator._cut = cut
+    assert still_commits(harness)
+
+
+def test_a_hold_that_cannot_be_published():
+    harness = Harness(turn_max_wait_ms=30)
+    harness.create()
+    harness.commit(append("file:/0"))
+    seen = harness.metadata().current_snapshot
+    harness.commit(append("file:/1"))
+    with pytest.raises(RequirementFailed):
+        harness.commit(rest_delete(7, seen))
+    publish = harness.publish
+
+    def no_holds(event):
+        if event["event"] == "held-back":
+            raise ValueError("what no port names")
+        publish(event)
+
+    harness.publish = no_holds
+    assert harness.commit(append("file:/2"), wait_seconds=5.0).group_size == 1
+    assert still_commits(harness)
+
+
+def test_leftovers_that_cannot_be_swept_keep_nobody_from_a_pause():
+    harness = Harness(replaced_list_age_ms=1)
+    harness.create()
+    harness.commit(append("file:/0"))
+    asked = []
+    world = harness.coordinator._world
+    harness.coordinator._world = replace(world, foreign_waits=lambda name: bool(asked.append(name)))
+    leftovers = harness.coordinator._what_is_known(NAME).leftovers
+    leftovers._wait(["file:/wh/db/t/metadata/old.avro"])
+    leftovers.sweep = raising(ValueError("what no port names"))(None)
+    harness.coordinator._known[NAME].pauses._world = harness.coordinator._world
+    harness.coordinator._known[NAME].pauses._looked_at = float("-inf")
+    harness.commit(append("file:/1"))
+    assert asked == [NAME]
+    assert still_commits(harness)
+
+
+def test_a_gathering_that_cannot_be_waited_for_leaves_no_mark_on_the_queue(harness):
+    waited = []
+
+    class Broken(type(harness.runtime.event())):
+        def wait(self, timeout=None):
+            waited.append(timeout)
+            if timeout == harness.settings.group_gather_ms / 1000:
+                raise MemoryError
+            return super().wait(timeout)
+
+    harness.runtime.event = Broken
+    wanted = []
+    take = harness.coordinator._take
+
+    def noted(name, known):
+        queue = harness.coordinator._queues[name]
+        wanted.append((queue.arrived, queue.wanted))
+        return take(name, known)
+
+    harness.coordinator._take = noted
+    queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{n}") for n in (1, 2, 3)])
+    harness.runtime.join()
+    assert harness.settings.group_gather_ms / 1000 in waited
+    assert wanted == [(None, 1)] * len(wanted)
+    assert still_commits(harness)
+
+
+def test_a_pause_in_which_the_table_cannot_be_looked_at(harness):
+    def broken(name):
+        raise ValueError("what no port names")
+
+    load = harness.pointer.load
+
+    def waits(name):
+        harness.pointer.load = broken
+        return True
+
+    harness.coordinator._world = replace(harness.coordinator._world, foreign_waits=waits)
+    harness.commit(append("file:/0"))
+    harness.pointer.load = load
+    assert still_commits(harness)
+
+
+def test_older_files_that_cannot_be_read_leave_that_change_unknown_and_the_rest_is_tidied(harness, monkeypatch):
+    def broken(*_):
+        raise ValueError("what no port names")
+
+    monkeypatch.setattr("iceberg_hms.coordinator.protocol.commit_group.look_back", broken)
+    harness.commit(append("file:/0"))
+    seen = harness.metadata().current_snapshot
+    harness.commit(append("file:/1"))
+    # Its number is old enough for its snapshot to have been there and to have expired.
+    for number in range(3):
+        harness.commit(append(f"file:/more-{number}"))
+    metadata = harness.metadata()
+    expired = [each.snapshot_id for each in metadata.snapshots if each.snapshot_id != metadata.current_snapshot_id]
+    harness.commit(from_request([], [{"action": "remove-snapshots", "snapshot-ids": expired}]))
+    with pytest.raises(CommitStateUnknown, match="what no port names"):
+        harness.commit(rest_delete(7, seen), wait_seconds=5.0)
+    assert still_commits(harness)
+
+
+def test_no_thread_for_a_lock_s_heartbeats_is_a_lock_that_was_not_had(harness):
+    harness.lock.errors.append(RuntimeError("can't start new thread"))
+    with pytest.raises(LockNotAcquired, match="can't start new thread"):
+        harness.commit(append("file:/0"))
+    assert still_commits(harness)
+
+
+@pytest.mark.parametrize("change", [set_properties(a="1"), append("file:/a")], ids=["properties", "append"])
+def test_a_defect_after_a_swap_was_sent_is_never_a_failure(harness, change):
+    swap, now = harness.pointer.swap, harness.runtime.now
+
+    def then_the_clock_fails(*args, **kwargs):
+        answer = swap(*args, **kwargs)
+        assert not isinstance(answer, Refused)
+        worker, fails = threading.current_thread(), raising(MemoryError(), times=2)(now)
+        # The caller asks for the time as well.
+        harness.runtime.now = lambda: fails() if threading.current_thread() is worker else now()
+        return answer
+
+    harness.pointer.swap = then_the_clock_fails
+    with pytest.raises(CommitStateUnknown) as unknown:
+        harness.commit(change, wait_seconds=5.0)
+    assert not unknown.value.proved_failed
+    harness.pointer.swap = swap
+    assert "a" in harness.metadata().properties or harness.data_files() == ["file:/a"]
+    assert still_commits(harness)
+
+
+def test_a_change_that_cannot_have_a_thread_was_not_begun(harness):
+    spawn = harness.runtime.spawn
+    late = []
+
+    def cannot(name, function, **kwargs):
+        late.append(harness.coordinator.submit(NAME, append("file:/late"), wait_seconds=30))
+        raise RuntimeError("can't start new thread")
+
+    harness.runtime.spawn = cannot
+    with pytest.raises(QueueFull, match="can't start new thread"):
+        harness.commit(append("file:/a"))
+    with pytest.raises(QueueFull, match="can't start new thread"):
+        late[0].wait()
+    harness.runtime.spawn = spawn
+    assert still_commits(harness)
+
+
+def test_metadata_that_cannot_be_kept_in_memory_leaves_no_file_behind(harness):
+    put = harness.coordinator._cache.put
+    harness.coordinator._cache.put = raising(MemoryError(), times=1)(put)
+    before = harness.metadata_files()
+    with pytest.raises(MemoryError):
+        harness.commit(append("file:/a"))
+    assert harness.metadata_files() == before
+    assert still_commits(harness)
+
+
+def test_refusals_of_a_metastore_pass_as_they_are(harness):
+    harness.lock.errors.append(MetastoreRefused("no"))
+    with pytest.raises(MetastoreRefused, match="no"):
+        harness.commit(append("file:/0"))

@@ -1,0 +1,77 @@
+from contextlib import nullcontext
+
+import pytest
+
+from iceberg_hms.coordinator.protocol.lease_check import keep_covered, moving_under, refuse_uncovered
+from iceberg_hms.errors import LockLost
+from tests.coordinator.harness import NAME, append
+from tests.coordinator.protocol.test_commit_group import harness as harness
+from tests.coordinator.protocol.test_commit_group import when_locking
+
+
+class Lock:
+    lease_seconds = 300.0
+
+    def __init__(self, *, age=200.0, lost=False, renews=True):
+        self.age, self.lost, self.renews, self.renewed = age, lost, renews, 0
+
+    def unrenewed_seconds(self):
+        if self.lost:
+            raise LockLost("reaped")
+        return self.age
+
+    def renew(self):
+        self.renewed += 1
+        if not self.renews:
+            raise LockLost("reaped")
+
+
+@pytest.mark.parametrize(("age", "renewed"), [(0.0, 0), (150.0, 0), (150.1, 1)])
+def test_a_lock_is_renewed_when_half_of_its_lease_is_over(age, renewed):
+    lock = Lock(age=age)
+    keep_covered(lock)
+    assert lock.renewed == renewed
+
+
+@pytest.mark.parametrize("lock", [Lock(lost=True), Lock(renews=False)])
+def test_a_lock_that_is_lost_is_told(lock):
+    with pytest.raises(LockLost):
+        keep_covered(lock)
+
+
+@pytest.mark.parametrize(("age", "refused"), [(150.0, False), (150.1, True)])
+def test_a_move_goes_out_under_locks_that_are_fresh(age, refused):
+    locks = [Lock(age=0.0), Lock(age=age)]
+    with moving_under(locks), pytest.raises(LockLost) if refused else nullcontext():
+        refuse_uncovered()
+    refuse_uncovered()
+    assert [lock.renewed for lock in locks] == [0, 0]
+
+
+def test_a_swap_that_cannot_be_fenced_as_its_lock_asks_goes_out_under_one_that_does_not(harness):
+    """Of a short lease: nobody may make a scratch row on this connection. The next lock lives by the server's."""
+    harness.lock.short_lease_seconds = 20.0
+    harness.pointer.fenced = False
+    leases = []
+    when_locking(harness, after=lambda held: leases.append((held.lease_seconds, held.only_fenced)))
+    report = harness.commit(append("file:/a"))
+    assert report.attempts == 1
+    assert leases == [(20.0, True), (300.0, False)]
+    assert harness.data_files() == ["file:/a"]
+
+
+def test_a_short_lease_that_was_lost_is_not_asked_for_again_by_the_same_group(harness):
+    """lock; the metastore answers more slowly than the lease is long | lock, with the server's lease | swap"""
+    harness.lock.short_lease_seconds = 20.0
+    leases = []
+
+    def lose(held):
+        leases.append(held.lease_seconds)
+        if len(leases) == 1:
+            harness.lock.table.reap(NAME)
+
+    when_locking(harness, after=lose)
+    harness.commit(append("file:/a"))
+    harness.commit(append("file:/b"))
+    assert leases == [20.0, 300.0, 20.0]
+    assert harness.data_files() == ["file:/a", "file:/b"]

@@ -1,0 +1,211 @@
+"""Moves that are not answered, and that nothing but their lock fences: what callers hear, what becomes of the lock."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from iceberg_hms.coordinator import coordinator as queues
+from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.protocol.caller_timeouts import overdue
+from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, MetastoreUnavailable, NoSuchTable
+from tests.coordinator.harness import NAME, Harness, append, set_properties
+
+OTHER = TableName("db", "u")
+GONE = Unanswered(MetastoreUnavailable("gone"), waited=600.0)
+
+
+class SlowMetastore:
+    """The next move waits for `go`, after it has said that the ordinary time is over, and then answers `answer`; the
+    true one if that is None."""
+
+    def __init__(self, harness, method, answer=None):
+        self.waits, self.go = threading.Event(), threading.Event()
+        move = getattr(harness.pointer, method)
+
+        def wait(*args, **options):
+            setattr(harness.pointer, method, move)
+            overdue()
+            self.waits.set()
+            assert self.go.wait(30)
+            return answer or move(*args, **options)
+
+        setattr(harness.pointer, method, wait)
+
+
+@pytest.fixture
+def harness():
+    harness = Harness()
+    harness.create()
+    yield harness
+    harness.runtime.join()
+
+
+def held(harness):
+    return len(harness.lock.table.entries[NAME])
+
+
+def told(harness):
+    return [event["event"] for event in harness.events]
+
+
+def commit(harness, change, wait_seconds=30.0):
+    return harness.coordinator.commit(NAME, change, wait_seconds=wait_seconds)
+
+
+def test_callers_hear_unknown_while_the_lock_is_kept_and_the_outcome_is_published(harness):
+    slow = SlowMetastore(harness, "swap")
+    with pytest.raises(CommitStateUnknown, match="has not answered yet"):
+        commit(harness, append("file:/a", snapshot_id=42))
+    assert held(harness) == 1
+    assert told(harness) == ["committed", "overdue"]
+    slow.go.set()
+    harness.runtime.join()
+    assert held(harness) == 0
+    assert told(harness) == ["committed", "overdue", "committed"]
+    assert harness.data_files() == ["file:/a"]
+    assert harness.commit(append("file:/a", snapshot_id=42)).already_committed
+
+
+def test_the_next_commit_waits_for_the_swap_and_goes_on_top_of_it(harness):
+    slow = SlowMetastore(harness, "swap")
+    with pytest.raises(CommitStateUnknown):
+        commit(harness, append("file:/a"))
+    with pytest.raises(LockNotAcquired, match="did not get its turn"):
+        commit(harness, append("file:/b"), wait_seconds=0.05)
+    threading.Timer(0.05, slow.go.set).start()
+    harness.commit(append("file:/c"))
+    assert harness.data_files() == ["file:/a", "file:/c"]
+
+
+def test_whoever_is_refused_beside_an_overdue_swap_hears_so_at_once(harness):
+    slow = SlowMetastore(harness, "swap")
+    wrong = set_properties({"type": "assert-table-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"}, a="b")
+    members = harness.members(append("file:/a"), wrong)
+    group = threading.Thread(target=harness.group, args=members)
+    group.start()
+    assert slow.waits.wait(30)
+    with pytest.raises(CommitStateUnknown):
+        members[0].wait()
+    with pytest.raises(Exception, match="UUID") as caught:
+        members[1].wait()
+    assert caught.value.proved_failed
+    slow.go.set()
+    group.join()
+
+
+def test_a_swap_that_is_refused_at_last_is_not_made_again_without_its_caller(harness):
+    slow = SlowMetastore(harness, "swap", Refused(True, MetastoreRefused("The table has been modified")))
+    with pytest.raises(CommitStateUnknown):
+        commit(harness, append("file:/a"))
+    slow.go.set()
+    harness.runtime.join()
+    assert held(harness) == 0
+    assert harness.data_files() == []
+    assert [call for call, _ in harness.pointer.calls].count("swap") == 0, "it was made by the slow metastore alone"
+
+
+def test_a_lock_whose_swap_may_still_be_made_is_not_given_back(harness):
+    slow = SlowMetastore(harness, "swap", GONE)
+    files = harness.metadata_files()
+    with pytest.raises(CommitStateUnknown):
+        commit(harness, append("file:/a"))
+    slow.go.set()
+    harness.runtime.join()
+    assert held(harness) == 1
+    assert told(harness) == ["committed", "overdue", "left-locked"]
+    assert harness.metadata_files() > files, "nothing is deleted that the swap names"
+
+
+def test_nothing_more_is_sent_for_a_lease_even_if_the_lock_is_gone(harness):
+    slow = SlowMetastore(harness, "swap", GONE)
+    with pytest.raises(CommitStateUnknown):
+        commit(harness, append("file:/a"))
+    slow.go.set()
+    harness.runtime.join()
+    harness.lock.table.reap(NAME)
+    swaps = len(harness.pointer.calls)
+    with pytest.raises(LockNotAcquired, match="nothing was sent"):
+        harness.commit(append("file:/b"), wait_seconds=0.05)
+    assert [call for call, _ in harness.pointer.calls[swaps:] if call != "load"] == []
+    [known] = harness.coordinator._known.values()
+    known.left_until = harness.runtime.now() + 0.2
+    harness.commit(append("file:/c"), wait_seconds=5)
+    assert harness.data_files() == ["file:/c"]
+
+
+def test_a_worker_waits_no_longer_than_its_callers(harness):
+    [member] = harness.members(append("file:/a"))
+    now = member.started
+    assert queues._seconds_left([], now, now + 300) == 0.0
+    assert queues._seconds_left([member], now, now) == 0.0
+    assert queues._seconds_left([member], now, now + 300) == 30.0
+    assert queues._seconds_left([member], now, now + 3) == pytest.approx(3.0)
+    assert queues._seconds_left([member], now + 30, now + 300) == queues.LEAVING_SECONDS
+
+
+MOVES = {
+    "rename": lambda moves, _: moves.rename(NAME, OTHER, wait_seconds=1),
+    "drop": lambda moves, _: moves.drop(NAME, wait_seconds=1),
+    "swap": lambda moves, location: moves.register(NAME, location, overwrite=True, wait_seconds=1),
+}
+
+
+@pytest.mark.parametrize("method", MOVES)
+def test_the_caller_of_a_move_leaves_and_the_move_goes_on_under_its_lock(harness, method):
+    slow = SlowMetastore(harness, method)
+    before = dict(harness.pointer.rows)
+    with pytest.raises(CommitStateUnknown, match="has not answered yet"):
+        MOVES[method](harness.coordinator.moves, harness.location())
+    assert held(harness) == 1
+    slow.go.set()
+    harness.runtime.join()
+    assert held(harness) == 0
+    assert harness.pointer.rows != before
+
+
+@pytest.mark.parametrize("method", MOVES)
+def test_the_locks_of_a_move_that_may_still_be_made_are_left(harness, method):
+    slow = SlowMetastore(harness, method, GONE)
+    with pytest.raises(CommitStateUnknown):
+        MOVES[method](harness.coordinator.moves, harness.location())
+    slow.go.set()
+    harness.runtime.join()
+    assert held(harness) == 1
+    assert told(harness) == ["committed", "overdue", "left-locked"]
+    if method == "rename":
+        assert len(harness.lock.table.entries[OTHER]) == 1
+
+
+def test_a_rename_that_a_server_fences_is_not_waited_for(harness):
+    slow = SlowMetastore(harness, "rename", Unanswered(MetastoreUnavailable("gone"), fenced=True))
+    slow.go.set()
+    before = harness.runtime.now()
+    with pytest.raises(CommitStateUnknown):
+        harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    harness.runtime.join()
+    assert harness.runtime.now() - before < 20
+    assert held(harness) == 0
+
+
+def test_a_move_that_is_answered_in_time_is_its_callers_as_ever(harness):
+    assert harness.pointer.rename(harness.pointer.load(NAME), OTHER) == Swapped()
+    harness.coordinator.moves.rename(OTHER, NAME, wait_seconds=1)
+    base = harness.coordinator.moves.drop(NAME, wait_seconds=1)
+    assert base is not None
+    assert told(harness) == ["committed"]
+
+
+def test_a_move_is_made_where_no_thread_can_be_had(harness):
+    """the interpreter is shutting down, or the process has as many as it may"""
+
+    def spawn(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    harness.runtime.spawn = spawn
+    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    assert harness.pointer.load(OTHER)
+    with pytest.raises(NoSuchTable):
+        harness.coordinator.moves.drop(NAME, wait_seconds=1)
+    assert harness.coordinator.moves.drop(OTHER, wait_seconds=1) is not None

@@ -1,0 +1,194 @@
+"""Counts and bounds from footers."""
+
+from __future__ import annotations
+
+import io
+import math
+import uuid
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.datafiles.parquet_bounds import (
+    ColumnStatistics,
+    column_statistics,
+    footer_bounds,
+    lower_bound,
+    upper_bound,
+)
+from iceberg_hms.datafiles.parquet_columns import Column, FileType, match_columns
+from iceberg_hms.format.schema import types
+from iceberg_hms.format.schema.types import PrimitiveType
+from tests.catalog.parquet import table_for
+
+
+def statistics_of(array: pa.Array, table_type: str | None = None, **options: Any) -> ColumnStatistics:
+    rows = pa.table({"c": array})
+    field = {"id": 1, "name": "c", "required": False, "type": table_type}
+    metadata = table_for(rows.schema if table_type is None else {"type": "struct", "fields": [field]}, version=3)
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **options)
+    footer = pq.read_metadata(buffer)
+    (column,) = match_columns("a", footer, metadata).columns
+    return column_statistics(footer, column)
+
+
+def pair(array: pa.Array, table_type: str | None = None, **options: Any) -> tuple[Any, Any]:
+    found = statistics_of(array, table_type, **options)
+    return found.lower, found.upper
+
+
+@pytest.mark.parametrize(
+    ("array", "table_type", "expected"),
+    [
+        (pa.array([2**32 - 1, 1], pa.uint32()), "long", (1, 2**32 - 1)),
+        (pa.array([255, 1], pa.uint8()), "int", (1, 255)),
+        (pa.array([-1, 5], pa.int8()), "long", (-1, 5)),
+        (pa.array([-1.5, 2.0], pa.float32()), "double", (-1.5, 2.0)),
+        (pa.array([-1, 1], pa.timestamp("ms")), "timestamp", (-1000, 1000)),
+        (pa.array([-1, 1], pa.timestamp("s")), "timestamp", (-1_000_000, 1_000_000)),
+        (pa.array([-1, 1], pa.timestamp("ns")), "timestamp_ns", (-1, 1)),
+        (pa.array([1, 2], pa.time32("ms")), "time", (1000, 2000)),
+        (pa.array([-1, 1], pa.date32()), "timestamp", (-86_400_000_000, 86_400_000_000)),
+        (pa.array([-1, 1], pa.date32()), "timestamp_ns", (-86_400_000_000_000, 86_400_000_000_000)),
+        (
+            pa.array([Decimal("-1.50"), Decimal("2.25")], pa.decimal128(9, 2)),
+            "decimal(20, 2)",
+            (Decimal("-1.50"), Decimal("2.25")),
+        ),
+        (
+            pa.array([uuid.UUID(int=1).bytes, uuid.UUID(int=2**127).bytes], pa.binary(16)),
+            "uuid",
+            (uuid.UUID(int=1), uuid.UUID(int=2**127)),
+        ),
+    ],
+    ids=lambda value: str(getattr(value, "type", value))[:40],
+)
+def test_values_are_those_of_the_tables_type(array: pa.Array, table_type: str, expected: tuple[Any, Any]) -> None:
+    assert pair(array, table_type) == expected
+
+
+def test_row_groups_are_gathered() -> None:
+    found = statistics_of(pa.array([5, None, -3, 9, None, None, 0, 8]), row_group_size=2)
+    assert (found.values, found.nulls, found.lower, found.upper, found.bounded) == (8, 3, -3, 9, True)
+    assert found.size > 0
+
+
+def test_a_row_group_of_nulls_does_not_take_the_bounds_away() -> None:
+    assert pair(pa.array([None, None, 4, 5]), row_group_size=2) == (4, 5)
+
+
+def test_a_row_group_of_nan_takes_the_bounds_away() -> None:
+    found = statistics_of(pa.array([math.nan, math.nan, 4.0, 5.0]), row_group_size=2)
+    assert (found.lower, found.upper, found.bounded) == (None, None, False)
+    assert found.nulls == 0
+
+
+def test_a_column_of_nulls_is_all_null_and_bounded_by_nothing() -> None:
+    found = statistics_of(pa.array([None, None], pa.string()))
+    assert (found.all_null, found.bounded, found.lower, found.upper) == (True, True, None, None)
+
+
+def test_parquets_null_type_is_all_null() -> None:
+    found = statistics_of(pa.nulls(3), "long")
+    assert (found.nulls, found.all_null, found.bounded) == (3, True, True)
+
+
+def test_without_statistics_nothing_is_known_but_the_number_of_values() -> None:
+    found = statistics_of(pa.array([1, None]), write_statistics=False)
+    assert (found.values, found.nulls, found.bounded, found.all_null) == (2, None, False, False)
+
+
+def test_zero_bounds_hold_both_zeros() -> None:
+    found = statistics_of(pa.array([0.0, -0.0]))
+    assert math.copysign(1, found.lower) == -1
+    assert math.copysign(1, found.upper) == 1
+
+
+def test_int96_has_no_bounds() -> None:
+    array = pa.array([1, 2], pa.timestamp("ns"))
+    found = statistics_of(array, "timestamp", use_deprecated_int96_timestamps=True)
+    assert (found.bounded, found.lower) == (False, None)
+
+
+@pytest.mark.parametrize("table_type", ["geometry", "geography"])
+def test_places_have_no_order_so_no_bounds(table_type: str) -> None:
+    assert pair(pa.array([b"a", b"b"]), table_type) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "expected"),
+    [
+        ("abc", 16, "abc"),
+        ("abc", 3, "abc"),
+        ("abcd", 3, "abd"),
+        ("ab\U0010ffffd", 3, "ac"),
+        ("\U0010ffff\U0010ffffd", 2, None),
+        ("a\ud7ffb", 2, "a\ue000"),
+        ("☕☕☕", 2, "☕☖"),
+        ("😀😀😀", 2, "😀😁"),
+        ("abc", None, "abc"),
+    ],
+)
+def test_text_is_cut_and_raised_by_code_points_as_in_java(text: str, length: int | None, expected: str | None) -> None:
+    assert upper_bound(types.STRING, text, length) == (None if expected is None else expected.encode())
+    assert lower_bound(types.STRING, text, length) == (text if length is None else text[:length]).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "length", "expected"),
+    [
+        (b"ab", 16, b"ab"),
+        (b"abc", 2, b"ac"),
+        (b"a\xffc", 2, b"b"),
+        (b"\xff\xff\xff", 2, None),
+        (b"\xff\xff", 2, b"\xff\xff"),
+        (b"", 2, b""),
+    ],
+)
+def test_binary_is_cut_and_raised_by_bytes_as_in_java(data: bytes, length: int, expected: bytes | None) -> None:
+    assert upper_bound(types.BINARY, data, length) == expected
+    assert lower_bound(types.BINARY, data, length) == data[:length]
+
+
+def test_what_is_not_text_or_binary_is_never_cut() -> None:
+    assert upper_bound(PrimitiveType("fixed[4]"), b"abcd", 2) == b"abcd"
+    assert lower_bound(types.LONG, 5, 1) == (5).to_bytes(8, "little")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 5))
+def test_cut_text_still_bounds(text: str, length: int) -> None:
+    lower, upper = lower_bound(types.STRING, text, length), upper_bound(types.STRING, text, length)
+    assert lower <= text.encode()
+    assert len(lower.decode()) <= length
+    if upper is not None:
+        assert text.encode() <= upper
+        assert len(upper.decode()) <= length
+
+
+def test_text_that_is_not_utf_8_has_no_bounds() -> None:
+    broken = pa.StringArray.from_buffers(1, pa.array([b"\xff\xfe"]).buffers()[1], pa.py_buffer(b"\xff\xfe"))
+    found = statistics_of(broken, "string")
+    assert (found.values, found.bounded, found.lower) == (1, False, None)
+
+
+@dataclass(frozen=True)
+class FooterStatistics:
+    """What an old writer may leave in a footer; pyarrow's own writer leaves NaN out."""
+
+    min_raw: float
+    max_raw: float
+    has_min_max: bool = True
+
+
+@pytest.mark.parametrize("found", [FooterStatistics(math.nan, 1.0), FooterStatistics(1.0, math.nan)])
+def test_bounds_that_are_nan_are_none(found: Any) -> None:
+    column = Column(0, 1, types.DOUBLE, FileType(types.DOUBLE, "DOUBLE"), repeated=False)
+    assert footer_bounds(column, found) is None
+    assert footer_bounds(column, FooterStatistics(1.0, 2.0)) == (1.0, 2.0)

@@ -1,0 +1,416 @@
+"""Columns of a file and columns of a table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_hms.datafiles.parquet_columns import Matched, can_read, file_type, match_columns, missing_required
+from iceberg_hms.errors import InvalidInput, UnsupportedFormat
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.types import PrimitiveType
+from tests.catalog.parquet import table_for, with_ids
+
+NAME_MAPPING = "schema.name-mapping.default"
+
+
+def footer_of(rows: pa.Table, **options: Any) -> pq.FileMetaData:
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **options)
+    return pq.read_metadata(buffer)
+
+
+def match(rows: pa.Table, metadata: TableMetadata) -> Matched:
+    return match_columns("file:/data/a.parquet", footer_of(rows), metadata)
+
+
+def table_with(type_: str, version: int = 3) -> TableMetadata:
+    field = {"id": 1, "name": "c", "required": False, "type": type_}
+    return table_for({"type": "struct", "fields": [field]}, version=version)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "stored"),
+    [
+        (pa.bool_(), "boolean"),
+        (pa.int8(), "int"),
+        (pa.int64(), "long"),
+        (pa.uint16(), "int"),
+        (pa.uint32(), "long"),
+        (pa.uint64(), None),
+        (pa.float16(), None),
+        (pa.float32(), "float"),
+        (pa.float64(), "double"),
+        (pa.decimal128(20, 5), "decimal(20, 5)"),
+        (pa.date32(), "date"),
+        (pa.time32("ms"), "time"),
+        (pa.time64("us"), "time"),
+        (pa.time64("ns"), None),
+        (pa.timestamp("s"), "timestamp"),
+        (pa.timestamp("ms"), "timestamp"),
+        (pa.timestamp("us", tz="UTC"), "timestamptz"),
+        (pa.timestamp("ns"), "timestamp_ns"),
+        (pa.timestamp("ns", tz="UTC"), "timestamptz_ns"),
+        (pa.string(), "string"),
+        (pa.dictionary(pa.int8(), pa.string()), "string"),
+        (pa.uuid(), "uuid"),
+        (pa.binary(3), "fixed[3]"),
+        (pa.large_binary(), "binary"),
+        (pa.null(), "unknown"),
+    ],
+    ids=str,
+)
+def test_what_a_file_stores_is_told_by_parquets_own_types(arrow: pa.DataType, stored: str | None) -> None:
+    values = pa.array([None], arrow.index_type).cast(arrow.index_type) if pa.types.is_dictionary(arrow) else None
+    column = pa.DictionaryArray.from_arrays(values, ["x"]) if values is not None else pa.array([None], arrow)
+    found = file_type(footer_of(pa.table({"c": column})).schema.column(0))
+    assert (None if found.type is None else str(found.type)) == stored
+
+
+@pytest.mark.parametrize(
+    ("arrow", "table_type", "fits"),
+    [
+        (pa.int32(), "long", True),
+        (pa.int64(), "int", False),
+        (pa.uint32(), "int", False),
+        (pa.uint32(), "long", True),
+        (pa.float32(), "double", True),
+        (pa.float64(), "float", False),
+        (pa.int32(), "double", False),
+        (pa.decimal128(9, 2), "decimal(12, 2)", True),
+        (pa.decimal128(12, 2), "decimal(9, 2)", False),
+        (pa.decimal128(9, 2), "decimal(9, 3)", False),
+        (pa.date32(), "timestamp", True),
+        (pa.date32(), "timestamptz", False),
+        (pa.timestamp("ms"), "timestamp", True),
+        (pa.timestamp("ns"), "timestamp", False),
+        (pa.timestamp("us"), "timestamp_ns", False),
+        (pa.timestamp("us"), "timestamptz", False),
+        (pa.timestamp("us", tz="UTC"), "timestamp", False),
+        (pa.binary(16), "uuid", True),
+        (pa.binary(8), "uuid", False),
+        (pa.uuid(), "fixed[16]", False),
+        (pa.string(), "binary", False),
+        (pa.binary(), "string", False),
+        (pa.binary(), "geometry", True),
+        (pa.null(), "long", True),
+        (pa.uint64(), "long", False),
+        (pa.struct([("a", pa.int32())]), "long", False),
+    ],
+    ids=str,
+)
+def test_a_column_must_be_of_the_tables_type_or_promotable(arrow: pa.DataType, table_type: str, fits: bool) -> None:
+    rows = pa.table({"c": pa.array([None], arrow)})
+    if fits:
+        assert [column.field_id for column in match(rows, table_with(table_type)).columns] == [1]
+    else:
+        with pytest.raises(InvalidInput, match=r"a\.parquet: column c is .* in the file and .* in the table"):
+            match(rows, table_with(table_type))
+
+
+@pytest.mark.parametrize("table_type", ["timestamp", "timestamptz"])
+def test_old_writers_int96_is_taken_for_both_kinds_of_timestamp(table_type: str) -> None:
+    rows = pa.table({"c": pa.array([1], pa.timestamp("ns"))})
+    footer = footer_of(rows, use_deprecated_int96_timestamps=True)
+    (column,) = match_columns("a", footer, table_with(table_type)).columns
+    assert column.stored.physical == "INT96"
+    assert not can_read(column.stored, PrimitiveType("timestamp_ns"))
+
+
+def test_arrows_own_schema_in_the_file_does_not_hide_what_is_stored() -> None:
+    rows = pa.table({"c": pa.array([1], pa.timestamp("s"))})
+    (column,) = match(rows, table_with("timestamp")).columns
+    assert column.stored.unit == "milliseconds"
+
+
+NESTED = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("s", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
+        ("m", pa.map_(pa.string(), pa.struct([("z", pa.float64())]))),
+        ("last", pa.string()),
+    ]
+)
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["by field id", "by name"])
+def test_nested_columns_are_found_at_their_place(ids: bool) -> None:
+    metadata = table_for(NESTED)
+    matched = match((with_ids(NESTED, metadata) if ids else NESTED).empty_table(), metadata)
+    found = {metadata.schema.name_of(each.field_id): (each.index, each.repeated) for each in matched.columns}
+    assert found == {
+        "id": (0, False),
+        "s.x": (1, False),
+        "s.y.element": (2, True),
+        "m.key": (3, True),
+        "m.value.z": (4, True),
+        "last": (5, False),
+    }
+    assert matched.has_field_ids is ids
+    assert len(matched.present) == 10
+
+
+def test_columns_that_the_table_lacks_do_not_shift_the_others() -> None:
+    rows = pa.table({"extra": [{"a": 1, "b": [2]}], "last": ["x"], "more": [1], "id": [5]})
+    matched = match(rows, table_for(NESTED))
+    assert {column.index for column in matched.columns} == {2, 4}
+
+
+LONGS = pa.int64()
+TWO = pa.struct([("x", LONGS), ("y", LONGS)])
+
+
+class Pair(pa.ExtensionType):
+    """An extension type whose storage is nested twice, as Arrow restores it for who registered it."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.struct([("p", pa.int64()), ("q", pa.list_view(TWO))]), "iceberg_hms.tests.pair")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Pair:
+        return cls()
+
+
+@pytest.fixture(params=[False, True], ids=["unregistered", "registered"])
+def pair(request: pytest.FixtureRequest) -> Iterator[pa.DataType]:
+    kind = Pair()
+    if request.param:
+        pa.register_extension_type(kind)
+    yield kind
+    if request.param:
+        pa.unregister_extension_type(kind.extension_name)
+
+
+def check_places_behind(extra: pa.Array) -> None:
+    """b, its neighbours on both sides of the extra column, and what is nested behind it are found at their paths."""
+    rows = pa.table({"a": [1], "extra": extra, "b": [5], "s": [{"x": 3}], "extra2": extra, "c": ["z"]})
+    metadata = table_for(
+        pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.struct([("x", pa.int64())])), ("c", pa.string())])
+    )
+    footer = footer_of(rows)
+    matched = match_columns("file:/data/a.parquet", footer, metadata)
+    paths = {metadata.schema.name_of(each.field_id): footer.schema.column(each.index).path for each in matched.columns}
+    assert paths == {"a": "a", "b": "b", "s.x": "s.x", "c": "c"}
+
+
+NESTINGS = {
+    "list": pa.array([[1, 2]], pa.list_(LONGS)),
+    "large_list": pa.array([[1, 2]], pa.large_list(LONGS)),
+    "fixed_size_list": pa.array([[1, 2]], pa.list_(LONGS, 2)),
+    "list_view": pa.array([[1, 2]], pa.list_view(LONGS)),
+    "large_list_view": pa.array([[1, 2]], pa.large_list_view(LONGS)),
+    "list_view of structs": pa.array([[{"x": 1, "y": 2}]], pa.list_view(TWO)),
+    "large_list_view of structs": pa.array([[{"x": 1, "y": 2}]], pa.large_list_view(TWO)),
+    "list_view of list_view": pa.array([[[{"x": 1}]]], pa.list_view(pa.list_view(TWO))),
+    "struct with list_view": pa.array([{"p": 1, "q": [{"x": 1}]}], pa.struct([("p", LONGS), ("q", pa.list_view(TWO))])),
+    "map to list_view": pa.array([[("k", [{"x": 1}])]], pa.map_(pa.string(), pa.list_view(TWO))),
+    "list_view of maps": pa.array([[[("k", 1)]]], pa.list_view(pa.map_(pa.string(), LONGS))),
+    "map": pa.array([[("k", 1)]], pa.map_(pa.string(), LONGS)),
+    "dictionary": pa.array(["x"]).dictionary_encode(),
+    "uuid": pa.array([b"0" * 16], pa.uuid()),
+    "json": pa.array(["{}"], pa.json_()),
+    "tensor": pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2]], pa.list_(pa.int32(), 2))
+    ),
+    "null": pa.array([None], pa.null()),
+    "duration": pa.array([1], pa.duration("us")),
+}
+
+
+@pytest.mark.parametrize("kind", NESTINGS)
+def test_no_kind_of_column_shifts_those_behind_it(kind: str) -> None:
+    check_places_behind(NESTINGS[kind])
+
+
+def test_no_extension_type_shifts_the_columns_behind_it(pair: pa.DataType) -> None:
+    rows = pa.array([{"p": 1, "q": [{"x": 1}]}], pair.storage_type)
+    check_places_behind(pa.ExtensionArray.from_storage(pair, rows))
+
+
+def test_dots_in_names_are_no_paths() -> None:
+    rows = pa.table({"a.b": [1], "a": [{"b": 2, "b.c": 3}], "a.b.c": [4]})
+    metadata = table_for(pa.schema([("a.b.c", pa.int64())]))
+    assert [column.index for column in match(rows, metadata).columns] == [3]
+
+
+class Misleading:
+    """A footer whose Arrow schema is not that of its leaf columns, as a type of a later pyarrow could be read by us."""
+
+    def __init__(self, footer: pq.FileMetaData, arrow: pa.Schema) -> None:
+        self.num_columns = footer.num_columns
+        self.schema = self
+        self.column = footer.schema.column
+        self.to_arrow_schema = lambda: arrow
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        pa.schema([("a", pa.int64()), ("e", pa.struct([("x", pa.int64())])), ("b", pa.int64())]),
+        pa.schema([("a", pa.int64()), ("e", pa.int64()), ("b", pa.int64())]),
+        pa.schema([("a", pa.int64()), ("b", pa.int64())]),
+        pa.schema([("a", pa.int64())]),
+        pa.schema([("a", pa.int64()), ("e", pa.list_(pa.int64())), ("b", pa.int64()), ("c", pa.int64())]),
+    ],
+    ids=["another struct", "no struct", "a column less", "an end", "a column more"],
+)
+def test_a_schema_that_does_not_fit_the_leaf_columns_is_refused(claimed: pa.Schema) -> None:
+    rows = pa.table({"a": [1], "e": [{"y": 1, "z": 2}], "b": [2]})
+    footer: Any = Misleading(footer_of(rows), claimed)
+    with pytest.raises(UnsupportedFormat, match="cannot tell which column"):
+        match_columns("file:/data/a.parquet", footer, table_for(pa.schema([("a", pa.int64()), ("b", pa.int64())])))
+
+
+def id_field(name: str, arrow: pa.DataType, field_id: int) -> pa.Field:
+    return pa.field(name, arrow, metadata={"PARQUET:field_id": str(field_id)})
+
+
+def dropped_and_current(**properties: str) -> TableMetadata:
+    """A table that had columns of id 2 and 5, and has id (1) and s (3) with s.x (4)."""
+    inner = {"type": "struct", "fields": [{"id": 4, "name": "x", "required": False, "type": "long"}]}
+    fields = [
+        {"id": 1, "name": "id", "required": False, "type": "long"},
+        {"id": 3, "name": "s", "required": False, "type": inner},
+    ]
+    made = table_for({"type": "struct", "fields": fields}, properties=properties)
+    schemas = [{"schema-id": 0, "type": "struct", "fields": fields}]
+    return TableMetadata.parse({**made.raw, "schemas": schemas, "last-column-id": 5})
+
+
+X = id_field("x", pa.int64(), 4)
+
+
+@pytest.mark.parametrize(
+    ("columns", "extra"),
+    [
+        ([id_field("id", pa.int64(), 1)], ()),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.string(), 2)], ()),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.list_(id_field("element", pa.int64(), 5)), 2)], ()),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.duration("us"), 2)], ("gone",)),
+        ([id_field("id", pa.int64(), 1), id_field("gone", pa.list_view(pa.int64()), 2)], ("gone",)),
+        ([id_field("id", pa.int64(), 1), id_field("other", pa.string(), 9)], ("other",)),
+        ([id_field("id", pa.int64(), 1), pa.field("bare", pa.struct([("u", pa.int64())]))], ("bare",)),
+        ([id_field("s", pa.struct([X, pa.field("y", pa.int64()), pa.field("z", pa.int64())]), 3)], ("s.y", "s.z")),
+    ],
+)
+def test_columns_that_stop_readers_are_named(columns: list[pa.Field], extra: tuple[str, ...]) -> None:
+    assert match(pa.schema(columns).empty_table(), dropped_and_current()).extra == extra
+
+
+MAPPED = {NAME_MAPPING: '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["gone"]}, {"names": ["bare"]}]'}
+
+
+@pytest.mark.parametrize(
+    ("columns", "properties", "extra"),
+    [
+        ([("id", pa.int64()), ("s", pa.struct([("x", pa.int64())]))], {}, ()),
+        ([("id", pa.int64()), ("e", pa.int64())], {}, ("e",)),
+        ([("id", pa.int64()), ("s", pa.struct([("x", pa.int64()), ("y", pa.int64())]))], {}, ("s.y",)),
+        ([("id", pa.int64()), ("gone", pa.int64())], MAPPED, ()),
+        ([("id", pa.int64()), ("bare", pa.int64())], MAPPED, ("bare",)),
+        ([("id", pa.int64()), ("gone", pa.list_(pa.int64()))], MAPPED, ("gone.element",)),
+        ([("id", pa.int64()), ("s", pa.struct([("x", pa.int64())]))], MAPPED, (f"s (not in {NAME_MAPPING})",)),
+    ],
+)
+def test_columns_without_ids_stop_readers_unless_the_mapping_names_them(
+    columns: list[tuple[str, pa.DataType]], properties: dict[str, str], extra: tuple[str, ...]
+) -> None:
+    assert match(pa.schema(columns).empty_table(), dropped_and_current(**properties)).extra == extra
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["by id", "by name"])
+def test_two_columns_of_a_file_are_not_taken_for_one_of_the_table(ids: bool) -> None:
+    """Else the table has the bounds of one of them, and readers the rows of the other."""
+    fields = [pa.field("old", pa.int64()), pa.field("new", pa.int64())]
+    if ids:
+        fields = [id_field(each.name, each.type, 1) for each in fields]
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "new", "required": False, "type": "long"}]}
+    metadata = table_for(schema, properties={NAME_MAPPING: '[{"field-id": 1, "names": ["old", "new"]}]'})
+    with pytest.raises(InvalidInput, match="new is column new of the table, and so is another column of the file"):
+        match(pa.schema(fields).empty_table(), metadata)
+
+
+def test_names_are_compared_as_written() -> None:
+    with pytest.raises(InvalidInput, match="no column of the table"):
+        match(pa.table({"ID": [1]}), table_for(NESTED))
+
+
+def test_a_file_of_another_table_is_refused() -> None:
+    other = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "99"})])
+    with pytest.raises(InvalidInput, match="looked for by field ids"):
+        match(other.empty_table(), table_for(NESTED))
+
+
+def test_an_id_of_minus_one_is_none() -> None:
+    arrow = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "-1"})])
+    assert not match(arrow.empty_table(), table_for(NESTED)).has_field_ids
+
+
+@pytest.mark.parametrize(
+    "mapping", ["not json", "{}", "[1]", '[{"field-id": 1, "names": "id"}]', '[{"names": ["s"], "fields": {}}]']
+)
+def test_a_damaged_name_mapping_is_named(mapping: str) -> None:
+    metadata = table_for(NESTED, properties={NAME_MAPPING: mapping})
+    with pytest.raises(InvalidInput, match=NAME_MAPPING):
+        match(pa.table({"id": [1]}), metadata)
+
+
+def test_a_mapping_may_leave_fields_out() -> None:
+    metadata = table_for(NESTED, properties={NAME_MAPPING: '[{"field-id": 1, "names": ["id"]}, {"names": ["last"]}]'})
+    assert match(pa.table({"id": [1], "last": ["x"]}), metadata).present == {1}
+
+
+def test_a_variant_has_no_leaf_of_its_own() -> None:
+    variant = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    metadata = table_for(
+        {
+            "type": "struct",
+            "fields": [
+                {"id": 1, "name": "v", "required": False, "type": "variant"},
+                {"id": 2, "name": "x", "required": False, "type": "long"},
+            ],
+        },
+        version=3,
+    )
+    rows = pa.table({"v": pa.array([None], variant), "x": [1]})
+    matched = match(rows, metadata)
+    assert matched.present == {1, 2}
+    assert [(column.field_id, column.index) for column in matched.columns] == [(2, 2)]
+
+
+def test_required_fields_are_those_that_every_row_has() -> None:
+    inner = pa.struct([pa.field("must", pa.int64(), nullable=False), ("may", pa.int64())])
+    metadata = table_for(
+        pa.schema(
+            [pa.field("sure", inner, nullable=False), ("perhaps", inner), pa.field("id", pa.int64(), nullable=False)]
+        )
+    )
+    names = [metadata.schema.name_of(each.id) for each in missing_required(metadata.schema, frozenset())]
+    assert names == ["sure", "sure.must", "id"]
+
+
+def test_a_required_field_with_a_default_may_be_missing() -> None:
+    field = {"id": 1, "name": "c", "required": True, "type": "long", "initial-default": 5}
+    schema = table_for({"type": "struct", "fields": [field]}, version=3).schema
+    assert missing_required(schema, frozenset()) == []
+
+
+@pytest.mark.parametrize("kind", ["int", "list", "struct"])
+def test_a_column_must_be_nested_as_the_tables_is(kind: str) -> None:
+    arrow = {"int": pa.int64(), "list": pa.list_(pa.int64()), "struct": pa.struct([("x", pa.int64())])}
+    for other, type_ in arrow.items():
+        rows = pa.schema([("id", pa.int64()), ("c", type_)]).empty_table()
+        metadata = table_for(pa.schema([("id", pa.int64()), ("c", arrow[kind])]))
+        if other == kind:
+            assert len(match(rows, metadata).columns) == 2
+        else:
+            with pytest.raises(InvalidInput, match="column c is"):
+                match(rows, metadata)

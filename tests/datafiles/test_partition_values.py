@@ -1,0 +1,179 @@
+"""The partition of a whole file."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from iceberg_hms.datafiles.parquet_bounds import ColumnStatistics
+from iceberg_hms.datafiles.partition_values import hive_folders, partition_of, path_columns
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from tests.catalog.parquet import table_for
+
+DAY = 86_400_000_000
+NO_FOLDER = "file:/data/a.parquet"
+
+
+def between(lower: Any, upper: Any, *, nulls: int | None = 0, values: int = 5) -> ColumnStatistics:
+    return ColumnStatistics(size=10, values=values, nulls=nulls, lower=lower, upper=upper, bounded=True)
+
+
+ALL_NULL = ColumnStatistics(size=10, values=5, nulls=5, bounded=True)
+NOT_KNOWN = ColumnStatistics(size=10, values=5, nulls=None)
+
+
+def partition(
+    term: str, arrow: pa.DataType, found: ColumnStatistics | None, location: str = NO_FOLDER, *, missing: bool = False
+) -> Any:
+    metadata = table_for(pa.schema([("c", arrow)]), [f"{term} as p"] if "(" in term else [term])
+    there = frozenset() if missing else frozenset({1})
+    (value,) = partition_of(location, metadata, {} if found is None else {1: found}, there).values()
+    return value
+
+
+@pytest.mark.parametrize(
+    ("term", "arrow", "found", "expected"),
+    [
+        ("c", pa.string(), between("x", "x"), "x"),
+        ("c", pa.int64(), between(7, 7), 7),
+        ("c", pa.string(), ALL_NULL, None),
+        ("day(c)", pa.timestamp("us"), between(DAY, 2 * DAY - 1), 1),
+        ("day(c)", pa.timestamp("us"), between(-1, -1), -1),
+        ("month(c)", pa.date32(), between(0, 30), 0),
+        ("year(c)", pa.date32(), between(365, 700), 1),
+        ("hour(c)", pa.timestamp("us", tz="UTC"), between(DAY, DAY + 1), 24),
+        ("truncate(2, c)", pa.string(), between("abc", "abz"), "ab"),
+        ("truncate(10, c)", pa.int64(), between(-9, -1), -10),
+        ("bucket(16, c)", pa.int64(), between(34, 34), 3),
+        ("bucket(16, c)", pa.int64(), ALL_NULL, None),
+    ],
+)
+def test_one_partition_is_told_from_the_bounds(
+    term: str, arrow: pa.DataType, found: ColumnStatistics, expected: Any
+) -> None:
+    assert partition(term, arrow, found) == expected
+
+
+@pytest.mark.parametrize(
+    ("term", "arrow", "found", "message"),
+    [
+        ("c", pa.string(), between("x", "y"), "spans partitions: c goes from x to y"),
+        ("c", pa.string(), between("x", "x", nulls=2), "spans partitions: c goes from null to x"),
+        ("day(c)", pa.timestamp("us"), between(DAY - 1, DAY), "spans partitions: p goes from 1970-01-01 to 1970-01-02"),
+        ("truncate(2, c)", pa.string(), between("ab", "ac"), "spans partitions"),
+        ("bucket(16, c)", pa.int64(), between(1, 2), "several values"),
+        ("c", pa.string(), NOT_KNOWN, "prove nothing"),
+        ("c", pa.string(), None, "prove nothing"),
+        ("c", pa.float64(), between(1.0, 1.0), "prove nothing for double"),
+        ("c", pa.string(), ColumnStatistics(size=0, values=0, nulls=0, bounded=True), "no rows"),
+    ],
+)
+def test_what_is_not_proved_is_refused(
+    term: str, arrow: pa.DataType, found: ColumnStatistics | None, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message) as caught:
+        partition(term, arrow, found)
+    assert NO_FOLDER in str(caught.value)
+    assert caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("arrow", "folder", "expected"),
+    [
+        (pa.string(), "c=warn", "warn"),
+        (pa.string(), "c=a%2Fb%3D%20c", "a/b= c"),
+        (pa.string(), "c=", ""),
+        (pa.string(), "c=__HIVE_DEFAULT_PARTITION__", None),
+        (pa.int32(), "c=-5", -5),
+        (pa.int64(), "c=5", 5),
+        (pa.float64(), "c=1.5", 1.5),
+        (pa.bool_(), "c=True", True),
+        (pa.date32(), "c=1970-01-02", 1),
+        (pa.timestamp("us"), "c=1970-01-01 00%3A00%3A01.5", 1_500_000),
+        (pa.timestamp("us", tz="UTC"), "c=1970-01-01T01%3A00%3A00%2B01%3A00", 0),
+        (pa.decimal128(9, 2), "c=1.5", Decimal("1.50")),
+    ],
+)
+def test_hive_folders_name_the_partition_of_a_file_without_the_column(
+    arrow: pa.DataType, folder: str, expected: Any
+) -> None:
+    value = partition("c", arrow, None, f"file:/data/{folder}/a.parquet", missing=True)
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "folder"),
+    [
+        (pa.int32(), "c=x"),
+        (pa.int32(), "c=1_0"),
+        (pa.int32(), "c=%201"),
+        (pa.int32(), "c=3000000000"),
+        (pa.bool_(), "c=1"),
+        (pa.date32(), "c=yesterday"),
+        (pa.timestamp("us", tz="UTC"), "c=1970-01-01 00%3A00%3A00"),
+        (pa.decimal128(9, 2), "c=1.555"),
+        (pa.decimal128(9, 2), "c=NaN"),
+        (pa.binary(), "c=abc"),
+    ],
+)
+def test_a_folder_that_is_no_value_is_refused(arrow: pa.DataType, folder: str) -> None:
+    with pytest.raises(InvalidInput, match="is no value of type"):
+        partition("c", arrow, None, f"file:/data/{folder}/a.parquet", missing=True)
+
+
+def test_the_footer_is_believed_before_the_folder() -> None:
+    assert partition("c", pa.string(), between("x", "x"), "file:/data/c=y/a.parquet") == "x"
+    with pytest.raises(InvalidInput, match="spans partitions"):
+        partition("c", pa.string(), between("x", "y"), "file:/data/c=x/a.parquet")
+
+
+def test_the_folder_is_believed_where_the_footer_proves_nothing() -> None:
+    assert partition("c", pa.string(), NOT_KNOWN, "file:/data/c=y/a.parquet") == "y"
+    assert partition("c", pa.float64(), between(1.0, 1.0), "file:/data/c=1.0/a.parquet") == 1.0
+
+
+def test_folders_are_for_identity_alone() -> None:
+    with pytest.raises(InvalidInput, match="is not known"):
+        partition("bucket(16, c)", pa.int64(), NOT_KNOWN, "file:/data/c=5/p=3/a.parquet")
+
+
+def test_a_missing_column_is_null_under_a_transform_and_unknown_under_identity() -> None:
+    assert partition("day(c)", pa.timestamp("us"), None, missing=True) is None
+    with pytest.raises(InvalidInput, match="no folder of its path is called c="):
+        partition("c", pa.string(), None, missing=True)
+
+
+def test_a_transform_that_is_not_known_is_refused() -> None:
+    metadata = table_for(pa.schema([("c", pa.string())]), ["c"])
+    spec = {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "transform": "spiral", "name": "p"}]}
+    metadata = TableMetadata.parse({**metadata.raw, "partition-specs": [spec]})
+    with pytest.raises(InvalidInput, match="transform spiral is not known"):
+        partition_of(NO_FOLDER, metadata, {1: between("x", "x")}, frozenset({1}))
+
+
+def test_an_unpartitioned_table_has_no_values() -> None:
+    assert partition_of("file:/data/c=1/a", table_for(pa.schema([("c", pa.int64())])), {}, frozenset({1})) == {}
+
+
+def test_folders_are_decoded_and_the_files_name_is_none() -> None:
+    assert hive_folders("s3://bucket/t/a=1/b%3D=x%25y/c=/name=2.parquet") == {"a": "1", "b=": "x%y", "c": ""}
+
+
+def test_columns_that_readers_take_from_the_partition() -> None:
+    metadata = table_for(pa.schema([("a", pa.int64()), ("b", pa.int64())]), ["a", "bucket(4, b)"])
+    assert path_columns("file:/t/a=1/b=2/x.parquet", metadata) == {1}
+    assert path_columns("file:/t/x.parquet", metadata) == frozenset()
+
+
+def test_a_bucket_of_several_columns_is_not_told_from_the_first() -> None:
+    made = table_for(pa.schema([("c", pa.int64()), ("d", pa.int64())]))
+    bucket = {"source-ids": [1, 2], "field-id": 1000, "transform": "bucket[16]", "name": "b"}
+    metadata = TableMetadata.parse({**made.raw, "partition-specs": [{"spec-id": 0, "fields": [bucket]}]})
+    found = {1: between(34, 34), 2: between(5, 5)}
+    with pytest.raises(InvalidInput, match="Cannot write partition field b: transform bucket"):
+        partition_of(NO_FOLDER, metadata, found, frozenset({1, 2}))

@@ -1,0 +1,59 @@
+"""Gzip made of parts."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.format.metadata.gzip_parts import deflated, gzipped, plain
+
+
+@dataclass(frozen=True)
+class Part:
+    json: bytes
+
+    @cached_property
+    def deflated(self) -> bytes:
+        return deflated(self.json)
+
+
+@given(st.lists(st.binary(max_size=400).flatmap(lambda text: st.sampled_from([text, Part(text)])), max_size=12))
+def test_any_parts_are_the_text_again(parts: list[bytes | Part]) -> None:
+    assert (
+        gzip.decompress(gzipped(parts))
+        == plain(parts)
+        == b"".join(part if isinstance(part, bytes) else part.json for part in parts)
+    )
+
+
+def test_it_is_one_member_for_readers_that_stop_after_the_first() -> None:
+    parts: list[bytes | Part] = [b"[", Part(b"a" * 100_000), b",", Part(b"b" * 100_000), b"]"]
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    assert reader.decompress(gzipped(parts)) == plain(parts)
+    assert reader.eof
+    assert reader.unused_data == b""
+
+
+def test_a_reader_of_small_pieces_gets_it_all() -> None:
+    part = Part(bytes(range(256)) * 500)
+    with gzip.open(io.BytesIO(gzipped([part, b"x", part]))) as file:
+        assert b"".join(iter(lambda: file.read(7), b"")) == part.json + b"x" + part.json
+
+
+def test_equal_text_gives_equal_bytes() -> None:
+    assert gzipped([b"a", Part(b"b")]) == gzipped([b"a", Part(b"b")])
+
+
+def test_a_part_is_compressed_once() -> None:
+    part = Part(b"x" * 10_000)
+    gzipped([part])
+    kept = part.deflated
+    packed = gzipped([b"head", part, b"tail"])
+    assert part.deflated is kept
+    assert kept in packed

@@ -1,0 +1,85 @@
+"""What is found out about an object once."""
+
+from __future__ import annotations
+
+import threading
+
+from iceberg_hms.format.cached_property import cached_property
+from tests.forking import said_by
+
+LIMIT = 30
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.asked = 0
+
+    @cached_property
+    def answer(self) -> list[int]:
+        """What it is."""
+        self.asked += 1
+        return [self.asked]
+
+
+def test_it_is_found_out_when_it_is_first_asked_for_and_once() -> None:
+    thing = Thing()
+    assert thing.asked == 0
+    assert thing.answer is thing.answer
+    assert (thing.answer, thing.asked, Thing().answer) == ([1], 1, [1])
+    assert Thing.answer.__doc__ == "What it is."
+
+
+def test_what_is_known_already_is_not_found_out() -> None:
+    thing = Thing()
+    thing.__dict__["answer"] = [7]
+    assert (thing.answer, thing.asked) == ([7], 0)
+
+
+def test_threads_that_ask_at_once_are_told_the_same_and_wait_for_nobody() -> None:
+    both = threading.Barrier(2)
+
+    class Slow:
+        @cached_property
+        def answer(self) -> object:
+            both.wait(LIMIT)
+            return object()
+
+    slow, found = Slow(), []
+    threads = [threading.Thread(target=lambda: found.append(slow.answer)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert found[0] is found[1] is slow.answer
+
+
+#: Forks while a thread of the parent finds out what a table's location is.
+FORKING = """
+import os, signal, threading
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+asked, forked = threading.Event(), threading.Event()
+
+class Slow(dict):
+    def __getitem__(self, key):
+        asked.set()
+        forked.wait()
+        return super().__getitem__(key)
+
+slow = TableMetadata(Slow(location="file:/slow/"))
+thread = threading.Thread(target=lambda: slow.location)
+thread.start()
+asked.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(5)
+    os._exit(0 if TableMetadata({"location": "file:/x/"}).location == "file:/x" else 1)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+forked.set()
+thread.join()
+print(code, slow.location)
+"""
+
+
+def test_a_forked_child_does_not_wait_for_what_a_thread_of_its_parent_finds_out() -> None:
+    assert said_by(FORKING) == "0 file:/slow\n"

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.protocol.caller_timeouts import when_overdue
+from iceberg_hms.errors import ConfigError, MetastoreUnavailable
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import ShowLocksRequest
+from tests.forking import said_by
+from tests.metastore.fake_hms import DropAfter, DropBefore, Late, Running, StoreClosed, pool_of, running
+
+
+def databases(client: MetastoreClient) -> list[str]:
+    names: list[str] = client.call("get_all_databases")
+    return names
+
+
+def test_a_connection_is_used_again(server: Running) -> None:
+    with pool_of(server) as pool:
+        used = {pool.run(lambda client: id(client), idempotent=True) for _ in range(5)}
+    assert len(used) == 1
+
+
+def test_errors_of_the_server_pass_through_and_keep_the_connection(server: Running) -> None:
+    with pool_of(server) as pool:
+        first = pool.run(lambda client: id(client), idempotent=True)
+        with pytest.raises(ServerFault):
+            pool.run(lambda client: client.call("get_database", name="nope"), idempotent=True)
+        assert pool.run(lambda client: id(client), idempotent=True) == first
+
+
+def test_an_idempotent_call_without_answer_is_asked_again_once(server: Running) -> None:
+    with pool_of(server) as pool:
+        server.hms.misbehave["get_all_databases"] += [DropAfter()]
+        assert pool.run(databases, idempotent=True) == ["db"]
+        server.hms.misbehave["get_all_databases"] += [DropBefore(), DropAfter()]
+        with pytest.raises(MetastoreUnavailable, match="did not answer"):
+            pool.run(databases, idempotent=True)
+    assert server.hms.calls == ["get_all_databases"] * 4
+
+
+def test_a_read_that_meets_a_closed_store_is_sent_again_on_a_fresh_connection(server: Running) -> None:
+    with pool_of(server) as pool:
+        assert pool.run(databases, idempotent=True) == ["db"]
+        server.close_stores()
+        assert pool.run(databases, idempotent=True) == ["db"]
+        assert server.hms.calls == ["get_all_databases"] * 3
+        assert pool.run(databases, idempotent=True) == ["db"]
+        assert server.hms.calls == ["get_all_databases"] * 4
+
+
+def test_a_read_that_fails_inside_of_the_server_is_sent_again_once(server: Running) -> None:
+    def locks(client: MetastoreClient) -> int:
+        return len(client.call("show_locks", rqst=ShowLocksRequest()).locks)
+
+    with pool_of(server) as pool:
+        pool.run(databases, idempotent=True)
+        server.close_stores()
+        assert pool.run(locks, idempotent=True) == 0
+        server.hms.misbehave["show_locks"] += [StoreClosed(), StoreClosed()]
+        with pytest.raises(ServerFault, match="Internal error"):
+            pool.run(locks, idempotent=True)
+        server.hms.misbehave["show_locks"] += [StoreClosed()]
+        with pytest.raises(ServerFault, match="Internal error"):
+            pool.run(locks, idempotent=False)
+    assert server.hms.calls.count("show_locks") == 5
+
+
+@pytest.mark.parametrize("bad", [DropBefore, DropAfter, StoreClosed])
+def test_a_call_that_is_not_idempotent_is_sent_once(server: Running, bad: type[Exception]) -> None:
+    with pool_of(server) as pool:
+        server.hms.misbehave["get_all_databases"] += [bad()]
+        with pytest.raises(NoAnswer):
+            pool.run(databases, idempotent=False)
+        assert server.hms.calls == ["get_all_databases"]
+        assert pool.run(databases, idempotent=False) == ["db"]
+
+
+def test_connections_that_the_server_closed_are_replaced_before_anything_is_sent(server: Running) -> None:
+    with pool_of(server) as pool:
+        pool.run(databases, idempotent=False)
+        server.hang_up()
+        assert pool.run(databases, idempotent=False) == ["db"]
+
+
+def test_the_next_server_of_the_list_steps_in_and_stays(server: Running) -> None:
+    with running() as first, pool_of(first, server) as pool:
+        pool.run(databases, idempotent=True)
+        first.stop()
+        for _ in range(3):
+            assert pool.run(lambda client: client.uri, idempotent=True) == server.uri
+        assert pool.run(databases, idempotent=False) == ["db"]
+
+
+def test_without_a_server_all_addresses_are_named() -> None:
+    with running() as first, running() as second:
+        uris = [first.uri, second.uri]
+    pool = ClientPool(uris, connect_timeout_ms=1_000)
+    with pytest.raises(MetastoreUnavailable) as caught:
+        pool.run(databases, idempotent=True)
+    assert all(uri in str(caught.value) for uri in uris)
+
+
+def test_a_pool_of_no_servers_says_what_to_set() -> None:
+    with pytest.raises(MetastoreUnavailable, match="metastore_uri"):
+        ClientPool([]).run(databases, idempotent=True)
+    with pytest.raises(ConfigError):
+        ClientPool(["h:9083"])
+
+
+def test_no_more_than_its_size_are_open_and_nobody_shares(server: Running) -> None:
+    together: set[int] = set()
+    most: list[int] = []
+    everyone = threading.Barrier(2)
+
+    def use(client: MetastoreClient) -> None:
+        assert id(client) not in together
+        together.add(id(client))
+        most.append(len(together))
+        everyone.wait(10)
+        client.call("get_all_databases")
+        together.discard(id(client))
+
+    with pool_of(server, size=2) as pool:
+        threads = [threading.Thread(target=pool.run, args=(use,), kwargs={"idempotent": True}) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert max(most) == 2
+    assert len(server.hms.calls) == 8
+
+
+def test_a_busy_pool_is_waited_for_and_then_told(server: Running) -> None:
+    with pool_of(server, size=1, timeout_ms=50) as pool:
+
+        def nested(_: MetastoreClient) -> None:
+            pool.run(databases, idempotent=True)
+
+        with pytest.raises(MetastoreUnavailable, match="busy"):
+            pool.run(nested, idempotent=True)
+        assert pool.run(lambda client: client.uri, idempotent=True) == server.uri
+
+
+def test_who_waits_patiently_leaves_its_place_to_heartbeats(server: Running) -> None:
+    late, overdue = Late(), threading.Event()
+    server.hms.misbehave["get_all_tables"].append(late)
+    answers: list[object] = []
+
+    def move(client: MetastoreClient) -> None:
+        answers.append(client.call_patiently("get_all_tables", db_name="db"))
+
+    with pool_of(server, size=1, timeout_ms=100) as pool:
+
+        def wait_for_it() -> None:
+            with when_overdue(overdue.set):
+                pool.run(move, idempotent=False)
+
+        mover = threading.Thread(target=wait_for_it)
+        mover.start()
+        assert overdue.wait(10)
+        assert pool.run(databases, idempotent=True) == ["db"]
+        late.go.set()
+        mover.join()
+        assert answers == [[]]
+        assert pool.run(databases, idempotent=True) == ["db"]
+        assert len(pool._idle) == 1
+
+
+def test_a_closed_pool_refuses_and_closes_what_comes_back(server: Running) -> None:
+    with pool_of(server) as pool:
+        kept: list[MetastoreClient] = []
+
+        def close_meanwhile(client: MetastoreClient) -> None:
+            kept.append(client)
+            pool.close()
+
+        pool.run(close_meanwhile, idempotent=True)
+        assert not kept[0].is_usable
+        with pytest.raises(NotSent, match="closed"):
+            pool.run(databases, idempotent=True)
+
+
+#: Forks in the middle of a call's function, as a callback of the caller's might.
+FORKING_INSIDE = """
+import os, sys
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import ShowLocksRequest
+
+def fork(client):
+    global child
+    child = os.fork()
+
+pool = ClientPool([sys.argv[1]], size=1, connect_timeout_ms=1_000, socket_timeout_ms=30_000)
+pool.run(fork, idempotent=True)
+names = pool.run(lambda client: client.call("get_all_databases"), idempotent=True)
+if child == 0:
+    os._exit(0 if names == ["db"] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), names)
+"""
+
+
+def test_a_child_that_was_forked_inside_of_a_call_gives_back_nothing_of_its_parents(server: Running) -> None:
+    assert said_by(FORKING_INSIDE, server.uri) == "0 ['db']\n"
+
+
+def test_one_server_of_the_list_has_a_pool_of_its_own() -> None:
+    with running() as first, running() as second, pool_of(first, second) as pool:
+        alone = pool.only(second.uri)
+        second.hms.version = "second"
+        assert alone.run(lambda client: client.call("getVersion"), idempotent=True) == "second"
+        second.stop()
+        with pytest.raises(MetastoreUnavailable):
+            alone.run(lambda client: client.call("getVersion"), idempotent=True)
+        alone.close()
+        assert pool.run(lambda client: client.call("getVersion"), idempotent=True) == "3.0"
+
+
+def test_whoever_makes_its_connections_makes_those_of_its_pools_of_one_server_too() -> None:
+    made: list[str] = []
+
+    def connect(uri: str) -> MetastoreClient:
+        made.append(uri)
+        raise NotSent("nobody is there")
+
+    places: list[int] = []
+
+    def semaphore(size: int) -> threading.Semaphore:
+        places.append(size)
+        return threading.BoundedSemaphore(size)
+
+    pool = ClientPool(["thrift://a:1", "thrift://b:2"], size=3, make_client=connect, make_places=semaphore)
+    for each in (pool, pool.only("thrift://b:2")):
+        with pytest.raises(MetastoreUnavailable, match="nobody is there"):
+            each.run(databases, idempotent=True)
+    # Each call is tried once more on a fresh connection.
+    assert made == ["thrift://a:1", "thrift://b:2", "thrift://b:2"]
+    assert places == [3, 1]
+
+
+def test_settings_make_a_pool_of_all_servers_or_one_connection_to_one_of_them() -> None:
+    settings = Settings.load({"uri": "thrift://a:1, thrift://b:2", "clients": 7}, environ={})
+    pool = ClientPool.configured(settings)
+    assert (pool.uris, pool._size) == (("thrift://a:1", "thrift://b:2"), 7)
+    alone = ClientPool.configured(settings, only="thrift://b:2")
+    assert (alone.uris, alone._size) == (("thrift://b:2",), 1)

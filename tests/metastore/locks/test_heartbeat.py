@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.errors import LockLost, MetastoreUnavailable
+from iceberg_hms.metastore.locks.heartbeat import HmsHeldLock
+from iceberg_hms.metastore.locks.lock_entries import LockEntries
+from tests.metastore.fake_hms import DropAfter, FakeHms, Running
+from tests.metastore.runtimes import ByHand
+
+NAME = TableName("db", "t")
+Hold = Callable[..., HmsHeldLock]
+
+
+@pytest.fixture
+def runtime() -> ByHand:
+    return ByHand()
+
+
+@pytest.fixture
+def released() -> list[bool | None]:
+    return []
+
+
+@pytest.fixture
+def hold(entries: LockEntries, runtime: ByHand, released: list[bool | None]) -> Hold:
+    def make(lease: float = 300.0, interval: float = 240.0) -> HmsHeldLock:
+        return HmsHeldLock(
+            entries,
+            runtime,
+            entries.enqueue(NAME, "agent"),
+            sent=runtime.reading(),
+            behind_foreign=False,
+            only_fenced=False,
+            lease_seconds=lease,
+            interval_seconds=interval,
+            on_release=released.append,
+            on_leave=lambda: released.append(None),
+        )
+
+    return make
+
+
+def test_a_renewal_covers_from_when_it_was_sent(hold: Hold, runtime: ByHand) -> None:
+    held = hold()
+    runtime.time += 100
+    assert held.unrenewed_seconds() == 100
+    held.renew()
+    assert held.unrenewed_seconds() == 0
+
+
+@pytest.mark.parametrize("clock", ["time", "suspended", "wall_ahead"])
+def test_a_lock_that_was_not_renewed_for_its_lease_is_lost_by_any_clock_and_for_good(
+    clock: str, hold: Hold, hms: FakeHms, runtime: ByHand
+) -> None:
+    held = hold(lease=10)
+    setattr(runtime, clock, getattr(runtime, clock) + 10)
+    assert held.unrenewed_seconds() == 10
+    setattr(runtime, clock, getattr(runtime, clock) + 0.1)
+    for question in (held.unrenewed_seconds, held.renew, held.ensure, held.unrenewed_seconds):
+        with pytest.raises(LockLost, match="not renewed for its lease of 10 s"):
+            question()
+    assert "heartbeat" not in hms.calls
+    assert len(hms.locks) == 1
+
+
+def test_a_wall_clock_that_is_set_back_does_not_make_a_lease_younger(hold: Hold, runtime: ByHand) -> None:
+    held = hold(lease=10)
+    runtime.time += 9
+    runtime.wall_ahead = -3_600
+    assert held.unrenewed_seconds() == 9
+
+
+def test_a_renewal_that_is_answered_after_the_lease_does_not_count(hold: Hold, hms: FakeHms, runtime: ByHand) -> None:
+    """Sent in time, but whoever found the lock silent for its lease may have sent its removal already."""
+    held = hold(lease=10)
+    plain = hms.heartbeat
+
+    def slow(ids: object) -> None:
+        runtime.time += 5
+        plain(ids)
+
+    hms.heartbeat = slow  # type: ignore[method-assign]
+    runtime.time += 6
+    with pytest.raises(LockLost, match="not renewed for its lease of 10 s"):
+        held.renew()
+    with pytest.raises(LockLost):
+        held.unrenewed_seconds()
+
+
+def test_heartbeats_end_with_the_lease_though_the_entry_is_still_there(
+    hold: Hold, hms: FakeHms, runtime: ByHand
+) -> None:
+    held = hold(lease=0.02)
+    runtime.suspended = 1
+    held.start()
+    runtime.join()
+    assert "heartbeat" not in hms.calls
+    assert len(hms.locks) == 1
+
+
+def test_a_lock_that_the_metastore_removed_stays_lost(hold: Hold, hms: FakeHms) -> None:
+    held = hold()
+    hms.locks.clear()
+    with pytest.raises(LockLost):
+        held.renew()
+    with pytest.raises(LockLost, match="no longer in the metastore"):
+        held.unrenewed_seconds()
+    held.release()
+
+
+def test_a_renewal_that_fails_otherwise_loses_nothing(hold: Hold, hms: FakeHms, runtime: ByHand) -> None:
+    held = hold()
+    hms.misbehave["heartbeat"] += [MetaException("deadlock")] * 2
+    with pytest.raises(MetastoreUnavailable):
+        held.renew()
+    hms.misbehave["heartbeat"] += [DropAfter(), DropAfter()]
+    with pytest.raises(MetastoreUnavailable):
+        held.renew()
+    runtime.time += 1
+    assert held.unrenewed_seconds() == 1
+
+
+def test_heartbeats_go_on_by_themselves_until_release(hold: Hold, hms: FakeHms, runtime: ByHand) -> None:
+    beaten = runtime.event()
+    plain = hms.heartbeat
+
+    def heartbeat(ids: object) -> None:
+        if hms.calls.count("heartbeat") >= 3:
+            beaten.set()
+        plain(ids)
+
+    hms.heartbeat = heartbeat  # type: ignore[method-assign]
+    hms.misbehave["heartbeat"] += [MetaException("deadlock")] * 2
+    held = hold(lease=0.02)
+    held.start()
+    assert beaten.wait(10), "no third heartbeat"
+    held.release()
+
+
+def test_the_interval_is_a_tenth_of_the_lease_at_most_and_never_long(hold: Hold) -> None:
+    assert hold(lease=15, interval=240)._interval_seconds == 1.5
+    assert hold(lease=300, interval=240)._interval_seconds == 5
+    assert hold(lease=300, interval=3)._interval_seconds == 3
+
+
+def test_release_gives_the_entry_back_once_and_says_so(hold: Hold, hms: FakeHms, released: list[bool | None]) -> None:
+    held = hold()
+    held.release()
+    held.release()
+    assert hms.locks == {}
+    assert released == [True]
+    assert hms.calls.count("unlock") == 1
+    with pytest.raises(LockLost, match="released"):
+        held.renew()
+
+
+def test_a_release_that_is_interrupted_says_that_the_entry_may_be_left(
+    hold: Hold, entries: LockEntries, released: list[bool | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(entry: object) -> None:
+        raise KeyboardInterrupt
+
+    held = hold()
+    monkeypatch.setattr(entries, "remove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        held.release()
+    assert released == [False]
+
+
+@pytest.mark.parametrize("broken", ["fault", "no answer", "gone"])
+def test_release_never_raises(
+    broken: str, hold: Hold, hms: FakeHms, server: Running, released: list[bool | None]
+) -> None:
+    held = hold()
+    if broken == "fault":
+        hms.misbehave["unlock"] += [MetaException("deadlock")] * 2
+    elif broken == "no answer":
+        hms.misbehave["unlock"] += [DropAfter(), DropAfter()]
+    else:
+        server.stop()
+    held.release()
+    assert released == [False]
+
+
+def test_a_lock_that_is_left_stays_and_is_renewed_no_more(
+    hold: Hold, hms: FakeHms, released: list[bool | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    held = hold()
+    held.leave()
+    held.release()
+    held.leave()
+    assert released == [None]
+    assert list(hms.locks) == [held.lock_id]
+    assert f"locks break {held.lock_id} --yes" in caplog.text
+    with pytest.raises(LockLost, match="released"):
+        held.renew()

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.locks import holder_identity
+from iceberg_hms.metastore.locks.holder_identity import AGENT_INFO_MAX, LockHolder, agent_info, has_ended, parse
+
+
+def holder_of(text: str) -> LockHolder:
+    holder = parse(text)
+    assert holder is not None
+    return holder
+
+
+def me() -> LockHolder:
+    return holder_of(agent_info("r"))
+
+
+def test_it_names_this_process_and_the_request() -> None:
+    product, boot, namespace, process, request, fence = agent_info("3f-a").split("/")
+    assert (product, fence) == ("iceberg-hms", "unproven")
+    assert len(boot) == 32
+    assert namespace.isdigit()
+    assert process.startswith(f"{os.getpid()}-")
+    assert request.startswith("3f-a.")
+
+
+def test_two_calls_never_give_the_same() -> None:
+    assert len({agent_info("same") for _ in range(2_000)}) == 2_000
+
+
+def of_a_process_that_ended() -> str:
+    module = "iceberg_hms.metastore.locks.holder_identity"
+    code = f"from {module} import agent_info; import sys; sys.stdout.write(agent_info('r'))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_another_process_is_another_holder_on_the_same_boot() -> None:
+    other = of_a_process_that_ended()
+    mine = agent_info("r")
+    assert other.split("/")[1:3] == mine.split("/")[1:3]
+    assert other.split("/")[3] != mine.split("/")[3]
+
+
+def test_the_longest_fits_the_metastores_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holder_identity, "_start_time", lambda: "9" * 12)
+    monkeypatch.setattr(holder_identity, "_pid_namespace", lambda: "4294967295")
+    monkeypatch.setattr(holder_identity.os, "getpid", lambda: 4_194_304)
+    assert len(agent_info("x" * 36, SwapProtection.UNPROVEN)) <= AGENT_INFO_MAX
+    assert len(agent_info("x" * 36, SwapProtection.CAS, 86_400)) <= AGENT_INFO_MAX
+
+
+@pytest.mark.parametrize("request_", ["", "A", "a/b", "a.b", "x" * 37, "a\n", "\u00e9"])
+def test_a_malformed_request_is_refused(request_: str) -> None:
+    with pytest.raises(InvalidInput):
+        agent_info(request_)
+
+
+def test_a_machine_that_tells_nothing_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setattr(holder_identity, "_PROC", holder_identity.Path(str(tmp_path)))
+    assert agent_info("r").split("/")[1:4] == ["-", "-", f"{os.getpid()}--"]
+
+
+@pytest.mark.parametrize("word", list(SwapProtection))
+def test_what_was_written_is_read(word: SwapProtection) -> None:
+    holder = holder_of(agent_info("3f-a", word))
+    assert (holder.pid, holder.word) == (os.getpid(), word)
+    assert agent_info("x").split("/")[1:4] == [
+        holder.boot_id,
+        holder.pid_namespace,
+        f"{holder.pid}-{holder.start_time}",
+    ]
+
+
+@pytest.mark.parametrize("seconds", [1, 15, 86_400])
+def test_a_lease_that_was_announced_is_read(seconds: int) -> None:
+    text = agent_info("r", SwapProtection.CAS, seconds)
+    assert text.endswith(f"/cas-{seconds}")
+    assert (holder_of(text).word, holder_of(text).lease_seconds) == (SwapProtection.CAS, seconds)
+    assert me().lease_seconds is None
+
+
+def test_who_does_not_know_of_announced_leases_takes_their_entries_for_somebody_elses() -> None:
+    """As releases before they came read an agentInfo: `None` is a foreign writer, whose entry is never removed."""
+    earlier = re.compile(r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)")
+    assert earlier.fullmatch(agent_info("r", SwapProtection.CAS)) is not None
+    assert earlier.fullmatch(agent_info("r", SwapProtection.CAS, 15)) is None
+
+
+BOOT = "0" * 32
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "iceberg-hms",
+        f"another/{BOOT}/1/2-3/r.000/cas",
+        f"iceberg-hms/{BOOT[1:]}/1/2-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/else",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas ",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/unproven-15",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas-0",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas-15-15",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/cas\n",
+        f"iceberg-hms/{BOOT}/1/2-3/r/000/cas",
+        f"iceberg-hms/{BOOT}/1/0-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/-2-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/4194305-3/r.000/cas",
+        f"iceberg-hms/{BOOT}/1/2-/r.000/cas",
+    ],
+)
+def test_what_is_not_ours_is_nobody(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_a_process_that_is_there_has_not_ended() -> None:
+    assert not has_ended(me())
+    assert not has_ended(replace(me(), pid=os.getppid(), start_time="-"))
+
+
+def test_a_process_that_is_gone_has_ended() -> None:
+    assert has_ended(holder_of(of_a_process_that_ended()))
+
+
+def test_another_process_with_the_same_id_is_another() -> None:
+    assert has_ended(replace(me(), start_time="1"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"boot_id": BOOT}, {"pid_namespace": "1"}, {"boot_id": "-"}, {"pid_namespace": "-"}]
+)
+def test_of_another_machine_or_container_nothing_is_known(change: dict[str, str]) -> None:
+    assert not has_ended(replace(holder_of(of_a_process_that_ended()), **change))
+
+
+def test_a_killed_process_that_nobody_collected_has_ended() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    try:
+        start_time = holder_identity._stat(str(child.pid))[holder_identity._START_TIME_FIELD]
+        holder = replace(me(), pid=child.pid, start_time=start_time)
+        assert not has_ended(holder)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert has_ended(holder)
+    finally:
+        child.communicate()
+    assert has_ended(holder)
+
+
+def test_a_process_that_this_machine_hides_counts_as_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holder_identity, "_stat", lambda process: [])
+    assert not has_ended(replace(me(), pid=os.getppid()))
+
+
+@pytest.mark.parametrize(
+    ("stat", "status"),
+    [
+        ("4711 (python) S 1", "NSpid:\t4711\t{own}"),
+        ("{own} (python) S 1", "NSpid:\t{own}\t{own}"),
+        ("{own} (python) S 1", "Name:\tpython"),
+        ("", ""),
+    ],
+    ids=["the host's", "the host's, with the same number by chance", "of a kernel that does not tell", "none"],
+)
+def test_a_proc_that_is_not_our_namespaces_proves_nothing(
+    stat: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our boot id and namespace, and under the number another process: of the host, or of nobody."""
+    ended = holder_of(of_a_process_that_ended())
+    assert has_ended(ended)
+    real = holder_identity._read
+
+    def read(path: Path) -> str:
+        told = {"stat": stat, "status": status}.get(path.name) if path.parent.name == "self" else None
+        return real(path) if told is None else told.format(own=os.getpid())
+
+    monkeypatch.setattr(holder_identity, "_read", read)
+    assert not has_ended(ended)

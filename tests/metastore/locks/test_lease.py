@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import ConfigValSecurityException
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.coordinator.ports import Compares
+from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.lease import lease_seconds, parse_duration
+from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, pool_of, running
+from tests.metastore.locks.test_table_lock import NAME, SETTINGS
+from tests.metastore.runtimes import Counted
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("300s", 300), ("300", 300), (" 5 m ", 300), ("1h", 3600), ("300000ms", 300), ("2 days", 172_800),
+        ("5MIN", 300),
+        ("", None), ("0s", None), ("-1s", None), ("soon", None), ("5 weeks", None), ("1.5s", None),
+    ],
+)  # fmt: skip
+def test_hives_durations_are_read(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds
+
+
+@given(st.text())
+def test_no_text_breaks_it(text: str) -> None:
+    seconds = parse_duration(text)
+    assert seconds is None or seconds > 0
+
+
+def test_hive_3s_name_wins_over_hive_2s() -> None:
+    hms = FakeHms()
+    with running(hms) as server, pool_of(server) as pool:
+        assert lease_seconds(pool) == 300
+        hms.config["metastore.txn.timeout"] = "10m"
+        assert lease_seconds(pool) == 600
+
+
+def test_a_name_that_the_server_hides_is_passed_over() -> None:
+    hms = FakeHms()
+    hms.misbehave["get_config_value"].append(ConfigValSecurityException("For security reasons"))
+    with running(hms) as server, pool_of(server) as pool:
+        assert lease_seconds(pool) == 300
+
+
+def test_a_server_that_does_not_tell_is_told_apart_from_one_that_is_gone() -> None:
+    hms = FakeHms()
+    hms.config.clear()
+    with running(hms) as server, pool_of(server) as pool:
+        assert lease_seconds(pool) is None
+        hms.misbehave["get_config_value"] += [DropAfter(), DropAfter()]
+        with pytest.raises(MetastoreUnavailable):
+            lease_seconds(pool)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "compares", "setting", "served", "said", "lease"),
+    [
+        (CompareAndSwap.ATOMIC, True, 15_000, "300s", "cas-15", 15),
+        (CompareAndSwap.ATOMIC, True, 4_001, "300s", "cas-5", 5),
+        (CompareAndSwap.ATOMIC, False, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.UNKNOWN, False, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.ATOMIC, True, 0, "300s", "cas", 300),
+        (CompareAndSwap.ATOMIC, True, 15_000, "10s", "cas", 10),
+        (CompareAndSwap.UNKNOWN, True, 15_000, "300s", "unproven", 300),
+        (CompareAndSwap.IGNORED, True, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.CHECKED, True, 15_000, "300s", "blind", 300),
+    ],
+)
+def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived_by(
+    verdict: CompareAndSwap,
+    compares: bool,
+    setting: int,
+    served: str,
+    said: str,
+    lease: float,
+    pool: ClientPool,
+    hms: FakeHms,
+) -> None:
+    runtime = Counted()
+    hms.config["hive.txn.timeout"] = served
+    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_short_lease_ms=setting))
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, verdict)
+    held: Any = lock.acquire(NAME, wait_seconds=1, request="r", compares=compares)
+    (entry,) = hms.locks.values()
+    assert entry.agentInfo.rpartition("/")[2] == said
+    assert (held.lease_seconds, held.only_fenced, held.excludes) == (lease, said != "blind", True)
+    assert held._interval_seconds == min(lease / 10, 5)
+    held.release()
+    lock.close()
+    runtime.join()
+
+
+def test_a_lease_that_could_not_be_asked_is_asked_once_the_lock_is_held(pool: ClientPool, hms: FakeHms) -> None:
+    """A holder that believed in a longer lease than the server's would acknowledge what a reaper gave away."""
+    hms.config["hive.txn.timeout"] = "60s"
+    hms.misbehave["get_config_value"].extend([DropBefore(), DropBefore()])
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    held = lock.acquire(NAME, wait_seconds=1, request="r")
+    assert held.lease_seconds == 60
+    held.release()
+    lock.close()
+    runtime.join()
+
+
+def test_a_lock_whose_lease_nobody_tells_is_withdrawn(pool: ClientPool, hms: FakeHms) -> None:
+    hms.misbehave["get_config_value"].extend(DropBefore() for _ in range(4))
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    with pytest.raises(MetastoreUnavailable):
+        lock.acquire(NAME, wait_seconds=1, request="r")
+    assert hms.locks == {}
+    lock.close()
+    runtime.join()
+
+
+def test_after_a_short_lease_was_lost_a_lock_has_the_servers_and_may_be_taken_from_the_dead(
+    pool: ClientPool, hms: FakeHms
+) -> None:
+    """What is sent compares all the same, so a waiter takes the lock away if its holder is killed."""
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    held = lock.acquire(NAME, wait_seconds=1, request="r", compares=Compares.SLOWLY)
+    (entry,) = hms.locks.values()
+    assert entry.agentInfo.rpartition("/")[2] == "cas"
+    assert (held.lease_seconds, held.only_fenced) == (300, True)
+    held.release()
+    lock.close()
+    runtime.join()

@@ -1,0 +1,203 @@
+"""When a waiter looks at the queue before it, and which entry it takes up: by a clock that the test turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+from thrift.Thrift import TApplicationException
+
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import LockNotAcquired
+from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.locks.holder_identity import last_part
+from iceberg_hms.metastore.locks.queue_position import QueuePosition
+from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from tests.metastore.fake_hms import FakeHms
+from tests.metastore.locks.test_holder_identity import of_a_process_that_ended
+from tests.metastore.locks.test_table_lock import NAME, SETTINGS, TimedWith, taken_by_another
+from tests.metastore.runtimes import ByHand
+
+
+@pytest.fixture
+def hand() -> ByHand:
+    return ByHand()
+
+
+@pytest.fixture
+def position(hand: ByHand) -> QueuePosition:
+    return QueuePosition(hand, 0.05)
+
+
+def test_before_the_first_look_nothing_is_known(position: QueuePosition) -> None:
+    assert position.ahead is None
+
+
+def test_half_of_the_turns_after_the_holders_is_slept_through(hand: ByHand, position: QueuePosition) -> None:
+    position.saw(5)
+    assert position.seconds() == pytest.approx(4 * 0.05 / 2)
+
+
+def test_how_long_a_turn_takes_is_learned_from_two_looks(hand: ByHand, position: QueuePosition) -> None:
+    position.saw(9)
+    hand.time += 0.06
+    position.saw(6)
+    assert position.seconds() == pytest.approx(5 * 0.02 / 2)
+
+
+def test_a_slow_turn_is_believed_by_half(hand: ByHand, position: QueuePosition) -> None:
+    position.saw(9)
+    hand.time += 1.0
+    position.saw(8)
+    assert position.seconds() == pytest.approx(7 * (0.05 + 1.0) / 2 / 2)
+
+
+def test_who_is_next_looks_soon_and_less_often_the_longer_the_holder_takes(
+    hand: ByHand, position: QueuePosition
+) -> None:
+    position.saw(2)
+    hand.time += 1.55
+    position.saw(1)
+    assert position.seconds() == pytest.approx((0.05 + 1.55) / 2 / 16)
+    hand.time += 8.0
+    assert position.seconds() == pytest.approx(1.0)
+    position.saw(1)
+    assert position.seconds() == pytest.approx(1.0)
+
+
+def test_a_queue_that_does_not_move_is_looked_at_less_often(hand: ByHand, position: QueuePosition) -> None:
+    position.saw(3)
+    hand.time += 80.0
+    position.saw(3)
+    assert position.seconds() == pytest.approx(10.0)
+
+
+def test_after_it_was_out_of_sight_the_queue_is_seen_anew(hand: ByHand, position: QueuePosition) -> None:
+    position.saw(8)
+    position.lost_sight()
+    assert position.ahead is None
+    hand.time += 50.0
+    position.saw(2)
+    assert position.seconds() == pytest.approx(0.05 / 2)
+
+
+ELSEWHERE = f"iceberg-hms/{'0' * 32}/1/2-3/r.000/"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"lock.stale-check-interval-ms": 60_000, "iceberg.hive.lock-check-max-wait-ms": 60_000},
+        {"iceberg.hive.lock-check-min-wait-ms": 5_000, "iceberg.hive.lock-check-max-wait-ms": 5_000},
+    ],
+    ids=["as it comes", "looks seldom", "begins with long waits"],
+)
+@pytest.mark.parametrize("queue_is_seen", [True, False])
+def test_a_frozen_holder_on_another_machine_costs_less_than_30_seconds(
+    settings: dict[str, int], queue_is_seen: bool, pool: ClientPool, hms: FakeHms
+) -> None:
+    """However rarely the waiter looks otherwise, and also if its first look at the queue fails."""
+    runtime = TimedWith(hms)
+    lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada", **settings}, environ={}))
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    lock._entries.enqueue(NAME, ELSEWHERE + "cas-15")
+    if not queue_is_seen:
+        hms.misbehave["show_locks"].append(MetaException("deadlock"))
+    lock.acquire(NAME, wait_seconds=1_000, request="r", compares=True).release()
+    assert 15 <= runtime.now() < 25
+    runtime.join()
+
+
+def test_a_waiter_with_a_short_lease_renews_its_entry_in_time(pool: ClientPool, hms: FakeHms) -> None:
+    """Behind a writer that is not ours, and rarely awake: nobody may find it silent for half of its lease."""
+    runtime = TimedWith(hms)
+    settings = {"lock.stale-check-interval-ms": 60_000, "iceberg.hive.lock-check-max-wait-ms": 60_000}
+    lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada", **settings}, environ={}))
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    taken_by_another(hms, lock)
+    silent: list[int] = []
+    runtime.awake = lambda: silent.append(hms.now_ms - max(entry.lastheartbeat for entry in hms.locks.values()))
+    with pytest.raises(LockNotAcquired):
+        lock.acquire(NAME, wait_seconds=120, request="r", compares=True)
+    assert max(silent) <= 3_000
+    runtime.join()
+
+
+def said(hms: FakeHms) -> list[str]:
+    return [entry.agentInfo.rpartition("/")[2] for entry in hms.locks.values()]
+
+
+def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(pool: ClientPool, hms: FakeHms) -> None:
+    """Another waiter may have found the entry silent, and be about to remove it: whoever comes after that, and sends no
+    expected value, would overwrite what is committed under it."""
+    runtime = TimedWith(hms)
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    other = taken_by_another(hms, lock)
+    slept: list[int] = []
+
+    def sleep_through_the_release() -> None:
+        if not slept:
+            slept.extend(number for number in hms.locks if number != other.lock_id)
+            assert said(hms)[1:] == ["cas-15"]
+            runtime.sleeps.append(16.0)
+            hms.locks.pop(other.lock_id)
+
+    runtime.awake = sleep_through_the_release
+    held: Any = lock.acquire(NAME, wait_seconds=60, request="r", compares=True)
+    there, words = list(hms.locks), said(hms)
+    held.release()
+    lock.close()
+    runtime.join()
+    assert there == [held.lock_id]
+    assert held.lock_id not in slept
+    assert words == ["cas"], "on a metastore that is slow the short lease would end again"
+
+
+def test_an_entry_of_a_call_that_was_not_answered_for_a_lease_is_not_taken_up(pool: ClientPool, hms: FakeHms) -> None:
+    runtime = TimedWith(hms)
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    plain = hms.lock
+
+    def answer_too_late(rqst: Any) -> Any:
+        hms.lock = plain  # type: ignore[method-assign]
+        plain(rqst)
+        runtime.sleeps.append(60.0)
+        hms.now_ms += 60_000
+        raise TApplicationException(TApplicationException.INTERNAL_ERROR)
+
+    hms.lock = answer_too_late  # type: ignore[method-assign]
+    held: Any = lock.acquire(NAME, wait_seconds=600, request="r", compares=True)
+    there, words = list(hms.locks), said(hms)
+    held.release()
+    lock.close()
+    runtime.join()
+    assert (there, held.lock_id, words) == ([2], 2, ["cas"])
+    assert hms.locks == {}
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_the_lock_of_a_killed_writer_stays_if_it_may_have_sent_a_drop(
+    compares: bool, pool: ClientPool, hms: FakeHms
+) -> None:
+    """A metastore may carry the drop out yet. It expects no value, and would remove what is committed until then."""
+    runtime = TimedWith(hms)
+    ended = of_a_process_that_ended().removesuffix("unproven")
+    killed = HmsTableLock(
+        pool, runtime, SETTINGS, new_agent_info=lambda _, word, seconds: ended + last_part(word, seconds)
+    )
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    left = killed.acquire(NAME, wait_seconds=1, request="r", compares=compares)
+    left.leave()
+    if compares:
+        lock.acquire(NAME, wait_seconds=100, request="r").release()
+    else:
+        with pytest.raises(LockNotAcquired):
+            lock.acquire(NAME, wait_seconds=100, request="r")
+    assert len(hms.locks) == (0 if compares else 1)
+    runtime.join()

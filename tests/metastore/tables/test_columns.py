@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iceberg_hms.format.schema.types import parse_type
+from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor
+from iceberg_hms.metastore.tables.columns import columns, has_instants, hive_type, storage_descriptor
+from iceberg_hms.testing.contracts.table_pointer import table_metadata
+
+NESTED: Any = {
+    "type": "struct",
+    "fields": [
+        {"id": 1, "name": "A", "required": True, "type": "long"},
+        {
+            "id": 2,
+            "name": "b",
+            "required": False,
+            "type": {
+                "type": "map",
+                "key-id": 3,
+                "key": "string",
+                "value-id": 4,
+                "value-required": False,
+                "value": {"type": "list", "element-id": 5, "element-required": False, "element": "timestamptz"},
+            },
+        },
+    ],
+}
+
+HIVE_2 = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "date": "date",
+    "time": "string", "timestamp": "timestamp", "timestamptz": "timestamp", "string": "string", "uuid": "string",
+    "fixed[16]": "binary", "binary": "binary", "decimal(9,2)": "decimal(9,2)", "timestamp_ns": "timestamp",
+    "timestamptz_ns": "timestamp", "unknown": "string", "variant": "binary", "geometry(srid:4326)": "binary",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("iceberg", "hive"), HIVE_2.items())
+def test_types_are_written_as_java_writes_them_on_hive_2(iceberg: str, hive: str) -> None:
+    assert hive_type(parse_type(iceberg), local_time_zones=False) == hive
+
+
+@pytest.mark.parametrize("iceberg", ["timestamptz", "timestamptz_ns"])
+def test_instants_have_a_type_of_their_own_on_hive_3(iceberg: str) -> None:
+    assert hive_type(parse_type(iceberg), local_time_zones=True) == "timestamp with local time zone"
+
+
+def test_nested_types_are_spelled_out() -> None:
+    type_ = parse_type(NESTED)
+    assert hive_type(type_, local_time_zones=False) == "struct<A:bigint,b:map<string,array<timestamp>>>"
+    zoned = "struct<A:bigint,b:map<string,array<timestamp with local time zone>>>"
+    assert hive_type(type_, local_time_zones=True) == zoned
+
+
+def test_instants_are_found_however_deep() -> None:
+    assert has_instants(parse_type(NESTED))
+    assert not has_instants(parse_type({**NESTED, "fields": NESTED["fields"][:1]}))
+
+
+def test_columns_carry_names_and_comments() -> None:
+    metadata = table_metadata("file:/t", columns=((1, "Id", "long"), (2, "name", "string")))
+    assert columns(metadata.schema, local_time_zones=False) == [
+        FieldSchema(name="Id", type="bigint"),
+        FieldSchema(name="name", type="string"),
+    ]
+
+
+def test_a_new_descriptor_is_javas() -> None:
+    cols = [FieldSchema(name="id", type="int")]
+    new = storage_descriptor(None, cols, "file:/t", hive_engine=False)
+    assert (new.cols, new.location) == (cols, "file:/t")
+    assert new.serdeInfo.serializationLib.endswith("LazySimpleSerDe")
+    hive = storage_descriptor(None, cols, "file:/t", hive_engine=True)
+    assert hive.inputFormat == "org.apache.iceberg.mr.hive.HiveIcebergInputFormat"
+    assert hive.serdeInfo.serializationLib == "org.apache.iceberg.mr.hive.HiveIcebergSerDe"
+
+
+def test_what_is_not_ours_stays_and_the_row_that_was_read_is_not_changed() -> None:
+    serde = SerDeInfo(name="s", serializationLib="old", parameters={"a": "b"}, description="kept")
+    current = StorageDescriptor(location="file:/old", bucketCols=["x"], numBuckets=3, serdeInfo=serde)
+    new = storage_descriptor(current, [], "file:/new", hive_engine=False)
+    assert (new.bucketCols, new.numBuckets) == (["x"], 3)
+    assert (new.serdeInfo.description, new.serdeInfo.parameters) == ("kept", {"a": "b"})
+    assert (current.location, current.serdeInfo.serializationLib) == ("file:/old", "old")

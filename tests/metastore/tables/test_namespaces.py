@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+
+from iceberg_hms.errors import AccessDenied, AlreadyExists, InvalidInput, MetastoreUnavailable, NamespaceNotEmpty
+from iceberg_hms.errors import NoSuchNamespace as Missing
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.namespaces import COMMENT, LOCATION, OWNER, OWNER_TYPE, HmsNamespaces
+from tests.metastore.fake_hms import DropAfter, FakeHms
+
+
+@pytest.fixture
+def namespaces(pool: ClientPool) -> HmsNamespaces:
+    return HmsNamespaces(pool, "ada")
+
+
+def test_properties_are_javas(namespaces: HmsNamespaces) -> None:
+    namespaces.create("n", {LOCATION: "file:/n", COMMENT: "why", "k": "v"})
+    assert namespaces.load("n") == {LOCATION: "file:/n", COMMENT: "why", "k": "v", OWNER: "ada", OWNER_TYPE: "USER"}
+    assert namespaces.list() == ["db", "n"]
+    assert namespaces.exists("n")
+    assert not namespaces.exists("m")
+
+
+def test_an_owner_of_any_type(namespaces: HmsNamespaces) -> None:
+    namespaces.create("n", {OWNER: "team", OWNER_TYPE: "GROUP"})
+    assert namespaces.load("n") == {OWNER: "team", OWNER_TYPE: "GROUP"}
+    namespaces.create("m", {OWNER: "grace"})
+    assert namespaces.load("m")[OWNER_TYPE] == "USER"
+    namespaces.update("n", {OWNER: "admins", OWNER_TYPE: "ROLE"}, [])
+    assert namespaces.load("n") == {OWNER: "admins", OWNER_TYPE: "ROLE"}
+    namespaces.update("n", {}, [OWNER, OWNER_TYPE])
+    assert namespaces.load("n") == {}
+
+
+def test_updates_and_removals_are_one_change_that_loses_nothing(hms: FakeHms, namespaces: HmsNamespaces) -> None:
+    namespaces.create("n", {"a": "1", "b": "1"})
+    hms.databases["n"].catalogName = "hive"
+    namespaces.update("n", {"a": "2", "c": "3"}, ["b", "never"])
+    assert namespaces.load("n") == {"a": "2", "c": "3", OWNER: "ada", OWNER_TYPE: "USER"}
+    assert hms.databases["n"].catalogName == "hive"
+    assert hms.calls.count("alter_database") == 1
+
+
+def test_what_hive_2_would_silently_leave_is_refused_before_anything_is_changed(
+    hms: FakeHms, namespaces: HmsNamespaces
+) -> None:
+    namespaces.create("n", {COMMENT: "why", LOCATION: "file:/n"})
+    for key in (COMMENT, LOCATION):
+        with pytest.raises(InvalidInput, match=key):
+            namespaces.update("n", {key: "other", "a": "1"}, [])
+        with pytest.raises(InvalidInput, match=key):
+            namespaces.update("n", {}, [key])
+    assert "alter_database" not in hms.calls
+    hms.version = "3.1.3"
+    namespaces.update("n", {COMMENT: "because", LOCATION: "file:/m"}, [])
+    assert (namespaces.load("n")[COMMENT], namespaces.load("n")[LOCATION]) == ("because", "file:/m")
+
+
+@pytest.mark.parametrize(
+    "properties", [{OWNER_TYPE: "USER"}, {OWNER: "a", OWNER_TYPE: "KING"}, {OWNER: "a", OWNER_TYPE: ""}]
+)
+def test_an_owner_type_without_sense_is_refused(
+    properties: dict[str, str], hms: FakeHms, namespaces: HmsNamespaces
+) -> None:
+    with pytest.raises(InvalidInput):
+        namespaces.create("n", properties)
+    assert hms.calls == []
+
+
+@pytest.mark.parametrize(("updates", "removals"), [({OWNER: "a"}, []), ({OWNER_TYPE: "USER"}, []), ({}, [OWNER])])
+def test_owner_and_owner_type_go_together(
+    updates: dict[str, str], removals: list[str], hms: FakeHms, namespaces: HmsNamespaces
+) -> None:
+    with pytest.raises(InvalidInput, match="together"):
+        namespaces.update("db", updates, removals)
+    assert hms.calls == []
+
+
+def test_a_missing_namespace_is_told_by_every_call(namespaces: HmsNamespaces) -> None:
+    for call in (
+        lambda: namespaces.load("nope"),
+        lambda: namespaces.update("nope", {"a": "1"}, []),
+        lambda: namespaces.drop("nope"),
+    ):
+        with pytest.raises(Missing):
+            call()
+
+
+def test_taken_names_and_full_namespaces_are_told(hms: FakeHms, namespaces: HmsNamespaces) -> None:
+    with pytest.raises(AlreadyExists):
+        namespaces.create("db", {})
+    with pytest.raises(InvalidInput):
+        namespaces.create("a.b", {})
+    hms.tables["db", "t"] = object()
+    with pytest.raises(NamespaceNotEmpty):
+        namespaces.drop("db")
+    del hms.tables["db", "t"]
+    namespaces.drop("db")
+    assert namespaces.list() == []
+
+
+def test_a_refusal_is_passed_on(hms: FakeHms, namespaces: HmsNamespaces) -> None:
+    hms.misbehave["create_database"].append(MetaException("Permission denied: ada"))
+    with pytest.raises(AccessDenied):
+        namespaces.create("n", {})
+
+
+def test_a_change_without_answer_says_that_it_may_have_been_made(hms: FakeHms, namespaces: HmsNamespaces) -> None:
+    hms.misbehave["create_database"].append(DropAfter())
+    with pytest.raises(MetastoreUnavailable, match="may have been carried out"):
+        namespaces.create("n", {})
+    assert hms.calls == ["create_database"]
+    assert namespaces.exists("n")

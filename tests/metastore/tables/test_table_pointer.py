@@ -1,0 +1,456 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    InvalidObjectException,
+    InvalidOperationException,
+    MetaException,
+)
+from thrift.Thrift import TApplicationException
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.protocol.lease_check import moving_under
+from iceberg_hms.errors import (
+    AccessDenied,
+    InvalidInput,
+    LockLost,
+    MetastoreError,
+    MetastoreUnavailable,
+    NoSuchNamespace,
+    NotAnIcebergTable,
+)
+from iceberg_hms.locking.held_locks import NoLock
+from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
+from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, FakeHms, Running, StoreClosed, pool_of
+
+NAME = TableName("db", "t")
+BEFORE = table_metadata("file:/w/t", columns=((1, "a", "string"), (2, "b", "long")))
+AFTER = table_metadata("file:/w/t", columns=((2, "b", "long"),))
+#: A result whose only field, a structure, has a number that our IDL does not know.
+UNKNOWN_ERROR = b"\x0c\x00\x09" + b"\x00" + b"\x00"
+ZONED = table_metadata("file:/w/t", columns=((1, "at", "timestamptz"),))
+
+
+def hive_row(name: TableName, parameters: dict[str, str] | None = None, kind: str = "MANAGED_TABLE") -> Any:
+    return Table(
+        dbName=name.namespace,
+        tableName=name.name,
+        tableType=kind,
+        parameters=parameters,
+        sd=StorageDescriptor(cols=[FieldSchema(name="id", type="int")], serdeInfo=SerDeInfo()),
+    )
+
+
+@pytest.fixture
+def pointer(server: Running) -> Iterator[HmsTablePointer]:
+    with pool_of(server) as pool:
+        yield HmsTablePointer(pool, Settings.load({}, environ={}))
+
+
+def moves(hms: FakeHms) -> int:
+    return hms.calls.count("alter_table_with_environment_context")
+
+
+@pytest.mark.parametrize("stock", [False, True], ids=["embedded", "stock"])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_pointer_keeps_the_contract(check: Check, stock: bool, hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = stock
+    hms.add_database("other")
+
+    def add_hive_table(name: TableName) -> None:
+        hms.tables[name.namespace, name.name] = hive_row(name)
+
+    check(pointer, Place("db", "other", "file:/w/t", add_hive_table))
+
+
+@pytest.mark.parametrize("bad", [DropBefore(), DropAfter()], ids=["lost request", "lost reply"])
+def test_a_move_without_answer_is_unanswered_and_not_sent_again(
+    bad: Exception, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
+    base = pointer.load(NAME)
+    hms.misbehave["alter_table_with_environment_context"] += [None, bad]
+    answer = pointer.swap(base, "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Unanswered)
+    assert isinstance(answer.error, MetastoreUnavailable)
+    assert answer.fenced
+    assert moves(hms) == 2, "the probe, and the swap once"
+    assert pointer.load(NAME).metadata_location == ("m0" if isinstance(bad, DropBefore) else "m1")
+
+
+@pytest.mark.parametrize("method", ["create_table", "drop_table"])
+def test_creating_and_dropping_may_stay_unanswered_too(method: str, hms: FakeHms, pointer: HmsTablePointer) -> None:
+    if method == "drop_table":
+        pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave[method].append(DropAfter())
+    answer = pointer.create(NAME, "m0", BEFORE, None) if method == "create_table" else pointer.drop(pointer.load(NAME))
+    assert isinstance(answer, Unanswered)
+    assert hms.calls.count(method) == 1
+
+
+def test_a_drop_is_not_sent_if_its_lock_aged_while_a_connection_was_waited_for(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
+    base = pointer.load(NAME)
+    lock = NoLock()
+    lock.unrenewed_seconds = lambda: lock.lease_seconds * 0.51  # type: ignore[method-assign]
+    with moving_under([lock]), pytest.raises(LockLost):
+        pointer.drop(base)
+    assert pointer.load(NAME) == base
+
+
+@pytest.mark.parametrize("method", ["create_table", "alter_table_with_environment_context", "drop_table"])
+def test_a_refusal_of_a_kind_that_only_newer_servers_know_is_not_taken_for_success(
+    method: str, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    if method == "create_table":
+        hms.misbehave[method].append(Answer(UNKNOWN_ERROR))
+        answer = pointer.create(NAME, "m0", BEFORE, None)
+    else:
+        pointer.create(NAME, "m0", BEFORE, None)
+        base = pointer.load(NAME)
+        # Before the swap there is the probe.
+        hms.misbehave[method] += [Answer(UNKNOWN_ERROR)] if method == "drop_table" else [None, Answer(UNKNOWN_ERROR)]
+        answer = pointer.drop(base) if method == "drop_table" else pointer.swap(base, "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Unanswered)
+    assert hms.calls.count(method) == (2 if method.startswith("alter") else 1)
+
+
+def test_a_probe_that_is_refused_in_a_way_that_nobody_knows_teaches_nothing(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"] += [Answer(UNKNOWN_ERROR)] * 2
+    assert isinstance(pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE), Unanswered)
+    assert pointer._pool.verdicts.word("db") is SwapProtection.UNPROVEN, "taken for a success it would say: ignored"
+
+
+def test_a_metastore_that_is_gone_before_the_move_is_unavailable_not_unanswered(
+    server: Running, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    base = pointer.load(NAME)
+    server.stop()
+    for call in (lambda: pointer.load(NAME), lambda: pointer.swap(base, "m1", BEFORE, BEFORE)):
+        with pytest.raises(MetastoreUnavailable):
+            call()
+
+
+def test_a_refusal_that_is_no_conflict_carries_its_error(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"].append(MetaException("Permission denied: eve"))
+    answer = pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Refused)
+    assert not answer.conflict
+    assert isinstance(answer.error, AccessDenied)
+
+
+def test_refused_columns_are_sent_once_and_remembered(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE) == Swapped()
+    assert moves(hms) == 3, "the probe, the new columns, the old columns"
+    assert pointer.swap(pointer.load(NAME), "m2", AFTER, AFTER) == Swapped()
+    assert moves(hms) == 4
+    assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+    assert pointer.swap(pointer.load(NAME), "m3", BEFORE, AFTER) == Swapped()
+    assert moves(hms) == 5
+
+
+@pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
+@pytest.mark.parametrize("columns_first", [True, False])
+def test_refused_columns_and_the_probe_do_not_disturb_each_other(
+    behaviour: str, columns_first: bool, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.compare_and_swap = behaviour
+    hms.disallow_column_changes = True
+    hms.columns_are_checked_first = columns_first
+    pointer.create(NAME, "m0", BEFORE, None)
+    for number in (1, 2):
+        assert pointer.swap(pointer.load(NAME), f"m{number}", AFTER, BEFORE) == Swapped()
+        assert pointer.load(NAME).metadata_location == f"m{number}"
+        assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+
+
+def test_refused_columns_of_a_swap_that_must_be_fenced(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, only_fenced=True) == Swapped()
+    assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
+    hms.compare_and_swap = "ignored"
+    pointer._pool._drop_idle()
+    with pytest.raises(MetastoreUnavailable):
+        pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, only_fenced=True)
+    assert pointer.load(NAME).metadata_location == "m1"
+
+
+def test_the_old_columns_must_be_fenced_too(
+    hms: FakeHms, pointer: HmsTablePointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember = pointer._remember_refused
+
+    def and_another_server_steps_in(name: TableName, cols: list[Any]) -> None:
+        remember(name, cols)
+        pointer._pool._drop_idle()
+        hms.compare_and_swap = "ignored"
+
+    monkeypatch.setattr(pointer, "_remember_refused", and_another_server_steps_in)
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    with pytest.raises(MetastoreUnavailable):
+        pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, only_fenced=True)
+    assert pointer.load(NAME).metadata_location == "m0"
+
+
+def test_a_lost_reply_to_the_second_try_is_unanswered(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    hms.disallow_column_changes = True
+    pointer.create(NAME, "m0", BEFORE, None)
+    base = pointer.load(NAME)
+    sentence = "The following columns have types incompatible with the existing columns in their respective positions"
+    hms.misbehave["alter_table_with_environment_context"] += [None, MetaException(sentence), DropAfter()]
+    assert isinstance(pointer.swap(base, "m1", AFTER, BEFORE), Unanswered)
+    assert pointer.load(NAME).metadata_location == "m1"
+
+
+MOVES: dict[str, Callable[[HmsTablePointer, Pointer], Any]] = {
+    "alter_table_with_environment_context": lambda pointer, base: pointer.swap(base, "m1", BEFORE, BEFORE),
+    "create_table": lambda pointer, base: pointer.create(TableName("db", "u"), "m1", BEFORE, None),
+    "drop_table": lambda pointer, base: pointer.drop(base),
+}
+RENAME = {"alter_table_with_environment_context": lambda pointer, base: pointer.rename(base, TableName("db", "u"))}
+
+
+@pytest.mark.parametrize(("method", "move"), [*MOVES.items(), *RENAME.items()])
+def test_a_move_that_met_a_closed_store_is_no_proof_and_the_next_call_works(
+    method: str, move: Callable[[HmsTablePointer, Pointer], Any], hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE) == Swapped()
+    base = pointer.load(NAME)
+    hms.misbehave[method].append(StoreClosed())
+    sent = hms.calls.count(method)
+    answer = move(pointer, base)
+    # A drop is under its lock until the server has done with it, which this one has.
+    assert answer.final is False if isinstance(answer, Refused) else isinstance(answer, Unanswered)
+    assert isinstance(answer, Refused) is (method == "drop_table")
+    assert "Persistence Manager has been closed" in str(answer.error)
+    assert hms.calls.count(method) == sent + 1
+    assert pointer.load(NAME).metadata_location == "m0"
+    assert move(pointer, base) == Swapped()
+
+
+def test_a_swap_that_met_a_closed_store_may_be_sent_again_where_it_is_fenced(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert pointer.swap(pointer.load(NAME), "m0", BEFORE, BEFORE) == Swapped()
+    hms.misbehave["alter_table_with_environment_context"].append(StoreClosed())
+    base = pointer.load(NAME)
+    answer = pointer.swap(base, "m1", BEFORE, BEFORE)
+    assert isinstance(answer, Unanswered)
+    assert answer.fenced
+    assert pointer.swap(base, "m1", BEFORE, BEFORE, only_fenced=True) == Swapped()
+
+
+def test_fields_of_newer_servers_survive_a_swap(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    row = hms.tables["db", "t"]
+    row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities = "hive", 2, 9, ["X"]
+    row.sd.serdeInfo.description = "kept"
+    assert pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE) == Swapped()
+    row = hms.tables["db", "t"]
+    assert (row.catName, row.ownerType, row.writeId, row.requiredReadCapabilities) == ("hive", 2, 9, ["X"])
+    assert row.sd.serdeInfo.description == "kept"
+
+
+@pytest.mark.parametrize(
+    ("version", "hive"), [("3.0", "timestamp"), ("4.0.1", "timestamp with local time zone"), ("", "timestamp")]
+)
+def test_the_servers_version_is_asked_once_and_only_for_instants(
+    version: str, hive: str, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.version = version
+    pointer.create(NAME, "m0", BEFORE, None)
+    assert "getVersion" not in hms.calls
+    for number in (1, 2):
+        pointer.create(TableName("db", f"z{number}"), "m0", ZONED, None)
+    assert hms.calls.count("getVersion") == 1
+    assert hms.tables["db", "z2"].sd.cols[0].type == hive
+
+
+@pytest.mark.parametrize(
+    ("parameters", "kind", "found"),
+    [
+        (None, "MANAGED_TABLE", "MANAGED_TABLE"),
+        ({"table_type": "ICEBERG-VIEW", "metadata_location": "m"}, "VIRTUAL_VIEW", "table_type=ICEBERG-VIEW"),
+        ({"table_type": "ICEBERG"}, "EXTERNAL_TABLE", "without metadata_location"),
+        ({"table_type": "DELTA"}, "EXTERNAL_TABLE", "table_type=DELTA"),
+    ],
+)
+def test_what_is_no_iceberg_table_is_named(
+    parameters: dict[str, str] | None, kind: str, found: str, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.tables["db", "t"] = hive_row(NAME, parameters, kind)
+    with pytest.raises(NotAnIcebergTable, match=found):
+        pointer.load(NAME)
+
+
+def test_owner_of_a_row(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    owned = table_metadata("file:/w/t", {"hive.metastore.table.owner": "grace"})
+    pointer.create(NAME, "m0", owned, "ada")
+    pointer.create(TableName("db", "u"), "m0", BEFORE, "ada")
+    assert (hms.tables["db", "t"].owner, hms.tables["db", "u"].owner) == ("grace", "ada")
+
+
+def test_names_that_hive_refuses_are_bad_input(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    answer = pointer.create(TableName("db", "a b"), "m0", BEFORE, None)
+    assert isinstance(answer, Refused)
+    assert isinstance(answer.error, InvalidInput)
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"].append(
+        InvalidOperationException("a b is not a valid object name")
+    )
+    answer = pointer.rename(pointer.load(NAME), TableName("db", "a b"))
+    assert isinstance(answer, Refused)
+    assert isinstance(answer.error, InvalidInput)
+
+
+def test_a_refused_creation_stays_refused_when_nothing_more_can_be_found_out(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    """an error is raised only of what was not sent: its files would be deleted"""
+    hms.misbehave["create_table"].append(InvalidObjectException("nope"))
+    hms.misbehave["get_database"] += [MetaException("out of order")] * 9
+    answer = pointer.create(NAME, "m0", BEFORE, None)
+    assert isinstance(answer, Refused)
+    assert isinstance(answer.error, InvalidInput)
+
+
+@pytest.mark.parametrize(("to", "missing"), [("nowhere", True), ("db", False)])
+def test_a_refused_rename_that_only_names_the_database_is_looked_into(
+    to: str, missing: bool, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    said = f"Unable to change partition or table. Check metastore logs for detailed stack.database hive.{to}"
+    hms.misbehave["alter_table_with_environment_context"].append(InvalidOperationException(said))
+    answer = pointer.rename(pointer.load(NAME), TableName(to, "u"))
+    assert isinstance(answer, Refused)
+    assert not answer.conflict
+    assert isinstance(answer.error, NoSuchNamespace) is missing
+
+
+def test_a_refused_rename_stays_refused_when_nothing_more_can_be_found_out(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    hms.misbehave["alter_table_with_environment_context"].append(InvalidOperationException("no more is said"))
+    hms.misbehave["get_database"].append(MetaException("the database is down"))
+    answer = pointer.rename(pointer.load(NAME), TableName("nowhere", "u"))
+    assert isinstance(answer, Refused)
+    assert "no more is said" in str(answer.error)
+
+
+def test_a_rename_expects_what_was_read(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    pointer.create(NAME, "m0", BEFORE, None)
+    answer = pointer.rename(replace(pointer.load(NAME), metadata_location="older"), TableName("db", "u"))
+    assert isinstance(answer, Refused)
+    assert answer.conflict
+    assert ("db", "t") in hms.tables
+
+
+def many_tables(hms: FakeHms) -> list[str]:
+    """Rows for more calls than one, and the names of those that are Iceberg's."""
+    for number in range(205):
+        name = TableName("db", f"t{number:03}")
+        hms.tables["db", name.name] = hive_row(name, {"table_type": "ICEBERG" if number % 2 else "hive"})
+    return [f"t{number:03}" for number in range(205) if number % 2]
+
+
+@pytest.mark.parametrize("filters", [True, False])
+def test_iceberg_tables_are_listed_with_and_without_the_servers_filter(
+    filters: bool, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    hms.filter_works = filters
+    expected = many_tables(hms)
+    assert pointer.list_tables("db") == expected
+    assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == (2 if filters else 1)
+    assert hms.calls.count("get_table_objects_by_name_req") == (0 if filters else 6)
+
+
+def test_a_server_that_lacks_the_filter_is_not_asked_again(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    expected = many_tables(hms)
+    hms.misbehave["get_table_names_by_filter"].append(
+        TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name")
+    )
+    for _ in range(3):
+        assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == 1
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        MetaException("Unable to acquire a connection to the database"),
+        MetaException("Deadlock found when trying to get lock; try restarting transaction"),
+        TApplicationException(TApplicationException.PROTOCOL_ERROR, "Required field 'x' is unset!"),
+    ],
+    ids=["outage", "deadlock", "protocol"],
+)
+def test_a_fault_of_the_moment_does_not_end_filtering_at_the_server(
+    trouble: Exception, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    expected = many_tables(hms)
+    hms.misbehave["get_table_names_by_filter"] += [trouble, None, trouble]
+    for _ in range(4):
+        assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == 4
+    assert hms.calls.count("get_all_tables") == 2
+
+
+def test_an_outage_does_not_end_filtering_at_the_server(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    expected = many_tables(hms)
+    for _ in range(3):
+        for method in ("get_table_names_by_filter", "get_all_tables"):
+            hms.misbehave[method].append(MetaException("the database is down"))
+        with pytest.raises(MetastoreError, match="down"):
+            pointer.list_tables("db")
+    hms.misbehave["get_table_names_by_filter"] += [DropAfter(), DropAfter()]
+    with pytest.raises(MetastoreUnavailable):
+        pointer.list_tables("db")
+    assert pointer.list_tables("db") == expected
+    assert hms.calls[-1] == "get_table_names_by_filter"
+
+
+def test_a_server_that_says_the_same_twice_while_it_reads_rows_cannot_filter(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    expected = many_tables(hms)
+    # Hive 3.1.3 on Derby: what its database said is not passed on.
+    said = "Exception thrown when executing query : SELECT A0.TBL_NAME FROM TBLS A0 WHERE C0.PARAM_VALUE = ?"
+    hms.misbehave["get_table_names_by_filter"] += [MetaException(said), MetaException(said)]
+    for _ in range(4):
+        assert pointer.list_tables("db") == expected
+    assert hms.calls.count("get_table_names_by_filter") == 2
+
+
+def test_an_empty_namespace_is_told_from_a_missing_one(pointer: HmsTablePointer) -> None:
+    assert pointer.list_tables("db") == []
+    with pytest.raises(NoSuchNamespace):
+        pointer.list_tables("nope")
+
+
+def test_all_tables_are_listed_when_asked_for(server: Running, hms: FakeHms) -> None:
+    hms.tables["db", "hive"] = hive_row(TableName("db", "hive"))
+    with pool_of(server) as pool:
+        everything = HmsTablePointer(pool, Settings.load({"list-all-tables": True}, environ={}))
+        assert everything.list_tables("db") == ["hive"]

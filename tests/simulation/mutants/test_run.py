@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iceberg_hms.errors import InvalidInput
+from simulation.mutants.planted import MUTANTS, Mutant
+from simulation.mutants.run import MutantResult, hunt, main, patched, table
+
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
+
+
+def test_a_mutant_that_breaks_the_protocol_is_found() -> None:
+    verdict = hunt(BY_NAME["skip-the-flush"], schedules=5, seed=1)
+    assert verdict.found is not None
+    assert verdict.found.startswith("pointer-is-whole: ")
+    assert (verdict.scenario, verdict.schedules) == ("calm", 1)
+
+
+def test_a_mutant_that_changes_nothing_survives(capsys: pytest.CaptureFixture[str]) -> None:
+    harmless = replace(BY_NAME["skip-the-flush"], name="harmless", new=BY_NAME["skip-the-flush"].old)
+    verdict = hunt(harmless, schedules=1, seed=1)
+    assert verdict.found is None
+    assert "SURVIVED" in table([verdict])
+
+
+def test_a_mutant_that_does_not_run_is_an_error_and_no_success() -> None:
+    with pytest.raises(InvalidInput, match="does not run"):
+        hunt(replace(BY_NAME["skip-the-flush"], new="(((("), schedules=1, seed=1)
+
+
+@pytest.mark.parametrize(("text", "count"), [("nothing", 0), ("old and old", 2)])
+def test_a_text_that_is_not_there_exactly_once_is_refused(text: str, count: int) -> None:
+    mutant = Mutant("m", "a rule", "x.py", "old", "new")
+    with pytest.raises(InvalidInput, match=f"{count} times"):
+        patched(text, mutant)
+    assert patched("an old text", mutant) == "an new text"
+
+
+def test_the_table_has_one_line_a_mutant_and_counts() -> None:
+    mutant = Mutant("m", "a rule", "x.py", "old", "new")
+    lines = table(
+        [MutantResult(mutant, "one-chain: oh", "worst", 17, 1.5), MutantResult(mutant, None, "", 99, 9.0)]
+    ).splitlines()
+    assert lines[1].split() == ["m", "one-chain", "worst", "17", "1.5"]
+    assert lines[2].split() == ["m", "SURVIVED", "99", "9.0"]
+    assert lines[3] == "1 of 2 found"
+
+
+def test_an_unknown_mutant_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["no-such-mutant"])
+    assert "no such mutant: no-such-mutant" in capsys.readouterr().err
+
+
+def test_mutants_are_hunted_side_by_side_and_told_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["skip-the-flush", "point-before-writing"]
+    assert main([*names, "--jobs", "2", "--schedules", "5"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert sorted(line.split()[0] for line in told[1:3]) == sorted(names)
+    assert told[3] == "2 of 2 found"

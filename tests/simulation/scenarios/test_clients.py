@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from simulation.actors.shipments import Doing
+from simulation.checks.history import Answer, CommitCall
+from simulation.engine.scheduler import WorkerPool
+from simulation.scenarios.clients import SHARED
+from simulation.scenarios.tables import SCENARIOS, by_name
+from simulation.schedule import Schedule, quiet_logs
+
+#: Of each scenario.
+SCHEDULES = 30
+
+
+def made_by(name: str) -> Counter[str]:
+    """What the schedules of a scenario came to: a scenario that produces nothing of its kind shows nothing."""
+    seen: Counter[str] = Counter()
+    for seed in range(SCHEDULES):
+        pool = WorkerPool()
+        schedule = Schedule(by_name(name)[0], seed, pool)
+        with quiet_logs():
+            result = schedule.run()
+        pool.close()
+        assert result.failure is None, "\n".join((f"seed {seed}: {result.failure}", *result.trace))
+        seen.update(_events(schedule))
+        for attempt in schedule.history.attempts:
+            seen.update(_became(schedule, attempt))
+    return seen
+
+
+def _events(schedule: Schedule) -> Counter[str]:
+    history = schedule.history
+    calls = [event.call for event in schedule.wire.trace.events]
+    return Counter(
+        held=len(history.held_back),
+        rested=len(history.rested),
+        lists_deleted=sum(call.startswith("delete snap-") or "delete file:/t/metadata/snap-" in call for call in calls),
+        unheard=sum(" is not heard" in call for call in calls),
+        expired=sum(call == "expires" for call in calls),
+        swaps=sum(call.startswith("swap") for call in calls),
+    )
+
+
+def _became(schedule: Schedule, attempt: CommitCall) -> list[str]:
+    kind = attempt.wish.rpartition("-")[2]
+    became = [f"{kind} {attempt.told.value}"]
+    snapshot = next(
+        (
+            metadata
+            for table in schedule.judge.tables
+            if table.metadata is not None
+            and (metadata := table.metadata.snapshot_by_id(attempt.snapshot_id or 0)) is not None
+        ),
+        None,
+    )
+    if snapshot is not None and attempt.seen:
+        if snapshot.parent_id != attempt.seen[-1]:
+            became += ["rebased", f"{kind} rebased", f"rebased on {attempt.branch}"]
+        elif snapshot.manifest_list not in attempt.lists and attempt.left is not None:
+            became.append("renumbered")
+    if attempt.told is Answer.COMMITTED and attempt.lost:
+        became.append("committed after it lost")
+    return became
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("groups", {"rebased": 20, "clumsy failed": 5, "merge committed": 5}),
+        ("branches", {"renumbered": 3, "rebased on audit": 1, "rebased on main": 5, "delete committed": 3}),
+        ("branches-network", {"rebased": 5, "append committed": 20}),
+        ("rewrites", {"rewrite rebased": 1, "rewrite committed": 3, "mask committed": 1}),
+        ("rebase-all", {"validated rebased": 2, "rebased": 10}),
+        ("rebase-none", {"append committed": 10, "committed after it lost": 10}),
+        ("turns", {"held": 2, "committed after it lost": 4, "delete committed": 25}),
+        ("turns-given-up", {"held": 6, "committed after it lost": 1}),
+        ("leftovers", {"lists_deleted": 4, "rebased": 5}),
+        ("litter", {"lists_deleted": 10, "committed after it lost": 10}),
+        ("litter-network", {"lists_deleted": 5, "committed after it lost": 5}),
+        ("expired", {"unheard": 20, "expired": 20, "validated unknown": 2, "rebased": 1}),
+        ("expired-network", {"unheard": 10, "expired": 10}),
+        ("expired-unnumbered", {"unheard": 20, "expired": 20, "append unknown": 3}),
+        ("rests", {"rested": 1}),
+    ],
+)
+def test_each_scenario_produces_what_it_is_there_for(name: str, wanted: dict[str, int]) -> None:
+    seen = made_by(name)
+    assert {key: seen[key] for key, count in wanted.items() if seen[key] < count} == {}, seen
+    if name == "rebase-none":
+        assert not seen["rebased"]
+
+
+def test_they_are_all_run_and_every_kind_of_commit_is_in_one_of_them() -> None:
+    assert all(each in SCENARIOS for each in SHARED)
+    doings = {doing for each in SHARED if each.clients for doing in (*each.clients.doings, *each.clients.firm)}
+    assert doings == set(Doing)
+    assert {each.properties.get("format-version", "2") for each in SHARED} == {"1", "2", "3"}

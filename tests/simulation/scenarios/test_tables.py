@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from simulation.checks.history import Kind
+from simulation.scenarios.tables import SCENARIOS, by_name
+from simulation.world.metastore import SwapSupport
+
+
+def test_a_scenario_is_found_by_its_name_and_all_by_all() -> None:
+    assert [scenario.name for scenario in by_name("mixed")] == ["mixed"]
+    assert by_name("all") == SCENARIOS
+    assert by_name("nothing") == ()
+    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
+
+
+def test_every_scenario_has_at_least_three_writers_with_two_changes_each_or_clients_of_servers() -> None:
+    for scenario in SCENARIOS:
+        if scenario.clients is None:
+            assert scenario.writers >= 3
+            assert scenario.changes >= 2
+        else:
+            assert scenario.servers * scenario.clients.each >= 2
+
+
+def test_every_kind_of_server_and_of_foreign_writer_is_there() -> None:
+    assert {scenario.verdict for scenario in SCENARIOS} == set(SwapSupport)
+    assert {scenario.reaper for scenario in SCENARIOS} == {True, False}
+    for count in ("lock_writers", "cas_writers", "strays"):
+        assert any(getattr(scenario, count) for scenario in SCENARIOS)
+    assert any(scenario.weather.crashes >= 2 and scenario.weather.pauses for scenario in SCENARIOS)
+
+
+def test_our_changes_are_promised_to_be_kept_unless_a_stray_writes() -> None:
+    assert all(Kind.OURS in scenario.kept or scenario.strays for scenario in SCENARIOS)
+
+
+def test_where_the_lock_alone_carries_it_nothing_outlives_the_lock() -> None:
+    for scenario in SCENARIOS:
+        if scenario.verdict in (SwapSupport.IGNORED, SwapSupport.CHECKED):
+            weather = scenario.weather
+            # A late swap is outlasted by its lock; one that comes once more has been answered.
+            assert not weather.doubled_moves
+            assert not scenario.cas_writers

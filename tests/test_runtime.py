@@ -1,0 +1,171 @@
+import gc
+import threading
+import weakref
+
+import pytest
+
+from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
+
+
+def test_gather_returns_results_in_order_and_runs_side_by_side():
+    runtime = ThreadRuntime()
+    both = threading.Barrier(2, timeout=10)
+    assert runtime.gather([lambda: both.wait() >= 0, lambda: both.wait() >= 0, lambda: 3]) == [True, True, 3]
+
+
+def test_gather_waits_for_all_and_then_raises_the_first_error():
+    runtime = ThreadRuntime()
+    ended = threading.Event()
+
+    def fails():
+        raise ValueError("first")
+
+    with pytest.raises(ValueError, match="first"):
+        runtime.gather([fails, ended.set])
+    assert ended.is_set()
+
+
+def test_callers_who_wait_for_one_another_s_threads_are_not_stuck():
+    runtime = ThreadRuntime()
+
+    def nested(depth):
+        return 1 if depth == 0 else sum(runtime.gather([lambda: nested(depth - 1)] * 6))
+
+    done = []
+    caller = threading.Thread(target=lambda: done.append(nested(3)), daemon=True)
+    caller.start()
+    caller.join(60)
+    assert done == [216], f"more of them wait than there are threads: {GATHER_THREADS}"
+
+
+def test_gather_works_when_the_pool_takes_no_more():
+    runtime = ThreadRuntime()
+    runtime._pool.shutdown()
+    assert runtime.gather([lambda: 1, lambda: 2]) == [1, 2]
+
+
+class Bytes(bytearray):
+    """Can be referred to weakly."""
+
+
+def test_a_batch_lets_go_of_what_it_worked_on_though_the_pool_has_not_looked_at_it_yet():
+    """all threads of the pool are taken for long, so that it keeps what it was asked to help with"""
+    runtime, over = ThreadRuntime(), threading.Event()
+    taken = threading.Barrier(GATHER_THREADS + 1)
+    for _ in range(GATHER_THREADS):
+        runtime._pool.submit(lambda: (taken.wait(), over.wait()))
+    taken.wait()
+    try:
+        data = Bytes(10)
+        alive = weakref.ref(data)
+        assert runtime.gather([lambda data=data: data, lambda data=data: len(data)])[1] == 10
+        assert runtime.meanwhile(lambda data=data: data.append(1), lambda: 1) == 1
+        with pytest.raises(ValueError, match="no lock"):
+            runtime.meanwhile(lambda data=data: data.append(1), raises_no_lock)
+        del data
+        gc.collect()
+        assert alive() is None
+        assert runtime._pool._work_queue.qsize() == 3
+    finally:
+        over.set()
+
+
+def raises_no_lock():
+    raise ValueError("no lock")
+
+
+def test_a_wait_has_the_caller_s_own_thread_and_the_work_another_one():
+    runtime, threads = ThreadRuntime(), {}
+    begun = threading.Event()
+
+    def work():
+        threads["work"] = threading.current_thread()
+        begun.set()
+
+    def wait():
+        threads["wait"] = threading.current_thread()
+        return begun.wait(10)
+
+    assert runtime.meanwhile(work, wait)
+    assert threads["wait"] is threading.current_thread()
+    assert threads["work"] is not threading.current_thread()
+
+
+def test_work_that_found_no_thread_is_done_after_the_wait_and_not_at_all_after_a_wait_that_failed():
+    runtime, done = ThreadRuntime(), []
+    runtime._pool.shutdown()
+    assert runtime.meanwhile(lambda: done.append("work"), lambda: done.append("wait")) is None
+    assert done == ["wait", "work"]
+    with pytest.raises(ValueError, match="no lock"):
+        runtime.meanwhile(lambda: done.append("more"), raises_no_lock)
+    assert done == ["wait", "work"]
+
+
+def test_gather_of_one_and_of_none():
+    assert ThreadRuntime().gather([lambda: 1]) == [1]
+    assert ThreadRuntime().gather([]) == []
+
+
+def test_spawn_runs_on_a_thread_that_the_process_waits_for():
+    runtime, seen = ThreadRuntime(), []
+    done = runtime.event()
+
+    def work():
+        seen.append(threading.current_thread())
+        done.set()
+
+    runtime.spawn("worker", work)
+    assert done.wait(10)
+    assert seen[0] is not threading.current_thread()
+    assert seen[0].name == "worker"
+    assert not seen[0].daemon
+
+
+def test_what_runs_in_the_background_does_not_keep_the_process():
+    runtime, seen = ThreadRuntime(), []
+    done = runtime.event()
+
+    def work():
+        seen.append(threading.current_thread())
+        done.set()
+
+    runtime.spawn("heartbeat", work, background=True)
+    assert done.wait(10)
+    assert seen[0].daemon
+
+
+def test_the_clock_is_the_one_that_was_given():
+    class Fixed:
+        def monotonic(self):
+            return 5.0
+
+        def now_ms(self):
+            return 6
+
+        def sleep(self, seconds):
+            slept.append(seconds)
+
+        def uuid(self):
+            return "u"
+
+        def snapshot_id(self):
+            return 7
+
+        def jitter(self):
+            return 0.5
+
+    slept: list[float] = []
+    runtime = ThreadRuntime(Fixed())
+    runtime.sleep(2.0)
+    assert (runtime.now(), runtime.now_ms(), runtime.uuid(), runtime.jitter(), slept) == (5.0, 6, "u", 0.5, [2.0])
+
+
+def test_an_event_that_is_never_set_lets_its_waiter_go():
+    assert not ThreadRuntime().event().wait(0.001)
+
+
+def test_a_mutex_excludes():
+    mutex = ThreadRuntime().mutex()
+    with mutex:
+        assert not mutex.acquire(blocking=False)
+    assert mutex.acquire(blocking=False)
