@@ -11,9 +11,10 @@ these blocks, each on a new table with the same few files:
     hive               one appender is replaced by Java's HiveCatalog in lock mode, which goes past the server and
                        makes so many appends one after the other
 
-The last three have a control: a second server process whose settings keep nobody waiting (`commit.turn.max-wait-ms` and
-`commit.pause.max-wait-ms` are 0). All else is at its defaults, unless --set says otherwise, the retries of the clients
-too. A rewrite needs no turn, since the server rebases it as well: its control shows that.
+The last three have a control: a second server process whose settings keep nobody waiting
+(`commit.retry-priority.max-wait-ms` and `commit.foreign-writer-backoff.max-wait-ms` are 0). All else is at its
+defaults, unless --set says otherwise, the retries of the clients too.
+A rewrite needs no turn, since the server rebases it as well: its control shows that.
 
     appends/s   of the appenders, acknowledged while the other one worked; the median of the rounds
     of alone    over that of the first block of the same round; the median of the rounds
@@ -51,7 +52,7 @@ NAMESPACE = "fair"
 BESIDE = ("rewrites", "deletes", "hive")
 PROPERTIES = {"iceberg-hms.rebase-appends": "all"}
 #: The settings of the controls: nobody waits for anybody.
-UNFAIR = {"commit.turn.max-wait-ms": 0, "commit.pause.max-wait-ms": 0}
+UNFAIR = {"commit.retry-priority.max-wait-ms": 0, "commit.foreign-writer-backoff.max-wait-ms": 0}
 #: Commits of each appender before a block is measured, and how long they may take; seconds.
 WARM_UP = 2
 WARM_UP_SECONDS = 60

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import CommitConflict as CommitConflict
     from iceberg_hms.errors import CommitFailed as CommitFailed
     from iceberg_hms.errors import CommitStateUnknown as CommitStateUnknown
+    from iceberg_hms.errors import CompareAndSwapUnproven as CompareAndSwapUnproven
     from iceberg_hms.errors import ConfigError as ConfigError
     from iceberg_hms.errors import CorruptFile as CorruptFile
     from iceberg_hms.errors import EngineError as EngineError
-    from iceberg_hms.errors import FenceUnproven as FenceUnproven
     from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
     from iceberg_hms.errors import InvalidInput as InvalidInput
     from iceberg_hms.errors import InvariantViolated as InvariantViolated
@@ -65,7 +65,7 @@ _ERRORS = (
     "ConfigError",
     "CorruptFile",
     "EngineError",
-    "FenceUnproven",
+    "CompareAndSwapUnproven",
     "IcebergHmsError",
     "InvalidInput",
     "InvariantViolated",

@@ -138,7 +138,7 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
         user=settings.user,
         host=socket.gethostname(),
         all_atomic=pool.verdicts.all_atomic,
-        move_seconds=settings.unfenced_move_timeout_ms / 1000,
+        move_seconds=settings.unanswered_swap_timeout_ms / 1000,
     )
 
 

@@ -76,8 +76,8 @@ class Settings:
         "metastore.socket-timeout-ms", 60_000, 1, _DAY_MS, "How long one metastore call may stay without an answer."
     )
     # Java: hive.metastore.client.socket.timeout, which holds for every call there.
-    unfenced_move_timeout_ms: int = number(
-        "metastore.unfenced-move-timeout-ms",
+    unanswered_swap_timeout_ms: int = number(
+        "metastore.unanswered-swap-timeout-ms",
         600_000,
         1,
         _DAY_MS,
@@ -107,7 +107,7 @@ class Settings:
         "iceberg.hive.lock-check-max-wait-ms", 500, 1, _DAY_MS, "Longest wait between looks at a lock (Java: 5000)."
     )
     lock_looks_per_second: int = number(
-        "lock.max-looks-per-second",
+        "lock.max-checks-per-second",
         100,
         1,
         _MANY,
@@ -175,8 +175,8 @@ class Settings:
         _DAY_MS,
         "After this time the outcome is reported as unknown.",
     )
-    uuid_look_up_total_timeout_ms: int = number(
-        "commit.uuid-look-up.total-timeout-ms",
+    uuid_lookup_total_timeout_ms: int = number(
+        "commit.uuid-lookup.total-timeout-ms",
         10_000,
         0,
         _DAY_MS,
@@ -206,8 +206,8 @@ class Settings:
         _MANY,
         "Parts of a group that are sent to find which of its changes the metastore does not take; others come again.",
     )
-    group_gather_ms: int = number(
-        "commit.group.gather-ms", 40, 0, 1_000, "How long callers that were answered together are waited for."
+    batching_window_ms: int = number(
+        "commit.group.batching-window-ms", 40, 0, 1_000, "How long callers that were answered together are waited for."
     )
 
     table_property_max_size: int = number(
@@ -270,42 +270,42 @@ class Settings:
         "After this time files of clients are deleted that nothing names: replaced lists, what refused attempts left; "
         "0: never.",
     )
-    turn_max_wait_ms: int = number(
-        "commit.turn.max-wait-ms",
+    retry_priority_max_wait_ms: int = number(
+        "commit.retry-priority.max-wait-ms",
         2_000,
         0,
         _DAY_MS,
         "How long others wait for a commit that lost its branch's place to them, from when its client hears of that; "
         "0: not at all.",
     )
-    turn_max_keep_ms: int = number(
-        "commit.turn.max-keep-ms",
+    retry_priority_max_hold_ms: int = number(
+        "commit.retry-priority.max-hold-ms",
         20_000,
         0,
         _DAY_MS,
         "How long a client waits to hear that its commit lost its branch's place, while others that lost have their "
         "turn; 0: it hears at once.",
     )
-    turn_max_share_percent: int = number(
-        "commit.turn.max-share-percent", 50, 1, 90, "Share of all time that others may be kept waiting so."
+    retry_priority_max_share_percent: int = number(
+        "commit.retry-priority.max-share-percent", 50, 1, 90, "Share of all time that others may be kept waiting so."
     )
-    pause_look_interval_ms: int = number(
-        "commit.pause.look-interval-ms",
+    foreign_writer_check_interval_ms: int = number(
+        "commit.foreign-writer-backoff.check-interval-ms",
         200,
         1,
         _DAY_MS,
         "How often it is looked whether a writer that is not ours waits for the lock of a busy table; after "
         "every group if one was there in the last 30 s.",
     )
-    pause_max_wait_ms: int = number(
-        "commit.pause.max-wait-ms",
+    foreign_writer_max_wait_ms: int = number(
+        "commit.foreign-writer-backoff.max-wait-ms",
         1_000,
         0,
         _DAY_MS,
         "How long a table rests at most for such a writer; 0: not at all.",
     )
-    pause_max_share_percent: int = number(
-        "commit.pause.max-share-percent", 50, 1, 90, "Share of all time that a table may rest so."
+    foreign_writer_max_share_percent: int = number(
+        "commit.foreign-writer-backoff.max-share-percent", 50, 1, 90, "Share of all time that a table may rest so."
     )
 
     rest_host: str = text("rest.host", "Address that `serve` listens on.", "127.0.0.1")

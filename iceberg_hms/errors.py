@@ -20,7 +20,7 @@
      +-- QueueFull                   refused before any work began
      +-- MetastoreError
      |    +-- MetastoreUnavailable   no server of the list answers
-     |    |    +-- FenceUnproven     this server is not proven to compare and swap, and nothing else may be sent
+     |    |    +-- CompareAndSwapUnproven   this server is not proven to compare and swap
      |    +-- MetastoreRefused       the metastore answered, with an error of its own
      |    |    +-- AccessDenied
      |    +-- LockUnavailable        the lock API is missing or broken on this metastore
@@ -222,7 +222,7 @@ class MetastoreUnavailable(MetastoreError):
     default_next_step = "check that the metastore runs and that metastore_uri names its host and port"
 
 
-class FenceUnproven(MetastoreUnavailable):
+class CompareAndSwapUnproven(MetastoreUnavailable):
     """A server is not proven to compare and swap atomically, and nothing else may be sent to it. Nothing was."""
 
 

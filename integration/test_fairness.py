@@ -111,7 +111,7 @@ def test_rewrites_and_deletes_land_beside_busy_appenders(
 @pytest.mark.slow
 def test_without_turns_deletes_starve(spark: Any, metastore: Any, namespace: str, tmp_path: Path) -> None:
     """The control: the same deletes, and nobody waits for them."""
-    off = {"commit.turn.max-wait-ms": 0}
+    off = {"commit.retry-priority.max-wait-ms": 0}
     with (
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **off) as catalog,
         Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,

@@ -26,7 +26,7 @@ TIMES = 20
 @pytest.fixture
 def catalog(metastore: Any) -> Iterator[Any]:
     """What `server` serves: a catalog whose tables never rest."""
-    off = {"commit.pause.max-wait-ms": 0}
+    off = {"commit.foreign-writer-backoff.max-wait-ms": 0}
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **off) as catalog:
         yield catalog
 

@@ -159,7 +159,7 @@ def test_given_up_before_it_comes_it_overwrites_what_others_committed(
     It shows that the test above sees a lost commit, and what the setting is there for.
     """
     second = metastores[1]
-    writer = scene.catalog(socket_timeout_ms=int(ORDINARY_SECONDS * 1000), unfenced_move_timeout_ms=1)
+    writer = scene.catalog(socket_timeout_ms=int(ORDINARY_SECONDS * 1000), unanswered_swap_timeout_ms=1)
     swap = scene.on_swap(FREEZE)
     with second.reaper(), ExitStack() as stack:
         told = in_background(lambda: scene.append("held", writer))

@@ -108,7 +108,7 @@ def test_the_probe_changes_nothing_though_what_it_expects_is_ignored(server: Old
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     base = pointer.load(name)
     with pytest.raises(MetastoreUnavailable, match="atomically: ignored"):
-        pointer.swap(base, "file:/m1", metadata, metadata, only_fenced=True)
+        pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True)
     assert verdict(pool, namespace) is CompareAndSwap.IGNORED
     assert pointer.load(name) == base
     pool.close()

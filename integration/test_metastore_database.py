@@ -84,7 +84,7 @@ def recorded(scene: Scene) -> list[bytes]:
     return found
 
 
-def only_fenced(requests: list[bytes]) -> bool:
+def require_cas(requests: list[bytes]) -> bool:
     return bool(requests) and all(b"expected_parameter_key" in request for request in requests)
 
 
@@ -121,7 +121,7 @@ def test_an_sql_error_of_a_fresh_connections_first_swap_takes_no_fence_away(
         report = told.result(LIMIT)
     assert report.metadata_location == scene.location()
     scene.append("b", writer)
-    assert only_fenced(seen)
+    assert require_cas(seen)
     until(lambda: not scene.lock_entries(), "no lock is left")
     scene.judge()
 

@@ -158,8 +158,8 @@ def test_what_must_be_fenced_leaves_no_scratch_row(metastore: Any, pool: ClientP
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     base = pointer.load(name)
-    assert pointer.swap(base, "file:/m1", metadata, metadata, only_fenced=True) == Swapped()
-    assert isinstance(pointer.swap(base, "file:/m1", metadata, metadata, only_fenced=True), Refused)
+    assert pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True) == Swapped()
+    assert isinstance(pointer.swap(base, "file:/m1", metadata, metadata, require_cas=True), Refused)
     assert pool.run(lambda client: client.call("get_all_tables", db_name=namespace), idempotent=True) == ["t"]
     folder = Path(metastore.warehouse.removeprefix("file:")) / f"{namespace}.db"
     assert [path.name for path in folder.glob("iceberg_hms_probe*")] == []
@@ -178,7 +178,7 @@ def test_without_direct_sql_compare_and_swap_is_broken_and_the_swap_goes_without
         assert pool.verdicts.of(server.uri, name.namespace) is CompareAndSwap.BROKEN
         assert pool.verdicts.word(name.namespace) is SwapProtection.BLIND
         with pytest.raises(MetastoreUnavailable, match="broken"):
-            pointer.swap(base, "file:/m3", metadata, metadata, only_fenced=True)
+            pointer.swap(base, "file:/m3", metadata, metadata, require_cas=True)
         assert pointer.load(name).metadata_location == "file:/m2"
         pool.close()
 

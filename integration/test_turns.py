@@ -28,7 +28,10 @@ APPENDS = 3
 
 @pytest.fixture
 def catalog(metastore: Any) -> Iterator[Any]:
-    settings: dict[str, Any] = {"commit.turn.max-wait-ms": WAIT_MS, "commit.turn.max-share-percent": 90}
+    settings: dict[str, Any] = {
+        "commit.retry-priority.max-wait-ms": WAIT_MS,
+        "commit.retry-priority.max-share-percent": 90,
+    }
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **settings) as catalog:
         yield catalog
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import CommitPorts, Event, TableName
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.protocol.catalog_operations import CatalogOperations
 from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints, broke_off
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.guard import REPORT, SWEEP, going_on
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import Failed, PendingCommit, Unknown
 from iceberg_hms.coordinator.protocol.replaced_lists import ReplacedLists
@@ -216,17 +216,17 @@ class Coordinator:
         if group.left_seconds:
             known.left_until = self._world.runtime.now() + group.left_seconds
         location = known.habit.last_location
-        with going_on(f"deleting what clients left of {name}", SWEEP):
+        with log_and_continue(f"deleting what clients left of {name}", SWEEP):
             known.leftovers.add(group.leftovers)
             known.leftovers.settled(members)
             if location is not None:
                 known.leftovers.sweep(lambda: self._cache.get(location))
         rested = False
-        with going_on(f"leaving {name} to a foreign writer", REPORT):
+        with log_and_continue(f"leaving {name} to a foreign writer", REPORT):
             behind, moved = group.behind_foreign, known.habit.lock_first
             rested = known.pauses.after_group(location, behind_foreign=behind, moved=moved)
         if not rested and len(members) > 1:
-            with going_on(f"waiting for the writers of {name}", REPORT):
+            with log_and_continue(f"waiting for the writers of {name}", REPORT):
                 self._gather(name, known.gathering, len(members), group.answered)
 
     def _gather(self, name: TableName, gathering: BatchingWindow, answered: int, since: float) -> None:
@@ -241,7 +241,7 @@ class Coordinator:
             if len(queue.members) >= queue.wanted:
                 arrived.set()
         try:
-            arrived.wait(self._settings.group_gather_ms / 1000)
+            arrived.wait(self._settings.batching_window_ms / 1000)
         finally:
             with self._mutex:
                 queue.arrived, queue.wanted = None, 1
@@ -301,7 +301,7 @@ class Coordinator:
                 held_since = now
             arrived.wait(wait)
         if held_since is not None:
-            with going_on(f"telling listeners of {name}", REPORT):
+            with log_and_continue(f"telling listeners of {name}", REPORT):
                 seconds = runtime.now() - held_since
                 self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
         return taken

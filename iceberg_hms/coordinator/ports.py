@@ -106,7 +106,7 @@ class Identified:
 class TablePointer(Protocol):
     """Rows of Iceberg tables in the metastore. Never touches a row that is not an Iceberg table's.
 
-    The answer to a swap, rename or drop that is not fenced is waited for up to `metastore.unfenced-move-timeout-ms`;
+    The answer to a swap, rename or drop that is not fenced is waited for up to `metastore.unanswered-swap-timeout-ms`;
     `coordinator.patience` hears of it when the ordinary time is over. Before such a move goes out
     `coordinator.coverage.refuse_uncovered` is asked, whose LockLost says that it was not sent.
     All calls raise MetastoreUnavailable, AccessDenied or MetastoreRefused for what happens before a move is sent.
@@ -123,14 +123,14 @@ class TablePointer(Protocol):
         metadata: TableMetadata,
         replaced: TableMetadata,
         *,
-        only_fenced: bool = False,
+        require_cas: bool = False,
     ) -> SwapAnswer:
         """Point the row at `location`, with `base.metadata_location` as the compare-and-swap value. The row is written
         back whole from `base.table`, with the parameters and columns that `metadata` implies; properties that
         `replaced` (the metadata at `base`) had and `metadata` has not are removed from the parameters.
 
-        Sent once; the caller may send the same swap again after Unanswered(fenced=True), with only_fenced: then nothing
-        is sent unless the server is proven to compare and swap atomically (else raises FenceUnproven)."""
+        Sent once; the caller may send the same swap again after Unanswered(fenced=True), with require_cas: then nothing
+        is sent unless the server is proven to compare and swap atomically (else raises CompareAndSwapUnproven)."""
         ...
 
     def takes_writes(self, name: TableName) -> bool | None:
@@ -143,9 +143,9 @@ class TablePointer(Protocol):
         AlreadyExists), a missing database Refused(conflict=False, NoSuchNamespace)."""
         ...
 
-    def rename(self, base: Pointer, to: TableName, *, only_fenced: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
         """Give the row another name, with `base.metadata_location` expected. A taken name is Refused(conflict=True,
-        AlreadyExists). only_fenced: as `swap`."""
+        AlreadyExists). require_cas: as `swap`."""
         ...
 
     def databases(self) -> Sequence[str]:
@@ -184,7 +184,7 @@ class HeldLock(Protocol):
         ...
 
     @property
-    def only_fenced(self) -> bool:
+    def require_cas(self) -> bool:
         """A swap or rename may go only to a server that is proven to be atomic: nothing is locked, or the lock may
         be taken away from a holder that sleeps or has ended (`TableLock.acquire`, `compares`)."""
         ...
@@ -239,7 +239,7 @@ class TableLock(Protocol):
 
         request: who takes it, at most 36 characters of [0-9a-z-]; shown to operators.
         compares: not NO if nothing is or will be under way from the caller that does not carry an expected value: no
-        drop. Then the lock may be `only_fenced`, and for YES have a lease that is much shorter than the server's.
+        drop. Then the lock may be `require_cas`, and for YES have a lease that is much shorter than the server's.
         Raises LockNotAcquired (time is over; no entry is left behind), LockUnavailable, MetastoreUnavailable.
         """
         ...

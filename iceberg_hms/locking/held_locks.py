@@ -16,7 +16,7 @@ class NoLock:
 
     row: Pointer | None = None
     excludes = False
-    only_fenced = True
+    require_cas = True
     behind_foreign = False
 
     @property
@@ -53,9 +53,9 @@ class ChosenHeldLock:
         return any(part.excludes for part in self.parts)
 
     @property
-    def only_fenced(self) -> bool:
+    def require_cas(self) -> bool:
         """As the port says."""
-        return any(part.only_fenced for part in self.parts)
+        return any(part.require_cas for part in self.parts)
 
     @property
     def behind_foreign(self) -> bool:

@@ -93,7 +93,7 @@ class MemoryTableLock:
         self.acquired += 1
         lease = min(self.short_lease_seconds, self._lease_seconds) if compares == Compares.YES else self._lease_seconds
         held = MemoryHeldLock(self.table, name, entry, lease)
-        held.only_fenced = lease < self._lease_seconds
+        held.require_cas = lease < self._lease_seconds
         return held
 
 
@@ -102,7 +102,7 @@ class MemoryHeldLock:
 
     row: Pointer | None = None
     excludes = True
-    only_fenced = False
+    require_cas = False
     behind_foreign = False
 
     def __init__(self, table: LockQueues, name: TableName, entry: str, lease_seconds: float) -> None:

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from iceberg_hms.coordinator.ports import Identified, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.errors import (
     AlreadyExists,
-    FenceUnproven,
+    CompareAndSwapUnproven,
     MetastoreError,
     MetastoreRefused,
     MetastoreUnavailable,
@@ -119,11 +119,11 @@ class MemoryTablePointer:
         metadata: TableMetadata,
         replaced: TableMetadata,
         *,
-        only_fenced: bool = False,
+        require_cas: bool = False,
     ) -> SwapAnswer:
         """As the port says."""
-        if only_fenced and not self.fenced:
-            raise FenceUnproven("The metastore is not proven to compare and swap atomically")
+        if require_cas and not self.fenced:
+            raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
             if (refusal := self._refusal(base)) is not None:
@@ -155,10 +155,10 @@ class MemoryTablePointer:
 
         return self._move("create", name, move)
 
-    def rename(self, base: Pointer, to: TableName, *, only_fenced: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
         """As the port says."""
-        if only_fenced and not self.fenced:
-            raise FenceUnproven("The metastore is not proven to compare and swap atomically")
+        if require_cas and not self.fenced:
+            raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
             if (refusal := self._refusal(base)) is not None:

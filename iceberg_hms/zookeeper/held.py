@@ -57,7 +57,7 @@ class ZooKeeperHeldLock:
         self._released = False
         self._is_marked = self._may_be_marked = False
         #: As the port says, from the first `ensure` on.
-        self.only_fenced = False
+        self.require_cas = False
         self._cover = LeaseCheck(runtime, self._lease_seconds, node, sent)
 
     @property
@@ -80,7 +80,7 @@ class ZooKeeperHeldLock:
 
     def ensure(self, *, blind: bool = False) -> None:
         """As the port says. Before what no server fences we say so in ZooKeeper, in words that outlive our session.
-        Where that is not said, the move may meet a server that is no fence all the same: so it is `only_fenced`."""
+        Where that is not said, the move may meet a server that is no fence all the same: so it is `require_cas`."""
         self.unrenewed_seconds()
         state = self._session.state
         if state is not SessionState.CONNECTED:
@@ -91,7 +91,7 @@ class ZooKeeperHeldLock:
             raise LockLost(f"{self._node} could not be renewed: {error.message}") from error
         if not self._is_marked and (blind or not self._all_atomic()):
             self._mark(blind)
-        self.only_fenced = not self._is_marked
+        self.require_cas = not self._is_marked
 
     def _mark(self, blind: bool) -> None:
         self._may_be_marked = True

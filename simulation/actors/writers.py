@@ -321,7 +321,7 @@ class Auditor:
                 metadata = empty_table(node.runtime.uuid(), {}, node.runtime.now_ms())
                 coordinator.moves.create(TABLE, from_request([assert_create()], create_updates(metadata)))
             # In ZooKeeper, who follows a writer whose session ended waits for what that one sent.
-            under_way = node.settings.unfenced_move_timeout_ms / 1000 if self._site.ensemble is not None else 0.0
+            under_way = node.settings.unanswered_swap_timeout_ms / 1000 if self._site.ensemble is not None else 0.0
             wait = under_way + 10 * self._site.lease_seconds
             coordinator.commit(TABLE, node.append(attempt), wait_seconds=wait)
         except IcebergHmsError as error:

@@ -33,7 +33,9 @@ def served_in_time(view: View) -> str | None:
     settings = view.settings
     if settings is None or not view.in_order:
         return None
-    waits = settings.turn_max_wait_ms + settings.turn_max_keep_ms + settings.pause_max_wait_ms
+    waits = (
+        settings.retry_priority_max_wait_ms + settings.retry_priority_max_hold_ms + settings.foreign_writer_max_wait_ms
+    )
     longest = waits / 1000 + _WORK
     for attempt in view.history.attempts:
         if attempt.waited > longest:
@@ -62,7 +64,10 @@ def held_back_in_bounds(view: View) -> str | None:
     if settings is None or not view.steady:
         return None
     return _out_of_bounds(
-        "the queue was held back", view.history.held_back, settings.turn_max_wait_ms, settings.turn_max_share_percent
+        "the queue was held back",
+        view.history.held_back,
+        settings.retry_priority_max_wait_ms,
+        settings.retry_priority_max_share_percent,
     )
 
 
@@ -74,7 +79,10 @@ def rested_in_bounds(view: View) -> str | None:
         if not view.foreign:
             return f"{each.process} let the table rest at {each.begun:.3f}, and there is nobody to rest for"
     return _out_of_bounds(
-        "the table rested", view.history.rested, settings.pause_max_wait_ms, settings.pause_max_share_percent
+        "the table rested",
+        view.history.rested,
+        settings.foreign_writer_max_wait_ms,
+        settings.foreign_writer_max_share_percent,
     )
 
 
@@ -92,7 +100,7 @@ def rested_for_who_lost(view: View) -> str | None:
     if not any(since < each.at < landed and process in each.behind for each in view.history.in_vain):
         return None
     for rest in (each for each in view.history.rested if each.process == process):
-        share_is_used = rest.ended + (rest.ended - rest.begun) * (100 / settings.pause_max_share_percent - 1)
+        share_is_used = rest.ended + (rest.ended - rest.begun) * (100 / settings.foreign_writer_max_share_percent - 1)
         if rest.begun >= landed or landed <= share_is_used + _SLACK:
             return None
     return f"{process} did not let the table rest after {landed:.3f}, and a foreign writer had had the lock in vain"

@@ -159,7 +159,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "resend-without-a-fence",
         "what is sent again expects the same base",
         _RESOLUTION,
-        "                base.pointer, swap.location, swap.metadata, base.metadata, only_fenced=True\n",
+        "                base.pointer, swap.location, swap.metadata, base.metadata, require_cas=True\n",
         "                self._world.pointer.load(self._name), swap.location, swap.metadata, base.metadata\n",
     ),
     Mutant(

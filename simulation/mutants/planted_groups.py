@@ -299,7 +299,7 @@ GROUPS: tuple[Mutant, ...] = (
         "trust-a-listener",
         "what a listener raises loses no group that was taken from the queue",
         _COORDINATOR,
-        '            with going_on(f"telling listeners of {name}", REPORT):\n                seconds',
+        '            with log_and_continue(f"telling listeners of {name}", REPORT):\n                seconds',
         "            if True:\n                seconds",
         scenario="defects",
     ),

@@ -222,7 +222,7 @@ SHARED: Final[tuple[Scenario, ...]] = (
         servers=1,
         clients=Clients(each=2, commits=4, think=0.1),
         java_writers=2,
-        settings={"pause_look_interval_ms": 10},
+        settings={"foreign_writer_check_interval_ms": 10},
         waits=_PATIENT,
         kept=OURS_AND_LOCKED,
     ),

@@ -13,7 +13,7 @@ from simulation.scenarios.scenario import Scenario as Scenario
 from simulation.world.fault_plan import FaultPlan
 from simulation.world.metastore import SwapSupport
 
-#: Seconds: no client can know of what is carried out later than `metastore.unfenced-move-timeout-ms`.
+#: Seconds: no client can know of what is carried out later than `metastore.unanswered-swap-timeout-ms`.
 _IN_TIME = 590.0
 #: The table's mark: it takes ZooKeeper's lock.
 _MARKED = {"iceberg-hms.lock": "zookeeper"}

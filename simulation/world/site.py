@@ -101,7 +101,7 @@ class Node:
             self.process,
             self.runtime,
             timeout_seconds=site.settings.socket_timeout_ms / 1000,
-            patience_seconds=site.settings.unfenced_move_timeout_ms / 1000,
+            patience_seconds=site.settings.unanswered_swap_timeout_ms / 1000,
             latest=site.latest,
             proven=self._proven,
             swift=swift,
@@ -263,5 +263,5 @@ class Node:
             user="simulated",
             host=self.process.name,
             all_atomic=lambda namespace: self.pool.verdicts.all_atomic(namespace),
-            move_seconds=self.site.settings.unfenced_move_timeout_ms / 1000,
+            move_seconds=self.site.settings.unanswered_swap_timeout_ms / 1000,
         )

@@ -405,10 +405,10 @@ class GatherEvent(threading.Event):
         return super().wait(timeout if timeout != self.SECONDS else 0 if self.over else 30)
 
 
-@pytest.mark.parametrize(("gather_ms", "sizes"), [(77, [3, 3, 3]), (0, [1, 1, 1])])
-def test_callers_that_were_answered_together_are_waited_for(gather_ms, sizes, monkeypatch):
+@pytest.mark.parametrize(("batching_window_ms", "sizes"), [(77, [3, 3, 3]), (0, [1, 1, 1])])
+def test_callers_that_were_answered_together_are_waited_for(batching_window_ms, sizes, monkeypatch):
     monkeypatch.setattr(GatherEvent, "over", False)
-    harness = Harness(group_gather_ms=gather_ms)
+    harness = Harness(batching_window_ms=batching_window_ms)
     harness.create()
     harness.runtime.event = GatherEvent
     harness.commit(append("file:/alone"))
@@ -424,7 +424,7 @@ def test_callers_that_were_answered_together_are_waited_for(gather_ms, sizes, mo
             )
         )
         threads[-1].start()
-        if gather_ms:
+        if batching_window_ms:
             while number < 2 and len(harness.coordinator._queues[NAME].members) <= number:
                 threads[-1].join(0.001)
         else:
@@ -491,7 +491,7 @@ def rest_delete(snapshot_id, parent):
 @pytest.mark.parametrize("turns", [True, False])
 def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
     """appends all the time | a delete is refused, looks at the table, and comes back: five times at most"""
-    harness = Harness(group_gather_ms=0, turn_max_wait_ms=60_000 if turns else 0)
+    harness = Harness(batching_window_ms=0, retry_priority_max_wait_ms=60_000 if turns else 0)
     harness.create()
     harness.commit(append("file:/0"))
     ended, refused = threading.Event(), []
@@ -529,7 +529,7 @@ def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
 
 
 def test_whose_turn_it_is_comes_into_a_full_queue():
-    harness = Harness(queue_max_changes=1, turn_max_wait_ms=30_000)
+    harness = Harness(queue_max_changes=1, retry_priority_max_wait_ms=30_000)
     harness.create()
     harness.commit(append("file:/0"))
     seen = harness.metadata().current_snapshot
@@ -546,7 +546,7 @@ def test_whose_turn_it_is_comes_into_a_full_queue():
 
 
 def test_of_two_that_lost_together_the_second_hears_of_it_when_the_first_is_back():
-    harness = Harness(turn_max_wait_ms=60_000)
+    harness = Harness(retry_priority_max_wait_ms=60_000)
     harness.create()
     harness.commit(append("file:/0"))
     seen, gate = harness.metadata().current_snapshot, Gate(harness)

@@ -287,7 +287,7 @@ def test_without_a_lock_swaps_ask_for_a_proven_server() -> None:
     world.mark(EXCLUSIVE, "true")
     held = world.acquire()
     assert world.log == []
-    assert held.only_fenced
+    assert held.require_cas
     held.release()
 
 

@@ -16,7 +16,7 @@ class Part:
 
     row = None
     excludes = True
-    only_fenced = False
+    require_cas = False
     behind_foreign = False
     error: Exception | None = None
 
@@ -74,8 +74,8 @@ def test_a_move_starts_only_if_every_part_lets_it() -> None:
 
 
 def test_only_a_lock_of_nothing_asks_for_a_fence() -> None:
-    assert held(NoLock()).only_fenced
-    assert not held(Part("a", [])).only_fenced
+    assert held(NoLock()).require_cas
+    assert not held(Part("a", [])).require_cas
 
 
 def test_a_foreign_writer_before_any_of_them_was_before_all() -> None:

@@ -28,7 +28,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.CommitStateUnknown("x"), 500, "CommitStateUnknownException", 500, "CommitStateUnknownException"),
     (errors.QueueFull("x"), 429, "TooManyRequestsException", 429, "TooManyRequestsException"),
     (errors.MetastoreUnavailable("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
-    (errors.FenceUnproven("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
+    (errors.CompareAndSwapUnproven("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
     (errors.MetastoreRefused("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.AccessDenied("x"), 403, "ForbiddenException", 500, "CommitStateUnknownException"),
     (errors.LockUnavailable("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),

@@ -62,7 +62,7 @@ def test_what_must_be_fenced_is_not_sent_without_a_fence() -> None:
     pointer.fenced = False
     sent = len(pointer.calls)
     with pytest.raises(MetastoreUnavailable):
-        pointer.swap(base, "memory:/1", METADATA, METADATA, only_fenced=True)
+        pointer.swap(base, "memory:/1", METADATA, METADATA, require_cas=True)
     assert len(pointer.calls) == sent
     assert pointer.load(NAME).metadata_location == base.metadata_location
 

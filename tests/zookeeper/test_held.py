@@ -55,7 +55,7 @@ def beating() -> list[str]:
 
 def test_a_driver_s_lock_says_nothing_of_rows_and_fences(writers: Any) -> None:
     held: HeldLock = take(writers())
-    assert (held.row, held.only_fenced, held.lease_seconds) == (None, False, LEASE)
+    assert (held.row, held.require_cas, held.lease_seconds) == (None, False, LEASE)
 
 
 def test_a_session_that_ends_takes_the_lock_with_it(writers: Any) -> None:
@@ -314,7 +314,7 @@ def test_where_all_servers_are_atomic_only_what_is_blind_is_marked(
     held = take(writers(all_atomic=True))
     held.ensure(blind=blind)
     assert len(marker(ensemble)) == blind
-    assert held.only_fenced is not blind
+    assert held.require_cas is not blind
     held.release()
 
 
@@ -323,11 +323,11 @@ def test_what_is_not_marked_may_go_only_to_a_server_that_is_atomic(writers: Any,
     writer = writers(all_atomic=True)
     held = take(writer)
     held.ensure()
-    assert (held.only_fenced, marker(ensemble)) == (True, [])
+    assert (held.require_cas, marker(ensemble)) == (True, [])
     writer.all_atomic = False
-    assert held.only_fenced
+    assert held.require_cas
     held.ensure()
-    assert (held.only_fenced, len(marker(ensemble))) == (False, 1)
+    assert (held.require_cas, len(marker(ensemble))) == (False, 1)
     held.release()
 
 

@@ -1,7 +1,7 @@
 """Moves of a pointer that are waited for longer than their callers wait.
 
 A move that nothing but its lock fences is waited for until its server has surely done with it, or for
-`metastore.unfenced-move-timeout-ms`. Its caller hears earlier that its state is unknown: whoever makes the move says
+`metastore.unanswered-swap-timeout-ms`. Its caller hears earlier that its state is unknown: whoever makes the move says
 with `when_overdue` how, and the driver that waits for the answer calls `overdue` when the ordinary time is over. It is
 bound to the context of the thread, as `usage` is.
 """

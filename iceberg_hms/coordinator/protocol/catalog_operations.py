@@ -42,7 +42,7 @@ from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, trace
 from iceberg_hms.coordinator.protocol.lease_check import keep_covered, moving_under
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
-from iceberg_hms.coordinator.protocol.status_checks import looks, looks_while_under_way
+from iceberg_hms.coordinator.protocol.status_checks import looks, status_checks_while_pending
 from iceberg_hms.coordinator.protocol.swap_outcome import Swap, SwapResolution, may_still_land
 from iceberg_hms.coordinator.protocol.unanswered_swaps import beside, leave
 from iceberg_hms.coordinator.protocol.usage import measured
@@ -51,7 +51,7 @@ from iceberg_hms.errors import (
     AlreadyExists,
     CommitConflict,
     CommitStateUnknown,
-    FenceUnproven,
+    CompareAndSwapUnproven,
     IcebergHmsError,
     LockLost,
     NoSuchTable,
@@ -320,7 +320,7 @@ class CatalogOperations:
         that cannot be proven, nothing was sent, and it is made under locks with the server's lease."""
         try:
             return move(Compares.YES)
-        except (LockLost, FenceUnproven) as error:
+        except (LockLost, CompareAndSwapUnproven) as error:
             logger.info("a table's lock is taken again, with the server's lease: %s", error)
             return move(Compares.SLOWLY)
 
@@ -370,7 +370,7 @@ class CatalogOperations:
             case Refused(final=True):
                 return made()
             case Unanswered(fenced=False, waited=waited) if locks:
-                under_way = looks_while_under_way(self._world.runtime, self._settings, waited, overdue)
+                under_way = status_checks_while_pending(self._world.runtime, self._settings, waited, overdue)
                 seen = any(made() for _ in under_way)
                 if not seen:
                     leave(self._world, name, locks)
@@ -438,7 +438,7 @@ class CatalogOperations:
 
 def _fenced_as_asked(locks: Sequence[HeldLock], move: Callable[..., SwapAnswer]) -> SwapAnswer:
     """Locks know what they ask for once a move may start."""
-    return move(only_fenced=any(lock.only_fenced for lock in locks))
+    return move(require_cas=any(lock.require_cas for lock in locks))
 
 
 def _perhaps_created(name: TableName, why: str) -> CommitStateUnknown:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from iceberg_hms.coordinator.log_and_continue import SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import Files
-from iceberg_hms.coordinator.protocol.guard import SWEEP, going_on
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -21,7 +21,7 @@ def delete_files(files: Files, locations: Iterable[str]) -> None:
     """Delete what is known to be garbage. A file that cannot be deleted is logged and passed over: whatever made it
     garbage is decided already."""
     for location in locations:
-        with going_on(f"deleting {location}", SWEEP):
+        with log_and_continue(f"deleting {location}", SWEEP):
             try:
                 files.delete(location)
             except IcebergHmsError as error:

@@ -31,6 +31,7 @@ from functools import partial
 
 from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import (
     CommitPorts,
     Compares,
@@ -48,7 +49,6 @@ from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metad
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.dependent_refusals import standing
-from iceberg_hms.coordinator.protocol.guard import REPORT, going_on
 from iceberg_hms.coordinator.protocol.lease_check import keep_covered, moving_under
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, Outcome, PendingCommit, Unknown
@@ -60,7 +60,7 @@ from iceberg_hms.coordinator.protocol.usage import Usage, measured
 from iceberg_hms.errors import (
     CommitConflict,
     CommitStateUnknown,
-    FenceUnproven,
+    CompareAndSwapUnproven,
     IcebergHmsError,
     LockLost,
     LockNotAcquired,
@@ -164,7 +164,7 @@ class GroupCommit:
 
     def _commit(self, habit: TableHints, usage: Usage) -> None:
         lock = None if habit.lock_first else self._build_and_acquire(habit)
-        # One more, for a server that is found not to compare: the first lock in a database may be `only_fenced`.
+        # One more, for a server that is found not to compare: the first lock in a database may be `require_cas`.
         for _ in range(self._settings.commit_retry_num_retries + 2):
             if lock is None:
                 self._let_go()
@@ -456,13 +456,13 @@ class GroupCommit:
                     attempt.location,
                     attempt.metadata,
                     attempt.base.metadata,
-                    only_fenced=lock.only_fenced,
+                    require_cas=lock.require_cas,
                 )
         except IcebergHmsError as error:
             # The port raises its own errors only for what happened before anything was sent.
             self._proved_absent(attempt)
             self._unsent = attempt
-            if isinstance(error, FenceUnproven) and lock.excludes:
+            if isinstance(error, CompareAndSwapUnproven) and lock.excludes:
                 raise LockLost(f"it allows only a swap that is fenced: {error.message}") from error
             raise
         except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
@@ -476,7 +476,7 @@ class GroupCommit:
         error = tell_overdue(self._world, self._name, f"whether {attempt.location} became {self._name}")
         for member in attempt.members:
             member.settle(Unknown(error))
-        with going_on(f"answering those of a group of {self._name} whose swap is overdue", REPORT):
+        with log_and_continue(f"answering those of a group of {self._name} whose swap is overdue", REPORT):
             for told in standing(self._outcomes, self._members):
                 told[0].settle(told[1])
             self._settle_doubts()
@@ -568,7 +568,7 @@ class GroupCommit:
     def _tell(self, member: PendingCommit, outcome: Outcome) -> None:
         member.decide(outcome)
         kept = False
-        with going_on(f"noting whose turn it is on {self._name}", REPORT):
+        with log_and_continue(f"noting whose turn it is on {self._name}", REPORT):
             kept = self._keeps(member)
         if not kept:
             member.answer()
@@ -583,7 +583,7 @@ class GroupCommit:
         delete_files(self._world.files, [each for each in self._garbage if each not in self._kept])
         for _, outcome in self._outcomes:
             if isinstance(outcome, Committed) and not outcome.report.already_committed:
-                with going_on(f"telling listeners of {self._name}", REPORT):
+                with log_and_continue(f"telling listeners of {self._name}", REPORT):
                     self._world.events.publish({"event": "committed", "report": outcome.report.with_usage(usage)})
 
 

@@ -20,10 +20,10 @@ from enum import Enum, auto
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
+from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.guard import REPORT, going_on
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LockNotAcquired, RequirementFailed
 
 
@@ -125,7 +125,7 @@ class PendingCommit:
             listener, self._listener = self._listener, None
         self._done.set()
         if listener is not None:
-            with going_on("telling a caller what became of its commit", REPORT):
+            with log_and_continue("telling a caller what became of its commit", REPORT):
                 listener()
 
     def when_settled(self, listener: Callable[[], None]) -> None:

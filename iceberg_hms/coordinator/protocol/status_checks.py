@@ -34,13 +34,13 @@ def looks_until(runtime: Runtime, settings: Settings, deadline: float) -> Iterat
         wait = min(wait * 2, longest)
 
 
-def looks_while_under_way(
+def status_checks_while_pending(
     runtime: Runtime, settings: Settings, waited: float, overdue: Callable[[], None]
 ) -> Iterator[None]:
     """One turn a look for a move that nothing but its lock fences, until it can hardly be made any more: those of
-    `looks`, then `overdue` is called, and then those until `metastore.unfenced-move-timeout-ms` are over. waited: how
+    `looks`, then `overdue` is called, and then those until `metastore.unanswered-swap-timeout-ms` are over. waited: how
     long the driver waited for the answer, which counts."""
-    deadline = runtime.now() + settings.unfenced_move_timeout_ms / 1000 - waited
+    deadline = runtime.now() + settings.unanswered_swap_timeout_ms / 1000 - waited
     yield from looks(runtime, settings)
     overdue()
     yield from looks_until(runtime, settings, deadline)

@@ -9,7 +9,7 @@
     Unanswered, fenced             at most one of two equal swaps is made   sent again; then looked up, and absent is
                                                                             proof once the pointer has left our base
     Unanswered                     nothing: it may be made at any time      looked up, with the lock held, until
-                                                                            `metastore.unfenced-move-timeout-ms` are
+                                                                            `metastore.unanswered-swap-timeout-ms` are
                                                                             over; absent is no proof, and it is never
                                                                             sent again
 
@@ -33,7 +33,7 @@ from iceberg_hms.coordinator.ports import CommitPorts, Compares, HeldLock, Refus
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, trace
 from iceberg_hms.coordinator.protocol.lease_check import keep_covered
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.protocol.status_checks import looks, looks_while_under_way
+from iceberg_hms.coordinator.protocol.status_checks import looks, status_checks_while_pending
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -105,7 +105,7 @@ class SwapResolution:
         try:
             self._lock.ensure()
             answer = self._world.pointer.swap(
-                base.pointer, swap.location, swap.metadata, base.metadata, only_fenced=True
+                base.pointer, swap.location, swap.metadata, base.metadata, require_cas=True
             )
         except IcebergHmsError as error:
             logger.warning("a swap of %s was not answered and could not be sent again: %s", self._name, error)
@@ -131,7 +131,7 @@ class SwapResolution:
                 self._name,
                 wait_seconds=wait,
                 request=self._world.runtime.uuid(),
-                compares=Compares.YES if self._lock.excludes and self._lock.only_fenced else Compares.NO,
+                compares=Compares.YES if self._lock.excludes and self._lock.require_cas else Compares.NO,
             )
         except IcebergHmsError as error:
             logger.warning("the lock of %s could not be taken again: %s", self._name, error)
@@ -149,7 +149,7 @@ class SwapResolution:
         return CommitStatus.UNKNOWN
 
     def _look_while_under_way(self, waited: float) -> CommitStatus:
-        for _ in looks_while_under_way(self._world.runtime, self._settings, waited, self._overdue):
+        for _ in status_checks_while_pending(self._world.runtime, self._settings, waited, self._overdue):
             if self._look(could_still_land=True) is CommitStatus.SUCCESS:
                 return CommitStatus.SUCCESS
         return CommitStatus.UNKNOWN

@@ -23,7 +23,7 @@ def tell_overdue(world: CommitPorts, name: TableName, what: str) -> CommitStateU
     """Publish that a move is overdue. Returns what its callers hear. what: is not known."""
     logger.warning(
         "The metastore has not answered yet, and it is not known %s. The lock of %s is kept until the metastore "
-        "answers, or has had its time (`metastore.unfenced-move-timeout-ms`); its other writers wait for that",
+        "answers, or has had its time (`metastore.unanswered-swap-timeout-ms`); its other writers wait for that",
         what,
         name,
     )

@@ -32,12 +32,12 @@ _LOOKS: Final = 2
 
 
 class UuidLookup:
-    """Setting: commit.uuid-look-up.total-timeout-ms (0 = nobody looks)."""
+    """Setting: commit.uuid-lookup.total-timeout-ms (0 = nobody looks)."""
 
     def __init__(self, world: CommitPorts, cache: MetadataCache, settings: Settings) -> None:
         self._world = world
         self._cache = cache
-        self._seconds = settings.uuid_look_up_total_timeout_ms / 1000
+        self._seconds = settings.uuid_lookup_total_timeout_ms / 1000
 
     def of(self, uuid: str, known_as: TableName) -> Sequence[TableVersion]:
         """The tables that have a UUID, as they are now: one, unless somebody registered it twice; none: it is nowhere.
@@ -83,7 +83,7 @@ class UuidLookup:
         if left <= 0:
             raise MetastoreUnavailable(
                 f"no time is left to look for a table in all databases ({self._seconds:g} s)",
-                next_step="raise commit.uuid-look-up.total-timeout-ms",
+                next_step="raise commit.uuid-lookup.total-timeout-ms",
             )
         return left
 

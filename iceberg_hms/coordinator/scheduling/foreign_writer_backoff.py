@@ -25,15 +25,15 @@ _LOOK_SECONDS = 0.1
 class ForeignWriterBackoff:
     """The pauses of one table. Not safe for threads: a table has one worker at a time.
 
-    Settings: commit.pause.look-interval-ms, commit.pause.max-wait-ms (0 = no pauses), commit.pause.max-share-percent.
+    Settings, below `commit.foreign-writer-backoff`: check-interval-ms, max-wait-ms (0 = no pauses), max-share-percent.
     """
 
     def __init__(self, world: CommitPorts, settings: Settings, name: TableName) -> None:
         self._world = world
         self._name = name
-        self._interval = settings.pause_look_interval_ms / 1000
-        self._longest = settings.pause_max_wait_ms / 1000
-        self._share = TimeBudget(settings.pause_max_share_percent)
+        self._interval = settings.foreign_writer_check_interval_ms / 1000
+        self._longest = settings.foreign_writer_max_wait_ms / 1000
+        self._share = TimeBudget(settings.foreign_writer_max_share_percent)
         self._looked_at = float("-inf")
         self._seen_at = float("-inf")
 

@@ -48,13 +48,13 @@ class RetryPriority:
     """The turns of one table. Not safe for threads: a table has one worker at a time. Times are seconds, by
     `Runtime.now()`.
 
-    Settings: commit.turn.max-wait-ms (0 = no turns), commit.turn.max-keep-ms, commit.turn.max-share-percent.
+    Settings, below `commit.retry-priority`: max-wait-ms (0 = no turns), max-hold-ms, max-share-percent.
     """
 
     def __init__(self, settings: Settings, senders: ReturningClients) -> None:
-        self._max_wait = settings.turn_max_wait_ms / 1000
-        self._max_keep = settings.turn_max_keep_ms / 1000
-        self._share = TimeBudget(settings.turn_max_share_percent)
+        self._max_wait = settings.retry_priority_max_wait_ms / 1000
+        self._max_keep = settings.retry_priority_max_hold_ms / 1000
+        self._share = TimeBudget(settings.retry_priority_max_share_percent)
         self._senders = senders
         #: By snapshot id, the oldest first.
         self._losers: OrderedDict[int, _Loser] = OrderedDict()

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import Runtime
-from iceberg_hms.coordinator.protocol.guard import REPORT, going_on
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class TableWorkers:
             else:
                 self._running += 1
         if stands_in_line:
-            with going_on("saying that tables wait for a thread", REPORT):
+            with log_and_continue("saying that tables wait for a thread", REPORT):
                 self._log()
             return
         try:

@@ -137,7 +137,7 @@ class CompareAndSwapFindings:
 
         CAS and UNPROVEN speak of the connections so far, and a swap may still meet another: a server of another
         version, or a verdict that is over. So whoever says one of them of a lock sends nothing under it but swaps that
-        are `only_fenced`. Of a lock under which a drop may be
+        are `require_cas`. Of a lock under which a drop may be
         sent BLIND is said.
         """
         known = self._known(namespace)

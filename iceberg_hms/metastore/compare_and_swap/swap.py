@@ -27,7 +27,7 @@ from typing import Any
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.protocol.lease_check import refuse_uncovered
-from iceberg_hms.errors import FenceUnproven, LockLost, MetastoreError, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreError, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
 from iceberg_hms.metastore.compare_and_swap.scratch_row import (
     PROBE_KEY,
@@ -67,17 +67,17 @@ class CompareAndSwapTables:
         self._mutex = threading.Lock()
         self._left: list[TableName] = []
 
-    def alter(self, base: Pointer, table: Any, *, only_fenced: bool = False) -> SwapAnswer:
+    def alter(self, base: Pointer, table: Any, *, require_cas: bool = False) -> SwapAnswer:
         """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`.
 
         Unanswered is `fenced` only if the connection's server was known to be atomic for this database when the alter
-        was sent. With only_fenced nothing is sent to any other, and FenceUnproven is raised. Raises LockLost (see
-        `refuse_uncovered`) and MetastoreUnavailable if the alter was not sent.
+        was sent. With require_cas nothing is sent to any other, and CompareAndSwapUnproven is raised. Raises LockLost
+        (see `refuse_uncovered`) and MetastoreUnavailable if the alter was not sent.
         """
         probes_lost: list[NotSent] = []
         try:
             return self._pool.run(
-                lambda client: self._on(client, base, table, only_fenced, probes_lost), idempotent=False
+                lambda client: self._on(client, base, table, require_cas, probes_lost), idempotent=False
             )
         except NotSent as error:
             if not probes_lost:
@@ -88,7 +88,7 @@ class CompareAndSwapTables:
             self._drop_left()
 
     def _on(
-        self, client: MetastoreClient, base: Pointer, table: Any, only_fenced: bool, probes_lost: list[NotSent]
+        self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool, probes_lost: list[NotSent]
     ) -> SwapAnswer:
         """One alter on one connection. NotSent means that no alter was sent that can be made, or is not refused by now,
         so that all of it may be repeated on another connection."""
@@ -101,7 +101,7 @@ class CompareAndSwapTables:
             if isinstance(answer, Swapped) or self._is_unknown(client, namespace):
                 return answer
         verdict = client.findings.of(namespace)
-        if only_fenced and verdict is not CompareAndSwap.ATOMIC:
+        if require_cas and verdict is not CompareAndSwap.ATOMIC:
             # The next lock must not say that whatever is sent under it is fenced.
             self._pool.verdicts.learned(client.uri, namespace, verdict)
             raise self._unproven(client, verdict)
@@ -118,7 +118,7 @@ class CompareAndSwapTables:
         if client.findings.of(namespace) is not CompareAndSwap.BROKEN:
             return answer
         # It fails so whenever it is tried, before anything is written.
-        if only_fenced:
+        if require_cas:
             raise self._unproven(client, CompareAndSwap.BROKEN)
         return self._without_keys(client, base, table, _final(answer))
 
@@ -143,8 +143,10 @@ class CompareAndSwapTables:
             self._pool.verdicts.learned(client.uri, namespace, verdict)
         return _final(answer)
 
-    def _unproven(self, client: MetastoreClient, verdict: CompareAndSwap) -> FenceUnproven:
-        return FenceUnproven(f"The metastore {client.uri} is not proven to compare and swap atomically: {verdict}")
+    def _unproven(self, client: MetastoreClient, verdict: CompareAndSwap) -> CompareAndSwapUnproven:
+        return CompareAndSwapUnproven(
+            f"The metastore {client.uri} is not proven to compare and swap atomically: {verdict}"
+        )
 
     def _is_unknown(self, client: MetastoreClient, namespace: str) -> bool:
         return client.findings.of(namespace) is CompareAndSwap.UNKNOWN

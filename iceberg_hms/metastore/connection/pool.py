@@ -99,7 +99,7 @@ class ClientPool:
             size=settings.clients if only is None else 1,
             connect_timeout_ms=settings.connect_timeout_ms,
             socket_timeout_ms=settings.socket_timeout_ms,
-            patience_ms=settings.unfenced_move_timeout_ms,
+            patience_ms=settings.unanswered_swap_timeout_ms,
             user=settings.user,
         )
 

@@ -19,7 +19,7 @@ class HmsHeldLock:
     """coordinator.ports.HeldLock on one entry of the metastore's lock table.
 
     sent: when the call that got the lock was sent.
-    behind_foreign, only_fenced: as the port says.
+    behind_foreign, require_cas: as the port says.
     on_release: called once, after the entry was given back; told whether that worked. on_leave: in place of it.
     """
 
@@ -34,7 +34,7 @@ class HmsHeldLock:
         *,
         sent: Reading,
         behind_foreign: bool,
-        only_fenced: bool,
+        require_cas: bool,
         lease_seconds: float,
         interval_seconds: float,
         on_release: Callable[[bool], None],
@@ -51,7 +51,7 @@ class HmsHeldLock:
         self._released = runtime.event()
         self._cover = LeaseCheck(runtime, lease_seconds, entry, sent)
         self.behind_foreign = behind_foreign
-        self.only_fenced = only_fenced
+        self.require_cas = require_cas
 
     @property
     def lock_id(self) -> int:

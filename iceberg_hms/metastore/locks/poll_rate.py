@@ -15,7 +15,7 @@ from iceberg_hms.coordinator.ports import Runtime
 class PollRate:
     """Those of a process that wait for locks. Safe for threads.
 
-    Setting: lock.max-looks-per-second.
+    Setting: lock.max-checks-per-second.
     """
 
     def __init__(self, runtime: Runtime, looks_per_second: int) -> None:

@@ -137,7 +137,7 @@ class HmsTableLock:
                 entry,
                 sent=sent,
                 behind_foreign=attempt.behind_foreign,
-                only_fenced=word is not SwapProtection.BLIND,
+                require_cas=word is not SwapProtection.BLIND,
                 lease_seconds=min(announced or math.inf, self._told_lease()),
                 interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
                 on_release=on_release,

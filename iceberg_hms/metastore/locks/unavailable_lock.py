@@ -17,7 +17,7 @@ def leftover_seconds(pool: ClientPool, settings: Settings, namespace: str, *, cl
     compare and swap atomically in this database: there such a swap is refused. Raises MetastoreUnavailable."""
     if all(_is_atomic(pool, uri, settings, namespace, clock) for uri in settings.metastore_uris):
         return 0.0
-    return lease_or_default(pool, settings) + settings.unfenced_move_timeout_ms / 1000
+    return lease_or_default(pool, settings) + settings.unanswered_swap_timeout_ms / 1000
 
 
 def _is_atomic(pool: ClientPool, uri: str, settings: Settings, namespace: str, clock: Clock) -> bool:

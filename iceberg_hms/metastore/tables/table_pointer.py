@@ -99,7 +99,7 @@ class HmsTablePointer:
         metadata: TableMetadata,
         replaced: TableMetadata,
         *,
-        only_fenced: bool = False,
+        require_cas: bool = False,
     ) -> SwapAnswer:
         """As the port says. If the server forbids the new columns
         (hive.metastore.disallow.incompatible.col.type.changes) the swap is sent again with the columns that the row
@@ -112,7 +112,7 @@ class HmsTablePointer:
         cols = self._columns(metadata)
         if self._were_refused(base.name, cols):
             cols = old_columns
-        answer = self._alter(base, self._with_columns(table, cols, metadata), only_fenced)
+        answer = self._alter(base, self._with_columns(table, cols, metadata), require_cas)
         if cols == old_columns or not _refused_columns(answer):
             return answer
         logger.warning(
@@ -121,7 +121,7 @@ class HmsTablePointer:
             base.name,
         )
         self._remember_refused(base.name, cols)
-        return self._alter(base, self._with_columns(table, old_columns, metadata), only_fenced)
+        return self._alter(base, self._with_columns(table, old_columns, metadata), require_cas)
 
     def takes_writes(self, name: TableName) -> bool | None:
         """As the port says."""
@@ -155,11 +155,11 @@ class HmsTablePointer:
                 return Refused(False, InvalidInput(f"The metastore does not take {name}: {_detail_of(answer)}"))
         return answer
 
-    def rename(self, base: Pointer, to: TableName, *, only_fenced: bool = False) -> SwapAnswer:
+    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
         """As the port says."""
         table = copy.copy(base.table)
         table.dbName, table.tableName = to.namespace, to.name
-        answer = self._alter(base, table, only_fenced)
+        answer = self._alter(base, table, require_cas)
         match _fault_of(answer):
             case Fault.ALREADY_EXISTS:
                 return Refused(True, AlreadyExists(f"Table already exists: {to}"))
@@ -231,8 +231,8 @@ class HmsTablePointer:
 
         return self._pool.run(send, idempotent=False)
 
-    def _alter(self, base: Pointer, table: Any, only_fenced: bool = False) -> SwapAnswer:
-        return _gone(self._fence.alter(base, table, only_fenced=only_fenced), base.name)
+    def _alter(self, base: Pointer, table: Any, require_cas: bool = False) -> SwapAnswer:
+        return _gone(self._fence.alter(base, table, require_cas=require_cas), base.name)
 
     def _columns(self, metadata: TableMetadata) -> list[Any]:
         schema = metadata.schema

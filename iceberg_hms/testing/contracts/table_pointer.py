@@ -155,7 +155,7 @@ def a_swap_that_must_be_fenced_moves_the_pointer(pointer: TablePointer, place: P
     base = made(pointer, place)
     metadata = table_metadata(place.location)
     for number in (1, 2):
-        answer = pointer.swap(base, place.file(number), metadata, metadata, only_fenced=True)
+        answer = pointer.swap(base, place.file(number), metadata, metadata, require_cas=True)
         expect_equal(answer, Swapped(), f"swap {number}")
         base = pointer.load(base.name)
         expect_equal(base.metadata_location, place.file(number), "metadata_location")
@@ -166,7 +166,7 @@ def a_swap_that_is_sent_again_changes_nothing(pointer: TablePointer, place: Plac
     metadata = table_metadata(place.location)
     expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "swap")
     moved = pointer.load(base.name)
-    again = pointer.swap(base, place.file(1), metadata, metadata, only_fenced=True)
+    again = pointer.swap(base, place.file(1), metadata, metadata, require_cas=True)
     _expect_refused(again, True, None, "the same swap again")
     expect_equal(pointer.load(base.name), moved, "the row")
 
@@ -213,17 +213,17 @@ def a_table_that_is_gone_is_a_conflict(pointer: TablePointer, place: Place) -> N
 
 
 def a_table_is_renamed(pointer: TablePointer, place: Place) -> None:
-    _rename_twice(pointer, place, only_fenced=False)
+    _rename_twice(pointer, place, require_cas=False)
 
 
 def a_rename_that_must_be_fenced_renames_the_table(pointer: TablePointer, place: Place) -> None:
-    _rename_twice(pointer, place, only_fenced=True)
+    _rename_twice(pointer, place, require_cas=True)
 
 
-def _rename_twice(pointer: TablePointer, place: Place, *, only_fenced: bool) -> None:
+def _rename_twice(pointer: TablePointer, place: Place, *, require_cas: bool) -> None:
     base = made(pointer, place)
     for to in (place.name("renamed"), TableName(place.other_namespace, "moved")):
-        expect_equal(pointer.rename(base, to, only_fenced=only_fenced), Swapped(), f"rename to {to}")
+        expect_equal(pointer.rename(base, to, require_cas=require_cas), Swapped(), f"rename to {to}")
         with expect_raises(NoSuchTable, "load of the old name"):
             pointer.load(base.name)
         now = pointer.load(to)

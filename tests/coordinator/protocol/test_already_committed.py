@@ -326,7 +326,7 @@ def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harnes
 @pytest.mark.parametrize("trouble", ["nobody can look", "nobody is to look", "no uuid"])
 def test_a_change_whose_table_cannot_be_looked_for_may_be_in_it(harness, trouble, monkeypatch):
     if trouble == "nobody is to look":
-        harness.settings = replace(harness.settings, uuid_look_up_total_timeout_ms=0)
+        harness.settings = replace(harness.settings, uuid_lookup_total_timeout_ms=0)
         harness.coordinator = harness.another()
     long_running(harness, monkeypatch)
     mine = sent(harness, with_files(harness, "a", "b"), "delete")

@@ -508,7 +508,7 @@ def test_a_swap_starts_only_if_the_lock_lets_it_and_else_the_lock_is_taken_again
 
 
 def locks_nothing(held):
-    held.only_fenced, held.excludes = True, False
+    held.require_cas, held.excludes = True, False
 
 
 def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):

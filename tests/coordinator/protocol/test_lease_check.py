@@ -53,7 +53,7 @@ def test_a_swap_that_cannot_be_fenced_as_its_lock_asks_goes_out_under_one_that_d
     harness.lock.short_lease_seconds = 20.0
     harness.pointer.fenced = False
     leases = []
-    when_locking(harness, after=lambda held: leases.append((held.lease_seconds, held.only_fenced)))
+    when_locking(harness, after=lambda held: leases.append((held.lease_seconds, held.require_cas)))
     report = harness.commit(append("file:/a"))
     assert report.attempts == 1
     assert leases == [(20.0, True), (300.0, False)]

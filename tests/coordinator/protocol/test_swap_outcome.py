@@ -36,8 +36,8 @@ class ScriptedPointer:
             raise location
         return Pointer(name, location, None, {}, None)
 
-    def swap(self, base, location, metadata, replaced, *, only_fenced=False):
-        assert only_fenced, "a second swap goes out only where compare-and-swap is proven atomic"
+    def swap(self, base, location, metadata, replaced, *, require_cas=False):
+        assert require_cas, "a second swap goes out only where compare-and-swap is proven atomic"
         self.sent_again += 1
         self.on_swap()
         if isinstance(self.again, Exception):
@@ -49,7 +49,7 @@ class ScriptedLock:
     lease_seconds = 300.0
     row = None
     excludes = True
-    only_fenced = False
+    require_cas = False
 
     def __init__(self, runtime, age=0.0, lost=False, renews=True):
         self.age, self.lost, self.renews, self.renewed = age, lost, renews, 0
@@ -204,7 +204,7 @@ def test_silence_from_an_unproven_server_is_never_sent_again_and_its_absence_pro
     before = runtime.now()
     assert resolve(Unanswered(GONE), pointer, runtime=runtime, told=told) is CommitStatus.UNKNOWN
     assert pointer.sent_again == 0
-    assert 600 <= runtime.now() - before < 610, "metastore.unfenced-move-timeout-ms"
+    assert 600 <= runtime.now() - before < 610, "metastore.unanswered-swap-timeout-ms"
     assert len(told) == 1, "its callers leave"
     assert 7 <= told[0] - before < 10, "commit.status-check.num-retries is 3"
 
@@ -295,7 +295,7 @@ def test_under_a_lost_lock_nothing_is_sent_again_and_the_table_is_asked():
 def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares_a_group_with(fenced):
     """swap of x under way, unknown | x again, with y and z: based on what was there | the first swap lands | ours is
     refused"""
-    harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1, unfenced_move_timeout_ms=100)
+    harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1, unanswered_swap_timeout_ms=100)
     harness.create()
     harness.pointer.fenced = fenced
     harness.pointer.answers.extend([ScriptedAnswer.DELAYED, *([ScriptedAnswer.REQUEST_LOST] if fenced else [])])

@@ -139,12 +139,12 @@ def test_what_cannot_be_read_is_not_taken_for_absent(parameters, says_uuid, erro
 
 @pytest.mark.parametrize("milliseconds", [0, 3_000])
 def test_the_time_is_bounded(milliseconds, monkeypatch):
-    place = Place(uuid_look_up_total_timeout_ms=milliseconds)
+    place = Place(uuid_lookup_total_timeout_ms=milliseconds)
     seconds = iter(range(1_000))
     monkeypatch.setattr(place.runtime, "now", lambda: float(next(seconds)))
     with pytest.raises(MetastoreUnavailable, match="no time is left") as caught:
         place.found("nowhere")
-    assert "commit.uuid-look-up.total-timeout-ms" in caught.value.next_step
+    assert "commit.uuid-lookup.total-timeout-ms" in caught.value.next_step
     assert len(place.looks()) == max(0, milliseconds // 1000 - 1)
 
 
@@ -189,7 +189,7 @@ def test_a_creation_that_was_made_renamed_and_committed_to_was_made(empty):
 def test_a_creation_that_was_refused_and_whose_name_is_free_may_have_been_made(empty, trouble):
     """create: made, refused after all | another drops it, or renames it and the metastore is gone"""
     if trouble == "nobody is to look":
-        empty = Harness(uuid_look_up_total_timeout_ms=0)
+        empty = Harness(uuid_lookup_total_timeout_ms=0)
     empty.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
     before_look(empty, 2, lambda: empty.pointer.rows.pop(NAME) if trouble == "dropped" else rename(empty))
     if trouble == "nobody can look":

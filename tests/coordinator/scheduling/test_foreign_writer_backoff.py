@@ -106,7 +106,7 @@ def test_a_table_that_cannot_be_looked_at_rests_no_longer():
 
 
 def test_it_rests_for_a_share_of_the_time_only():
-    harness = Clock(pause_max_share_percent=20)
+    harness = Clock(foreign_writer_max_share_percent=20)
     assert harness.group()
     assert not harness.group(after=3.5)
     assert harness.asked == 1
@@ -114,7 +114,9 @@ def test_it_rests_for_a_share_of_the_time_only():
 
 
 @pytest.mark.parametrize(
-    ("settings", "location"), [({"pause_max_wait_ms": 0}, "file:/x"), ({}, None)], ids=["switched off", "nowhere"]
+    ("settings", "location"),
+    [({"foreign_writer_max_wait_ms": 0}, "file:/x"), ({}, None)],
+    ids=["switched off", "nowhere"],
 )
 def test_it_does_not_rest_without_a_reason(settings, location):
     harness = Clock(**settings)

@@ -12,7 +12,7 @@ from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.runtime import ThreadRuntime
 from tests.coordinator.stock_clients import LOST, Queued, World
 
-DEFAULTS = replace(Settings.load({}, environ={}), turn_max_wait_ms=1_000, turn_max_keep_ms=10_000)
+DEFAULTS = replace(Settings.load({}, environ={}), retry_priority_max_wait_ms=1_000, retry_priority_max_hold_ms=10_000)
 LANDED = Committed(object())
 
 
@@ -82,7 +82,7 @@ def test_a_commit_that_comes_long_after_a_refusal_does_not_wait():
 
 @pytest.mark.parametrize(("share", "free"), [(50, 1.0), (25, 3.0), (80, 0.25)])
 def test_others_are_kept_waiting_for_a_share_of_the_time_only(share, free):
-    turns = turns_of(1, turn_max_share_percent=share)
+    turns = turns_of(1, retry_priority_max_share_percent=share)
     assert wait(turns, [Queued(2)], 10.0) == 1.0
     assert wait(turns, [Queued(2)], 11.0) == 0
     lost_again = 11.0 + free - 0.01
@@ -135,7 +135,7 @@ def test_who_lost_before_does_not_wait_for_the_one_whose_turn_it_is():
 
 
 def test_a_refusal_is_kept_no_longer_than_the_bound_nor_than_its_caller_waits():
-    turns = turns_of(1, 5, turn_max_wait_ms=60_000)
+    turns = turns_of(1, 5, retry_priority_max_wait_ms=60_000)
     short = Queued(6, outcome=LOST)
     short.deadline = 12.0
     assert turns.keeps(short, 10.0)
@@ -166,13 +166,13 @@ def test_a_commit_that_landed_meanwhile_by_another_request_is_not_told_that_it_w
 
 
 def test_turns_can_be_switched_off():
-    turns = turns_of(1, 5, turn_max_wait_ms=0)
+    turns = turns_of(1, 5, retry_priority_max_wait_ms=0)
     assert wait(turns, [Queued(2)], 10.0) == 0
     assert turns.losses(Queued(1)) == 0
 
 
 def test_keeping_refusals_can_be_switched_off():
-    turns = turns_of(turn_max_keep_ms=0)
+    turns = turns_of(retry_priority_max_hold_ms=0)
     assert [turns.keeps(Queued(id_, outcome=LOST), 10.0) for id_ in (1, 5)] == [False, False]
     assert wait(turns, [Queued(2)], 10.0) == 1.0
     assert wait(turns, [Queued(2), Queued(5)], 10.1) == 0
@@ -249,7 +249,9 @@ def test_of_stock_clients_that_append_as_fast_as_they_can_none_is_refused_for_go
         assert len(told.losses) == 10 * clients
 
 
-@pytest.mark.parametrize("off", [{"turn_max_wait_ms": 0}, {"turn_max_keep_ms": 0}], ids=["turns", "kept refusals"])
+@pytest.mark.parametrize(
+    "off", [{"retry_priority_max_wait_ms": 0}, {"retry_priority_max_hold_ms": 0}], ids=["turns", "kept refusals"]
+)
 def test_without_turns_or_without_kept_refusals_some_of_them_are(off):
     """The control."""
     turns = RetryPriority(replace(Settings.load({}, environ={}), **off), ReturningClients(ThreadRuntime()))

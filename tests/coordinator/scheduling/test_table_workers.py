@@ -117,7 +117,7 @@ def test_who_waits_for_a_lock_holds_no_bytes_that_are_written():
 def test_more_tables_than_threads_are_served_in_turn(caplog):
     """one thread | the first table is never without a commit | the others are committed to all the same"""
     caplog.set_level(logging.WARNING)
-    tables = Tables(3, commit_threads=1, group_gather_ms=0)
+    tables = Tables(3, commit_threads=1, batching_window_ms=0)
     busy, *others = tables.names
     tables.lock([busy])
     members = [tables.submit(busy, append("file:/busy-0"))]

@@ -11,7 +11,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.protocol.caller_timeouts import when_overdue
 from iceberg_hms.coordinator.protocol.lease_check import moving_under
-from iceberg_hms.errors import FenceUnproven, LockLost, MetastoreUnavailable, NoSuchTable
+from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.locking.held_locks import NoLock
 from iceberg_hms.metastore.compare_and_swap.findings import BROKEN_SECONDS, CompareAndSwap, Findings, SwapProtection
 from iceberg_hms.metastore.compare_and_swap.scratch_row import PROBE_KEY
@@ -170,8 +170,8 @@ def test_a_server_that_carries_out_a_probe_has_made_the_swap(
 ) -> None:
     """None of Apache's does. Its answer must still not be taken for a refusal."""
     hms.alter_table_with_environment_context = lambda new_tbl, **_: hms.tables.update({("db", "t"): new_tbl})  # type: ignore[assignment, misc]
-    for number, only_fenced in enumerate((False, True)):
-        assert fence.alter(base, moved_to(base, f"m{number}"), only_fenced=only_fenced) == Swapped()
+    for number, require_cas in enumerate((False, True)):
+        assert fence.alter(base, moved_to(base, f"m{number}"), require_cas=require_cas) == Swapped()
         assert location(hms) == f"m{number}"
         fence._pool._drop_idle()
 
@@ -399,7 +399,7 @@ def test_one_connection_has_a_verdict_for_each_database(
         outdated = moved_to(pointer_at(elsewhere, "foreign"), "m1")
         elsewhere = pointer_at(elsewhere, "foreign")
     with pytest.raises(MetastoreUnavailable, match=f"atomically: {behaviour}"):
-        fence.alter(elsewhere, outdated, only_fenced=True)
+        fence.alter(elsewhere, outdated, require_cas=True)
     assert hms.tables["other", "t"].parameters["metadata_location"] == "foreign"
     assert (pool.verdicts.word("db"), pool.verdicts.word("other")) == (SwapProtection.CAS, SwapProtection.BLIND)
     assert (connected(pool), connected(pool, "other")) == (CompareAndSwap.ATOMIC, behaviour)
@@ -439,7 +439,7 @@ def test_what_must_be_fenced_goes_out_when_the_probe_was_answered_as_atomic(
     hms: Recording, fence: CompareAndSwapTables, base: Pointer, pool: ClientPool
 ) -> None:
     for outdated, expected in ((False, Swapped), (True, Refused)):
-        assert isinstance(fence.alter(base, moved_to(base, "m1"), only_fenced=True), expected), outdated
+        assert isinstance(fence.alter(base, moved_to(base, "m1"), require_cas=True), expected), outdated
     assert hms.expected == [PROBE, TRUE, TRUE], "the second swap knew"
     assert hms.calls.count("create_table") == 1, "no scratch row"
     assert pool.verdicts.word("db") is SwapProtection.CAS
@@ -455,7 +455,7 @@ def test_what_must_be_fenced_is_sent_to_no_other_server(
         assert fence.alter(base, moved_to(base, "m0")) == Swapped()
     hms.expected.clear()
     with pytest.raises(MetastoreUnavailable, match=f"not proven to compare and swap atomically: {behaviour}"):
-        fence.alter(base, moved_to(base, "m1"), only_fenced=True)
+        fence.alter(base, moved_to(base, "m1"), require_cas=True)
     assert hms.expected == ([] if known else [PROBE])
     assert location(hms) == "m0"
 
@@ -465,8 +465,8 @@ def test_what_must_be_fenced_is_never_repeated_without_its_keys(
 ) -> None:
     hms.compare_and_swap = "broken"
     for _ in range(2):
-        with pytest.raises(FenceUnproven, match="not proven to compare and swap atomically: broken"):
-            fence.alter(base, moved_to(base, "m1"), only_fenced=True)
+        with pytest.raises(CompareAndSwapUnproven, match="not proven to compare and swap atomically: broken"):
+            fence.alter(base, moved_to(base, "m1"), require_cas=True)
     assert hms.expected == [PROBE, TRUE]
     assert location(hms) == "m0"
     assert set(hms.tables) == {("db", "t")}
@@ -477,7 +477,7 @@ def test_a_probe_that_tells_nothing_sends_nothing(
     error: Exception, hms: Recording, fence: CompareAndSwapTables, base: Pointer
 ) -> None:
     hms.misbehave[ALTER].append(error)
-    answer = fence.alter(base, moved_to(base, "m1"), only_fenced=True)
+    answer = fence.alter(base, moved_to(base, "m1"), require_cas=True)
     assert isinstance(answer, Refused)
     assert not answer.conflict
     assert hms.expected == []

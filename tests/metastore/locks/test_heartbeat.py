@@ -35,7 +35,7 @@ def hold(entries: LockEntries, runtime: ByHand, released: list[bool | None]) -> 
             entries.enqueue(NAME, "agent"),
             sent=runtime.reading(),
             behind_foreign=False,
-            only_fenced=False,
+            require_cas=False,
             lease_seconds=lease,
             interval_seconds=interval,
             on_release=released.append,

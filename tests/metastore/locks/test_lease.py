@@ -93,7 +93,7 @@ def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived
     held: Any = lock.acquire(NAME, wait_seconds=1, request="r", compares=compares)
     (entry,) = hms.locks.values()
     assert entry.agentInfo.rpartition("/")[2] == said
-    assert (held.lease_seconds, held.only_fenced, held.excludes) == (lease, said != "blind", True)
+    assert (held.lease_seconds, held.require_cas, held.excludes) == (lease, said != "blind", True)
     assert held._interval_seconds == min(lease / 10, 5)
     held.release()
     lock.close()
@@ -134,7 +134,7 @@ def test_after_a_short_lease_was_lost_a_lock_has_the_servers_and_may_be_taken_fr
     held = lock.acquire(NAME, wait_seconds=1, request="r", compares=Compares.SLOWLY)
     (entry,) = hms.locks.values()
     assert entry.agentInfo.rpartition("/")[2] == "cas"
-    assert (held.lease_seconds, held.only_fenced) == (300, True)
+    assert (held.lease_seconds, held.require_cas) == (300, True)
     held.release()
     lock.close()
     runtime.join()

@@ -38,7 +38,7 @@ def test_the_more_tables_wait_the_less_often_each_is_looked_at(seen: bool, pool:
     if not seen:
         lists_no_locks(hms)
     runtime = Timed()
-    settings = Settings.load({"lock.max-looks-per-second": 10, "user": "ada"}, environ={})
+    settings = Settings.load({"lock.max-checks-per-second": 10, "user": "ada"}, environ={})
     lock = HmsTableLock(pool, runtime, settings)
     taken_by_another(hms, lock)
     with ExitStack() as others:
@@ -56,7 +56,7 @@ def test_the_more_tables_wait_the_less_often_each_is_looked_at(seen: bool, pool:
 
 def test_a_waiting_entry_is_renewed_in_time_however_many_wait(pool: ClientPool, hms: FakeHms) -> None:
     runtime = Timed()
-    lock = HmsTableLock(pool, runtime, Settings.load({"lock.max-looks-per-second": 1, "user": "ada"}, environ={}))
+    lock = HmsTableLock(pool, runtime, Settings.load({"lock.max-checks-per-second": 1, "user": "ada"}, environ={}))
     taken_by_another(hms, lock)
     with ExitStack() as others:
         for _ in range(1_000):

@@ -184,12 +184,12 @@ def test_refused_columns_and_the_probe_do_not_disturb_each_other(
 def test_refused_columns_of_a_swap_that_must_be_fenced(hms: FakeHms, pointer: HmsTablePointer) -> None:
     hms.disallow_column_changes = True
     pointer.create(NAME, "m0", BEFORE, None)
-    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, only_fenced=True) == Swapped()
+    assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, require_cas=True) == Swapped()
     assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
     hms.compare_and_swap = "ignored"
     pointer._pool._drop_idle()
     with pytest.raises(MetastoreUnavailable):
-        pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, only_fenced=True)
+        pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, require_cas=True)
     assert pointer.load(NAME).metadata_location == "m1"
 
 
@@ -207,7 +207,7 @@ def test_the_old_columns_must_be_fenced_too(
     hms.disallow_column_changes = True
     pointer.create(NAME, "m0", BEFORE, None)
     with pytest.raises(MetastoreUnavailable):
-        pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, only_fenced=True)
+        pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, require_cas=True)
     assert pointer.load(NAME).metadata_location == "m0"
 
 
@@ -258,7 +258,7 @@ def test_a_swap_that_met_a_closed_store_may_be_sent_again_where_it_is_fenced(
     answer = pointer.swap(base, "m1", BEFORE, BEFORE)
     assert isinstance(answer, Unanswered)
     assert answer.fenced
-    assert pointer.swap(base, "m1", BEFORE, BEFORE, only_fenced=True) == Swapped()
+    assert pointer.swap(base, "m1", BEFORE, BEFORE, require_cas=True) == Swapped()
 
 
 def test_fields_of_newer_servers_survive_a_swap(hms: FakeHms, pointer: HmsTablePointer) -> None:

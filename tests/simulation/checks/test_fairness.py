@@ -13,11 +13,11 @@ LIST = "file:/t/metadata/snap-left.avro"
 MANIFEST = "file:/t/metadata/left-m0.avro"
 #: Whatever the defaults are.
 SETTINGS = {
-    "turn_max_wait_ms": 1_000,
-    "turn_max_keep_ms": 4_000,
-    "turn_max_share_percent": 50,
-    "pause_max_wait_ms": 1_000,
-    "pause_max_share_percent": 20,
+    "retry_priority_max_wait_ms": 1_000,
+    "retry_priority_max_hold_ms": 4_000,
+    "retry_priority_max_share_percent": 50,
+    "foreign_writer_max_wait_ms": 1_000,
+    "foreign_writer_max_share_percent": 20,
     "replaced_list_age_ms": 600_000,
 }
 

@@ -196,7 +196,7 @@ def test_a_doubled_swap_is_refused_the_second_time() -> None:
 def test_what_must_be_fenced_is_not_sent_to_a_server_that_does_not_compare() -> None:
     def work(node: Node) -> None:
         with pytest.raises(MetastoreUnavailable):
-            node.pointer.swap(node.pointer.load(TABLE), "b", NOTHING, NOTHING, only_fenced=True)
+            node.pointer.swap(node.pointer.load(TABLE), "b", NOTHING, NOTHING, require_cas=True)
 
     schedule = ran(work, verdict=SwapSupport.IGNORED)
     assert schedule.metastore.location(TABLE) == FIRST

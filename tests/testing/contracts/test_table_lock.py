@@ -59,7 +59,7 @@ class ShortAndUnfenced(MemoryTableLock):
 
     def acquire(self, name: TableName, **options: Any) -> HeldLock:
         held: Any = super().acquire(name, **options)
-        held.only_fenced = False
+        held.require_cas = False
         return held
 
 

@@ -27,9 +27,9 @@ class KeepsProperties(MemoryTablePointer):
         metadata: TableMetadata,
         replaced: TableMetadata,
         *,
-        only_fenced: bool = False,
+        require_cas: bool = False,
     ) -> SwapAnswer:
-        return super().swap(base, location, metadata, metadata, only_fenced=only_fenced)
+        return super().swap(base, location, metadata, metadata, require_cas=require_cas)
 
 
 def place_of(pointer: MemoryTablePointer) -> Place:

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.changes.request import from_request
+from iceberg_hms.coordinator.log_and_continue import log_and_continue
 from iceberg_hms.coordinator.ports import Refused
-from iceberg_hms.coordinator.protocol.guard import going_on
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, QueueFull, RequirementFailed
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 from tests.coordinator.test_coordinator import Gate, queued_behind_a_gate, rest_delete
@@ -52,13 +52,13 @@ def still_commits(harness):
 
 
 def test_a_failure_is_logged_with_what_to_do_and_an_interrupt_is_none(caplog):
-    with going_on("the sweep of db.t", "nothing"):
+    with log_and_continue("the sweep of db.t", "nothing"):
         raise ValueError("broken")
     assert [(record.levelno, record.message) for record in caplog.records] == [
         (logging.ERROR, "the sweep of db.t failed, and the queue goes on; what to do: nothing")
     ]
     assert "ValueError: broken" in caplog.text
-    with pytest.raises(KeyboardInterrupt), going_on("x", "y"):
+    with pytest.raises(KeyboardInterrupt), log_and_continue("x", "y"):
         raise KeyboardInterrupt
 
 
@@ -126,7 +126,7 @@ def test_a_lock_that_cannot_be_given_back(harness):
 @pytest.mark.parametrize("times", [1, None], ids=["once", "always"])
 def test_a_turn_that_cannot_be_waited_for(times):
     """refused: its turn | others wait for it; there is no memory for the flag on which they wait"""
-    harness = Harness(turn_max_wait_ms=60_000)
+    harness = Harness(retry_priority_max_wait_ms=60_000)
     harness.create()
     harness.commit(append("file:/0"))
     seen = harness.metadata().current_snapshot
@@ -166,7 +166,7 @@ def test_a_worker_that_cannot_go_on_answers_whoever_waits(harness):
 
 
 def test_a_hold_that_cannot_be_published():
-    harness = Harness(turn_max_wait_ms=30)
+    harness = Harness(retry_priority_max_wait_ms=30)
     harness.create()
     harness.commit(append("file:/0"))
     seen = harness.metadata().current_snapshot
@@ -208,7 +208,7 @@ def test_a_gathering_that_cannot_be_waited_for_leaves_no_mark_on_the_queue(harne
     class Broken(type(harness.runtime.event())):
         def wait(self, timeout=None):
             waited.append(timeout)
-            if timeout == harness.settings.group_gather_ms / 1000:
+            if timeout == harness.settings.batching_window_ms / 1000:
                 raise MemoryError
             return super().wait(timeout)
 
@@ -224,7 +224,7 @@ def test_a_gathering_that_cannot_be_waited_for_leaves_no_mark_on_the_queue(harne
     harness.coordinator._take = noted
     queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{n}") for n in (1, 2, 3)])
     harness.runtime.join()
-    assert harness.settings.group_gather_ms / 1000 in waited
+    assert harness.settings.batching_window_ms / 1000 in waited
     assert wanted == [(None, 1)] * len(wanted)
     assert still_commits(harness)
 

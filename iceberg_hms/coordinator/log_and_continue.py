@@ -20,7 +20,7 @@ SWEEP: Final = "nothing that a table names is concerned; a sweep for orphans rem
 
 
 @contextmanager
-def going_on(what: str, to_do: str) -> Iterator[None]:
+def log_and_continue(what: str, to_do: str) -> Iterator[None]:
     """Whatever is raised within is logged, and the caller goes on. what: is done within. to_do: for an operator."""
     try:
         yield
