@@ -9,8 +9,8 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, InvalidInput
-from iceberg_hms.format.metadata.create import create_updates
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
+from iceberg_hms.format.updates.create import create_updates
 from simulation.actors import requests
 from simulation.checks.history import Answer, CommitCall, Move, MoveKind
 from simulation.world.first_table import empty_table

@@ -22,9 +22,9 @@ from iceberg_hms.errors import (
     RequirementFailed,
 )
 from iceberg_hms.format.metadata import metadata_file
-from iceberg_hms.format.metadata.create import create_updates
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from simulation.actors.foreign import ForeignMetastore
 from simulation.actors.requests import assert_create, assert_ref_snapshot_id, for_update_table

@@ -8,9 +8,9 @@ from typing import Final
 
 from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
 from iceberg_hms.format.metadata import metadata_file
-from iceberg_hms.format.metadata.create import new_table_metadata
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.updates.create import new_table_metadata
 from simulation.engine.runtime import EPOCH_MS
 
 _SCHEMA: Final = {

@@ -4,7 +4,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
+from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from simulation.actors.requests import assert_create
 from tests.coordinator.harness import NAME, SCHEMA, Harness
 

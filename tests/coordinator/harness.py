@@ -21,8 +21,8 @@ from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
 from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock

@@ -28,9 +28,9 @@ from iceberg_hms.errors import (
     NoSuchTable,
     NotAnIcebergTable,
 )
-from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
+from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.rest.ports import Identifier, JsonObject
 
 SCHEMA = {

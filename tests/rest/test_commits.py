@@ -22,8 +22,8 @@ from iceberg_hms.errors import (
     QueueFull,
 )
 from iceberg_hms.format.manifests.manifest_list import encode_list
-from iceberg_hms.format.metadata.create import create_updates
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import LIGHT_BYTES
 from iceberg_hms.testing.memory_catalog import memory_catalog

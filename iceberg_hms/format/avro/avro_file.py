@@ -139,7 +139,7 @@ def _schema(text: bytes) -> Any:
 
 
 def parse(schema: Any) -> Any:
-    """A schema as `Writer` and `encode_record` use it. Parsing costs more than coding a record: keep what it gives."""
+    """A parsed schema for `AvroFileWriter` and `encode_record`. Keep it: parsing costs more than coding a record."""
     return fastavro.parse_schema(schema)
 
 
@@ -182,7 +182,7 @@ def join_blocks(codec: str, blocks: Sequence[Block]) -> Block:
     return sum(count for count, _ in blocks), compress(codec, raw)
 
 
-class Writer:
+class AvroFileWriter:
     """Makes one container file in memory.
 
     schema: the Avro schema for the header, or its JSON. coding_schema: one of the same layout that names fields as

@@ -189,7 +189,7 @@ def encode_list(
     if format_version >= 3:
         metadata["first-row-id"] = str(first_row_id)
     schemas = _schemas(format_version)
-    writer = avro_file.Writer(schemas.text, metadata, coding_schema=schemas.parsed)
+    writer = avro_file.AvroFileWriter(schemas.text, metadata, coding_schema=schemas.parsed)
     blocks = _blocks([_encoded(format_version, file) for file in numbered])
     if carried is not None:
         blocks = _joined((*blocks, *carried.blocks))

@@ -67,7 +67,7 @@ class ManifestWriter:
         }
         if format_version >= 2:
             metadata["content"] = content.name.lower()
-        self._file = avro_file.Writer(avro_schema, metadata, coding_schema=coding_schema)
+        self._file = avro_file.AvroFileWriter(avro_schema, metadata, coding_schema=coding_schema)
         self._summary = Summary(self._partition_type)
 
     @property

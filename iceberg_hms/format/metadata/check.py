@@ -1,16 +1,13 @@
-"""Whether JSON is table metadata: its fields (`check_shape`), and what its snapshots and logs say (`verify`)."""
+"""Checks of table metadata's JSON: its fields, its snapshots and logs, its refs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Container, Mapping
+from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
-from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
-
-if TYPE_CHECKING:
-    from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
 
 SUPPORTED_FORMAT_VERSION: Final = 3
 #: The table property that names the key of an encrypted table (Java's TableProperties.ENCRYPTION_TABLE_KEY).
@@ -19,10 +16,9 @@ ENCRYPTION_KEY_PROPERTY: Final = "encryption.key-id"
 _WHAT = "table metadata"
 
 
-def check_shape(metadata: TableMetadata) -> None:
-    """Look at everything but snapshots and logs. Raises InvalidInput that names the field, UnsupportedFormat for
+def check_fields(raw: Mapping[str, Any]) -> None:
+    """Check everything except snapshots, logs and refs. Raises InvalidInput that names the field, UnsupportedFormat for
     format version 4 and later and for encrypted tables."""
-    raw = metadata.raw
     version = read.require_int(raw, "format-version", _WHAT)
     if version > SUPPORTED_FORMAT_VERSION:
         raise UnsupportedFormat(f"Cannot read unsupported version {version}")
@@ -33,27 +29,36 @@ def check_shape(metadata: TableMetadata) -> None:
         raise UnsupportedFormat("the table is encrypted")
     _check_scalars(raw, version)
     _check_lists(raw, version)
-    known: Mapping[int, object]
-    for name, found, known in (
-        ("current-schema-id", metadata.current_schema_id, metadata.schemas_by_id),
-        ("default-spec-id", metadata.default_spec_id, metadata.specs_by_id),
-        ("default-sort-order-id", metadata.default_sort_order_id, metadata.sort_orders_by_id),
-    ):
-        if found not in known:
-            raise InvalidInput(f"{_WHAT}: {name}: there is none with id {found}")
 
 
-def verify(metadata: TableMetadata) -> None:
-    """Look at each snapshot, ref, log entry and statistics file, and that refs name snapshots that are there.
+def check_default_id(name: str, found: int, known: Container[int]) -> None:
+    """Raise InvalidInput if the schema, spec or sort order that a field names as the current one is missing."""
+    if found not in known:
+        raise InvalidInput(f"{_WHAT}: {name}: there is none with id {found}")
 
-    Raises InvalidInput that names what is wrong, UnsupportedFormat for encrypted snapshots.
-    """
-    _verify_snapshots(metadata)
-    _verify_entries(metadata.raw, "snapshot-log", {"timestamp-ms": int, "snapshot-id": int})
-    _verify_entries(metadata.raw, "metadata-log", {"timestamp-ms": int, "metadata-file": str})
-    _verify_entries(metadata.raw, "statistics", {"snapshot-id": int})
-    _verify_entries(metadata.raw, "partition-statistics", {"snapshot-id": int})
-    _verify_refs(metadata)
+
+def check_history(raw: Mapping[str, Any]) -> None:
+    """Check each snapshot, log entry and statistics file. Raises InvalidInput that names what is wrong,
+    UnsupportedFormat for encrypted snapshots."""
+    _check_snapshots(raw)
+    _check_entries(raw, "snapshot-log", {"timestamp-ms": int, "snapshot-id": int})
+    _check_entries(raw, "metadata-log", {"timestamp-ms": int, "metadata-file": str})
+    _check_entries(raw, "statistics", {"snapshot-id": int})
+    _check_entries(raw, "partition-statistics", {"snapshot-id": int})
+
+
+def check_refs(refs: Mapping[str, Ref], current_snapshot_id: int | None, snapshot_ids: Container[int]) -> None:
+    """Raise InvalidInput if a ref or the current snapshot is not among the table's snapshots, or if main is not the
+    current snapshot."""
+    current = current_snapshot_id
+    if current is not None and current not in snapshot_ids:
+        raise InvalidInput(f"{_WHAT}: current-snapshot-id: there is no snapshot {current}")
+    for name, ref in refs.items():
+        if ref.snapshot_id not in snapshot_ids:
+            raise InvalidInput(f"{_WHAT}: refs: {name} names snapshot {ref.snapshot_id}, which is not there")
+    main = refs.get(MAIN_BRANCH)
+    if main is not None and main.snapshot_id != current:
+        raise InvalidInput(f"{_WHAT}: current-snapshot-id {current} does not match main branch {main.snapshot_id}")
 
 
 def _check_scalars(raw: Mapping[str, Any], version: int) -> None:
@@ -74,7 +79,7 @@ def _check_scalars(raw: Mapping[str, Any], version: int) -> None:
 
 
 def _check_lists(raw: Mapping[str, Any], version: int) -> None:
-    # v1 files of old writers have no lists: `schema` and `partition-spec` are all there is (spec: Appendix E).
+    # Old writers of v1 write `schema` and `partition-spec` instead of the lists (spec: Appendix E).
     for key, current, old in (
         ("schemas", "current-schema-id", "schema"),
         ("partition-specs", "default-spec-id", "partition-spec"),
@@ -92,11 +97,11 @@ def _check_lists(raw: Mapping[str, Any], version: int) -> None:
         read.require_object(raw["refs"], f"{_WHAT}: refs")
 
 
-def _verify_snapshots(metadata: TableMetadata) -> None:
-    last = metadata.last_sequence_number
+def _check_snapshots(raw: Mapping[str, Any]) -> None:
+    last = raw.get("last-sequence-number") or 0
     seen: set[int] = set()
-    for raw in metadata.raw.get("snapshots") or ():
-        snapshot = Snapshot.parse(raw)
+    for each in raw.get("snapshots") or ():
+        snapshot = Snapshot.parse(each)
         if snapshot.snapshot_id in seen:
             raise InvalidInput(f"{_WHAT}: two snapshots have the same id {snapshot.snapshot_id}")
         seen.add(snapshot.snapshot_id)
@@ -109,7 +114,7 @@ def _verify_snapshots(metadata: TableMetadata) -> None:
             raise UnsupportedFormat(f"snapshot {snapshot.snapshot_id} is encrypted")
 
 
-def _verify_entries(raw: Mapping[str, Any], key: str, fields: Mapping[str, type]) -> None:
+def _check_entries(raw: Mapping[str, Any], key: str, fields: Mapping[str, type]) -> None:
     for entry in raw.get(key) or ():
         what = f"{_WHAT}: {key}"
         read.require_object(entry, what)
@@ -118,15 +123,3 @@ def _verify_entries(raw: Mapping[str, Any], key: str, fields: Mapping[str, type]
                 read.require_long(entry, field, what)
             else:
                 read.require_str(entry, field, what)
-
-
-def _verify_refs(metadata: TableMetadata) -> None:
-    present, current = metadata.raw_snapshots_by_id, metadata.current_snapshot_id
-    if current is not None and current not in present:
-        raise InvalidInput(f"{_WHAT}: current-snapshot-id: there is no snapshot {current}")
-    for name, ref in metadata.refs.items():
-        if ref.snapshot_id not in present:
-            raise InvalidInput(f"{_WHAT}: refs: {name} names snapshot {ref.snapshot_id}, which is not there")
-    main = metadata.refs.get(MAIN_BRANCH)
-    if main is not None and main.snapshot_id != current:
-        raise InvalidInput(f"{_WHAT}: current-snapshot-id {current} does not match main branch {main.snapshot_id}")

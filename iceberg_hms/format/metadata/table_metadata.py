@@ -15,7 +15,7 @@ import orjson
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.cached_property import cached_property
-from iceberg_hms.format.metadata.check import check_shape, verify
+from iceberg_hms.format.metadata.check import check_default_id, check_fields, check_history, check_refs
 from iceberg_hms.format.metadata.gzip_parts import plain
 from iceberg_hms.format.metadata.rows import Block, ById, Rows
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
@@ -62,8 +62,11 @@ class TableMetadata:
                 raw = orjson.loads(data)
             except orjson.JSONDecodeError as error:
                 raise InvalidInput(f"{_WHAT} is not JSON: {error}") from error
-        metadata = cls(read.require_object(raw, _WHAT))
-        check_shape(metadata)
+        check_fields(read.require_object(raw, _WHAT))
+        metadata = cls(raw)
+        check_default_id("current-schema-id", metadata.current_schema_id, metadata.schemas_by_id)
+        check_default_id("default-spec-id", metadata.default_spec_id, metadata.specs_by_id)
+        check_default_id("default-sort-order-id", metadata.default_sort_order_id, metadata.sort_orders_by_id)
         return metadata
 
     def to_bytes(self) -> bytes:
@@ -98,11 +101,12 @@ class TableMetadata:
         yield separator + orjson.dumps(between)[1:] if between else (b"{}" if separator == b"{" else b"}")
 
     def verify(self) -> TableMetadata:
-        """Look at what `parse` left out: each snapshot, ref and log entry, and that refs name snapshots that are there.
+        """Check what `parse` skips: each snapshot, ref and log entry, and that every ref's snapshot exists.
 
         Returns itself. Raises InvalidInput that names what is wrong.
         """
-        verify(self)
+        check_history(self.raw)
+        check_refs(self.refs, self.current_snapshot_id, self.raw_snapshots_by_id)
         return self
 
     @property

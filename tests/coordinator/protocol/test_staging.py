@@ -11,8 +11,8 @@ from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
 from iceberg_hms.coordinator.protocol.pending_commit import Committed, PendingCommit
 from iceberg_hms.coordinator.protocol.staging import Noted, Staging, landed_as, stage_one
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, InvalidInput, RequirementFailed, StorageError
-from iceberg_hms.format.metadata.create import create_updates
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.storage.manifests import ManifestStore, TableManifests
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from simulation.actors.requests import assert_create

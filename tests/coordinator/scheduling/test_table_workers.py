@@ -13,7 +13,7 @@ from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
 from iceberg_hms.errors import LockNotAcquired, StorageError
-from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
+from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.runtime import GATHER_THREADS
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.coordinator.harness import NAME, SCHEMA, Harness, append, set_properties

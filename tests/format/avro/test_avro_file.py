@@ -30,7 +30,7 @@ SYNC = bytes(range(16))
 
 
 def written(records: list[dict[str, Any]], **options: Any) -> bytes:
-    writer = avro_file.Writer(SCHEMA, {"key": "välue"}, **options)
+    writer = avro_file.AvroFileWriter(SCHEMA, {"key": "välue"}, **options)
     for record in records:
         writer.add(record)
     return writer.finish()
@@ -149,7 +149,7 @@ def test_no_bytes_raise_anything_but_corrupt_file(data: bytes) -> None:
 
 
 def test_a_record_that_does_not_fit_leaves_the_file_as_it_was() -> None:
-    writer = avro_file.Writer(SCHEMA, {})
+    writer = avro_file.AvroFileWriter(SCHEMA, {})
     writer.add(RECORDS[0])
     size = writer.size
     for bad in ({"a": "text"}, {"a": 2**70}, {"a": 1, "b": 2}, {}, {"a": None}):
@@ -161,7 +161,7 @@ def test_a_record_that_does_not_fit_leaves_the_file_as_it_was() -> None:
 
 
 def test_records_that_are_encoded_alone_make_the_same_file() -> None:
-    parsed, writer = avro_file.parse(SCHEMA), avro_file.Writer(SCHEMA, {"key": "välue"})
+    parsed, writer = avro_file.parse(SCHEMA), avro_file.AvroFileWriter(SCHEMA, {"key": "välue"})
     block = b"".join(avro_file.encode_record(parsed, record) for record in RECORDS)
     writer.add_block((len(RECORDS), avro_file.compress("deflate", block)))
     assert list(avro_file.decode(writer.finish(), "x").records()) == RECORDS
@@ -171,11 +171,11 @@ def test_records_that_are_encoded_alone_make_the_same_file() -> None:
 
 def test_the_same_content_gives_the_same_bytes() -> None:
     assert written(RECORDS[:10]) == written(RECORDS[:10])
-    assert written(RECORDS[:10])[-16:] != avro_file.Writer(SCHEMA, {"key": "other"}).finish()[-16:]
+    assert written(RECORDS[:10])[-16:] != avro_file.AvroFileWriter(SCHEMA, {"key": "other"}).finish()[-16:]
 
 
 def test_the_size_grows_with_the_records() -> None:
-    writer = avro_file.Writer(SCHEMA, {})
+    writer = avro_file.AvroFileWriter(SCHEMA, {})
     sizes = []
     for record in RECORDS:
         writer.add(record)
@@ -186,7 +186,7 @@ def test_the_size_grows_with_the_records() -> None:
 
 def test_codecs_that_cannot_be_written_are_refused() -> None:
     with pytest.raises(InvalidInput, match="codec snappy"):
-        avro_file.Writer(SCHEMA, {}, codec="snappy")
+        avro_file.AvroFileWriter(SCHEMA, {}, codec="snappy")
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -148,7 +148,7 @@ def test_a_manifest_without_field_ids_is_refused() -> None:
         return [without_ids(each) for each in schema] if isinstance(schema, list) else schema
 
     container = avro_file.decode(golden("v2-data.avro"), "x")
-    data = avro_file.Writer(without_ids(container.schema), container.metadata, coding_schema="null").finish()
+    data = avro_file.AvroFileWriter(without_ids(container.schema), container.metadata, coding_schema="null").finish()
     with pytest.raises(CorruptFile, match="not a manifest"):
         decode_manifest(data, "x", LINE)
 
@@ -224,12 +224,12 @@ def test_a_list_is_not_a_manifest() -> None:
 )
 def test_key_value_metadata_that_makes_no_sense_is_damage(metadata: dict[str, str]) -> None:
     with pytest.raises(CorruptFile, match="key-value metadata"):
-        read_header(avro_file.Writer("null", metadata).finish(), "x")
+        read_header(avro_file.AvroFileWriter("null", metadata).finish(), "x")
 
 
 def test_v1_specs_may_have_no_field_ids() -> None:
     spec = '[{"name": "a", "transform": "day", "source-id": 1}, {"name": "b", "transform": "day", "source-id": 1}]'
-    header = read_header(avro_file.Writer("null", {"partition-spec": spec}).finish(), "x")
+    header = read_header(avro_file.AvroFileWriter("null", {"partition-spec": spec}).finish(), "x")
     assert (header.format_version, header.partition_spec_id) == (1, 0)
     assert header.partition_names == {1_000: "a", 1_001: "b"}
 
@@ -247,7 +247,7 @@ def test_an_unknown_status_is_damage(status: int) -> None:
 @pytest.mark.parametrize("fields", [b"5", b"[5]", b'[{"field-id": {}}]', b"[" * 3_000 + b"]" * 3_000])
 def test_a_schema_that_is_no_schema_is_damage(fields: bytes) -> None:
     schema = b'{"type": "record", "name": "r", "fields": %s}' % fields
-    data = avro_file.Writer(schema, {"partition-spec": "[]"}, coding_schema="null").finish()
+    data = avro_file.AvroFileWriter(schema, {"partition-spec": "[]"}, coding_schema="null").finish()
     with pytest.raises(CorruptFile):
         list(
             decode_manifest(

@@ -294,7 +294,7 @@ def test_a_schema_that_is_none_is_told(fields: Any) -> None:
 
 def empty(schema: bytes) -> bytes:
     """A file without records."""
-    return avro_file.Writer(schema, {}, coding_schema="long").finish()
+    return avro_file.AvroFileWriter(schema, {}, coding_schema="long").finish()
 
 
 def test_a_schema_that_is_too_deep_is_told() -> None:

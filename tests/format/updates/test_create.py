@@ -13,12 +13,12 @@ from pyiceberg.table.metadata import new_table_metadata as pyiceberg_new_table_m
 from pyiceberg.table.sorting import SortOrder as PyIcebergOrder
 
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
-from iceberg_hms.format.metadata.create import create_updates, new_table_metadata
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import SortOrder
 from iceberg_hms.format.updates.apply import apply
+from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 SCHEMA: dict[str, Any] = {
