@@ -129,7 +129,7 @@ class Scene:
         return proxy
 
     def on_swap(self, action: Action, *, proxy: FaultProxy | None = None, **arguments: Any) -> Fault:
-        """A fault of true swaps, not of the first alter on a connection, which asks whether they are fenced."""
+        """A fault of true swaps, not of the first alter on a connection, which asks whether they are atomic."""
         through = proxy or self.proxy
         return through.on(ALTER, action, only=lambda request: PROBE_KEY.encode() not in request, **arguments)
 

@@ -55,7 +55,7 @@ def test_01_killed_before_the_metadata_write(scene: Scene, quick_lease: ReapingM
 @pytest.mark.parametrize("killed_at", ["probe", "swap"])
 def test_02_killed_between_metadata_write_and_swap(scene: Scene, quick_lease: ReapingMetastore, killed_at: str) -> None:
     """
-    A  loads, writes all files, takes the lock, sends the swap (or asks whether it is fenced): held in the proxy
+    A  loads, writes all files, takes the lock, sends the swap (or asks whether it is atomic): held in the proxy
     A  kill -9; what it sent never arrives
     B  waits for A's lock, which the metastore reaps after the lease
     B  commits

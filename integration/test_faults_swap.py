@@ -60,7 +60,7 @@ def test_09_the_swap_is_made_and_its_reply_is_lost(scene: Scene, action: Action)
 @pytest.mark.parametrize("lost", ["probe", "swap"])
 def test_09_the_swap_never_arrives(scene: Scene, lost: str) -> None:
     """
-    A  sends the swap (or asks whether it is fenced); the connection ends, and the metastore never has it
+    A  sends the swap (or asks whether it is atomic); the connection ends, and the metastore never has it
     A  cannot know that: it looks, and sends it again only where that is proven to be safe
 
     Committed, or unknown with every file kept. Never "failed".

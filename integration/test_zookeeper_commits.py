@@ -293,7 +293,7 @@ def test_a_writer_that_wakes_without_its_session_does_not_overwrite(marked: Any)
     check: compare-and-swap refuses it, and what it sends next is built on the other's commit, under a new lock."""
     catalog, table = marked
     world = catalog.services.world
-    # Of a process that has not swapped yet nobody knows whether its swap is fenced: the others would wait.
+    # Of a process that has not swapped yet nobody knows whether its swap is atomic: the others would wait.
     commit(catalog, world, table, "before")
     others: list[str] = []
 

@@ -101,7 +101,7 @@ def test_the_lease_is_what_the_server_grants_and_not_what_was_asked_for(writers:
         held.release()
 
 
-@pytest.mark.parametrize(("atomic", "seconds"), [(True, 0.0), (False, 3.0)], ids=["fenced", "not fenced"])
+@pytest.mark.parametrize(("atomic", "seconds"), [(True, 0.0), (False, 3.0)], ids=["atomic", "not atomic"])
 def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
     atomic: bool, seconds: float, writers: Any
 ) -> None:

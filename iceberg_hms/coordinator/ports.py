@@ -80,13 +80,13 @@ class Refused:
 class Unanswered:
     """No answer came. The move may have been made, may be made later, or not at all.
 
-    fenced: it carried an expected value to a server that is proven to compare and swap atomically. So it may be sent
+    atomic: it carried an expected value to a server that is proven to compare and swap atomically. So it may be sent
     again, and once the pointer stands elsewhere it can no longer be made.
     waited: for how many seconds its driver waited.
     """
 
     error: Exception
-    fenced: bool = False
+    atomic: bool = False
     waited: float = 0.0
 
 
@@ -106,9 +106,10 @@ class Identified:
 class TablePointer(Protocol):
     """Rows of Iceberg tables in the metastore. Never touches a row that is not an Iceberg table's.
 
-    The answer to a swap, rename or drop that is not fenced is waited for up to `metastore.unanswered-swap-timeout-ms`;
-    `coordinator.patience` hears of it when the ordinary time is over. Before such a move goes out
-    `coordinator.coverage.refuse_uncovered` is asked, whose LockLost says that it was not sent.
+    A swap or rename without atomic compare-and-swap, and every drop, waits for its answer for up to
+    `metastore.unanswered-swap-timeout-ms`, and reports to `coordinator.protocol.caller_timeouts.overdue` when the
+    ordinary time is over. Before the driver sends one it calls `coordinator.protocol.lease_check.refuse_uncovered`,
+    whose LockLost says that nothing was sent.
     All calls raise MetastoreUnavailable, AccessDenied or MetastoreRefused for what happens before a move is sent.
     """
 
@@ -129,7 +130,7 @@ class TablePointer(Protocol):
         back whole from `base.table`, with the parameters and columns that `metadata` implies; properties that
         `replaced` (the metadata at `base`) had and `metadata` has not are removed from the parameters.
 
-        Sent once; the caller may send the same swap again after Unanswered(fenced=True), with require_cas: then nothing
+        Sent once; the caller may send the same swap again after Unanswered(atomic=True), with require_cas: then nothing
         is sent unless the server is proven to compare and swap atomically (else raises CompareAndSwapUnproven)."""
         ...
 
@@ -160,7 +161,7 @@ class TablePointer(Protocol):
         ...
 
     def drop(self, base: Pointer) -> SwapAnswer:
-        """Remove the row; files stay. The metastore takes no expected value here: lock and re-read are its fence."""
+        """Remove the row; files stay. The metastore takes no expected value here: lock and re-read protect it."""
         ...
 
 

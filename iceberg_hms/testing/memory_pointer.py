@@ -65,8 +65,8 @@ class MemoryTablePointer:
     before_moves: functions called one by one before the next moves, such as another writer's swap.
     load_errors: raised one by one by the next loads.
     look_ups: functions called one by one before the next look-ups of a UUID, each in one database.
-    fenced: whether swaps and renames go to a server that is proven to compare and swap atomically: what Unanswered says
-    of them. Without it swaps that must be fenced are not sent; the others compare all the same.
+    atomic: whether swaps and renames go to a server that is proven to compare and swap atomically: what Unanswered says
+    of them. Without it swaps that must be atomic are not sent; the others compare all the same.
     writes: what `takes_writes` answers.
     calls: (method, table name), in order.
     """
@@ -78,7 +78,7 @@ class MemoryTablePointer:
         self.before_moves: deque[Callable[[], None]] = deque()
         self.load_errors: deque[MetastoreError] = deque()
         self.look_ups: deque[Callable[[], None]] = deque()
-        self.fenced = True
+        self.atomic = True
         self.writes: bool | None = True
         self.calls: list[tuple[str, TableName]] = []
         self._delayed: list[Callable[[], SwapAnswer]] = []
@@ -122,7 +122,7 @@ class MemoryTablePointer:
         require_cas: bool = False,
     ) -> SwapAnswer:
         """As the port says."""
-        if require_cas and not self.fenced:
+        if require_cas and not self.atomic:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
@@ -134,7 +134,7 @@ class MemoryTablePointer:
             self.rows[base.name] = replace(base.table, parameters=parameters)
             return Swapped()
 
-        return self._move("swap", base.name, move, self.fenced)
+        return self._move("swap", base.name, move, self.atomic)
 
     def takes_writes(self, name: TableName) -> bool | None:
         """As the port says: what `writes` says."""
@@ -157,7 +157,7 @@ class MemoryTablePointer:
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
         """As the port says."""
-        if require_cas and not self.fenced:
+        if require_cas and not self.atomic:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
@@ -170,7 +170,7 @@ class MemoryTablePointer:
             self.rows[to] = self.rows.pop(base.name)
             return Swapped()
 
-        return self._move("rename", base.name, move, self.fenced)
+        return self._move("rename", base.name, move, self.atomic)
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""
@@ -217,7 +217,7 @@ class MemoryTablePointer:
             return Refused(True, MetastoreRefused(f"The table has been modified: {found}"))
         return None
 
-    def _move(self, method: str, name: TableName, move: Callable[[], SwapAnswer], fenced: bool = False) -> SwapAnswer:
+    def _move(self, method: str, name: TableName, move: Callable[[], SwapAnswer], atomic: bool = False) -> SwapAnswer:
         with self._mutex:
             self.calls.append((method, name))
             if self.before_moves:
@@ -239,7 +239,7 @@ class MemoryTablePointer:
                     return Refused(False, MetastoreRefused("The database did not answer"), final=False)
                 case ScriptedAnswer.REQUEST_LOST:
                     pass
-            return Unanswered(MetastoreUnavailable("The metastore did not answer"), fenced)
+            return Unanswered(MetastoreUnavailable("The metastore did not answer"), atomic)
 
 
 def _pointer(name: TableName, row: Row) -> Pointer:

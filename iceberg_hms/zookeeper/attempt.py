@@ -126,7 +126,7 @@ class LockAttempt:
         """Whether a move is over that was sent under a lock whose session ended. A node that is gone does not say that
         it was given back: only the writer takes this one away.
 
-        Where the move is not fenced it has its time. That is counted while somebody who would have the lock looks, and
+        Where the move is not atomic it has its time. That is counted while somebody who would have the lock looks, and
         kept in the node, since who waits may leave sooner and another one come."""
         path, since = f"{self._folder}/{left}", self._waited_since.pop(left, None)
         node = self._session.read(path)

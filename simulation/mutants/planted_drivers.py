@@ -68,7 +68,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "an-unanswered-swap-was-not-sent",
         "a swap without an answer may have been made",
         _FENCE,
-        "            return Unanswered(MetastoreUnavailable(error.message), fenced, waited)\n",
+        "            return Unanswered(MetastoreUnavailable(error.message), atomic, waited)\n",
         "            raise NotSent(error.message) from error\n",
         scenario="ignored",
     ),

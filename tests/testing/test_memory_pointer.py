@@ -42,24 +42,24 @@ def test_a_scripted_answer_is_given_once(answer: ScriptedAnswer, expected: type,
     assert pointer.swap(now, "memory:/2", METADATA, METADATA) == Swapped()
 
 
-@pytest.mark.parametrize("fenced", [True, False])
-def test_an_unanswered_swap_or_rename_says_whether_it_was_fenced(fenced: bool) -> None:
+@pytest.mark.parametrize("atomic", [True, False])
+def test_an_unanswered_swap_or_rename_says_whether_its_server_is_atomic(atomic: bool) -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
-    pointer.fenced = fenced
+    pointer.atomic = atomic
     pointer.answers += [ScriptedAnswer.REQUEST_LOST] * 3
     for answer in (pointer.swap(base, "memory:/1", METADATA, METADATA), pointer.rename(base, TableName("db", "u"))):
         assert isinstance(answer, Unanswered)
-        assert answer.fenced is fenced
+        assert answer.atomic is atomic
     dropped = pointer.drop(base)
     assert isinstance(dropped, Unanswered)
-    assert not dropped.fenced
+    assert not dropped.atomic
 
 
 def test_what_must_be_fenced_is_not_sent_without_a_fence() -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
-    pointer.fenced = False
+    pointer.atomic = False
     sent = len(pointer.calls)
     with pytest.raises(MetastoreUnavailable):
         pointer.swap(base, "memory:/1", METADATA, METADATA, require_cas=True)

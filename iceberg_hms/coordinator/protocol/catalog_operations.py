@@ -369,7 +369,7 @@ class CatalogOperations:
                 return True
             case Refused(final=True):
                 return made()
-            case Unanswered(fenced=False, waited=waited) if locks:
+            case Unanswered(atomic=False, waited=waited) if locks:
                 under_way = status_checks_while_pending(self._world.runtime, self._settings, waited, overdue)
                 seen = any(made() for _ in under_way)
                 if not seen:

@@ -463,7 +463,7 @@ class GroupCommit:
             self._proved_absent(attempt)
             self._unsent = attempt
             if isinstance(error, CompareAndSwapUnproven) and lock.excludes:
-                raise LockLost(f"it allows only a swap that is fenced: {error.message}") from error
+                raise LockLost(f"it allows only a swap that is atomic: {error.message}") from error
             raise
         except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
             return Unanswered(error)

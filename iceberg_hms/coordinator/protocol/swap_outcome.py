@@ -4,9 +4,9 @@
     Swapped                        it was made                              counted, if the lock covered it
     Refused                        nothing yet: a metastore can refuse      looked up once; absent is proof, since a
                                    its own committed change                 refused swap is not under way any more
-    Refused, not final             nothing: the metastore's database may    sent again where that is fenced; then
+    Refused, not final             nothing: the metastore's database may    sent again where that is atomic; then
                                    have it in doubt, and make it later      looked up; absent is no proof
-    Unanswered, fenced             at most one of two equal swaps is made   sent again; then looked up, and absent is
+    Unanswered, atomic             at most one of two equal swaps is made   sent again; then looked up, and absent is
                                                                             proof once the pointer has left our base
     Unanswered                     nothing: it may be made at any time      looked up, with the lock held, until
                                                                             `metastore.unanswered-swap-timeout-ms` are
@@ -85,10 +85,10 @@ class SwapResolution:
                     return self._covered(self._look(could_still_land=False))
                 case Refused():
                     sent = self._send_again()
-                    return self._confirm_coverage() if sent else self._covered(self._look_until_seen(fenced=False))
-                case Unanswered(fenced=True):
+                    return self._confirm_coverage() if sent else self._covered(self._look_until_seen(atomic=False))
+                case Unanswered(atomic=True):
                     sent = self._send_again()
-                    return self._confirm_coverage() if sent else self._covered(self._look_until_seen(fenced=True))
+                    return self._confirm_coverage() if sent else self._covered(self._look_until_seen(atomic=True))
                 case Unanswered(waited=waited):
                     return self._covered(self._look_while_under_way(waited))
         except Exception:
@@ -141,9 +141,9 @@ class SwapResolution:
         finally:
             again.release()
 
-    def _look_until_seen(self, *, fenced: bool) -> CommitStatus:
+    def _look_until_seen(self, *, atomic: bool) -> CommitStatus:
         for _ in looks(self._world.runtime, self._settings):
-            found = self._look(could_still_land=True, fenced=fenced)
+            found = self._look(could_still_land=True, atomic=atomic)
             if found is not CommitStatus.UNKNOWN:
                 return found
         return CommitStatus.UNKNOWN
@@ -154,10 +154,10 @@ class SwapResolution:
                 return CommitStatus.SUCCESS
         return CommitStatus.UNKNOWN
 
-    def _look(self, *, could_still_land: bool, fenced: bool = False) -> CommitStatus:
+    def _look(self, *, could_still_land: bool, atomic: bool = False) -> CommitStatus:
         """Look for the swap in the table as it is now.
 
-        could_still_land: nobody said that it is over, so its absence is no proof; unless it is `fenced` and the pointer
+        could_still_land: nobody said that it is over, so its absence is no proof; unless it is `atomic` and the pointer
         has left our base, to which it never comes back: metadata files have names that were never used before.
         """
         try:
@@ -167,11 +167,11 @@ class SwapResolution:
             return CommitStatus.UNKNOWN
         base = self._swap.base.pointer.metadata_location
         found = trace(self._cache, current, ours=self._swap.location, base=base, snapshot_ids=self._swap.snapshot_ids)
-        if found is CommitStatus.FAILURE and could_still_land and not (fenced and current != base):
+        if found is CommitStatus.FAILURE and could_still_land and not (atomic and current != base):
             return CommitStatus.UNKNOWN
         return found
 
 
 def may_still_land(answer: SwapAnswer, found: CommitStatus) -> bool:
     """Whether a move may yet be made over what others commit, once its lock is given back."""
-    return isinstance(answer, Unanswered) and not answer.fenced and found is CommitStatus.UNKNOWN
+    return isinstance(answer, Unanswered) and not answer.atomic and found is CommitStatus.UNKNOWN

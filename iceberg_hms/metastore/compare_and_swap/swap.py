@@ -70,7 +70,7 @@ class CompareAndSwapTables:
     def alter(self, base: Pointer, table: Any, *, require_cas: bool = False) -> SwapAnswer:
         """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`.
 
-        Unanswered is `fenced` only if the connection's server was known to be atomic for this database when the alter
+        Unanswered is `atomic` only if the connection's server was known to be atomic for this database when the alter
         was sent. With require_cas nothing is sent to any other, and CompareAndSwapUnproven is raised. Raises LockLost
         (see `refuse_uncovered`) and MetastoreUnavailable if the alter was not sent.
         """
@@ -83,7 +83,7 @@ class CompareAndSwapTables:
             if not probes_lost:
                 raise
             # No Hive carries out a probe. Some other kind of server may, so the caller shall look.
-            return Unanswered(MetastoreUnavailable(error.message), fenced=True)
+            return Unanswered(MetastoreUnavailable(error.message), atomic=True)
         finally:
             self._drop_left()
 
@@ -102,13 +102,13 @@ class CompareAndSwapTables:
                 return answer
         verdict = client.findings.of(namespace)
         if require_cas and verdict is not CompareAndSwap.ATOMIC:
-            # The next lock must not say that whatever is sent under it is fenced.
+            # The next lock must not say that whatever is sent under it is atomic.
             self._pool.verdicts.learned(client.uri, namespace, verdict)
             raise self._unproven(client, verdict)
         if verdict is CompareAndSwap.BROKEN:
             return self._send(client, base, table, None)
-        fenced = verdict is CompareAndSwap.ATOMIC
-        answer = self._send(client, base, table, (METADATA_LOCATION, base.metadata_location), fenced=fenced)
+        atomic = verdict is CompareAndSwap.ATOMIC
+        answer = self._send(client, base, table, (METADATA_LOCATION, base.metadata_location), atomic=atomic)
         if isinstance(answer, Swapped):
             self._swapped(client, namespace)
         if _fault_of(answer) is not Fault.SWAP_BROKEN or client.findings.has_swapped(namespace):
@@ -205,13 +205,13 @@ class CompareAndSwapTables:
         table: Any,
         expected: tuple[str, str] | None,
         *,
-        fenced: bool = False,
+        atomic: bool = False,
         can_be_made: bool = True,
     ) -> SwapAnswer:
-        """One alter, with an expected parameter or none. fenced: the server is known to compare it atomically. One that
-        can be made and is not fenced is waited for. Raises NotSent, and LockLost before such a one."""
+        """One alter, with an expected parameter or none. atomic: the server is known to compare it atomically. One that
+        can be made and is not atomic is waited for. Raises NotSent, and LockLost before such a one."""
         call = client.call
-        if can_be_made and not fenced:
+        if can_be_made and not atomic:
             refuse_uncovered()
             call = client.call_patiently
         sent = self._clock.monotonic()
@@ -226,10 +226,10 @@ class CompareAndSwapTables:
         except ServerFault as fault:
             return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, fault.final)
         except NoAnswer as error:
-            if error.is_over and can_be_made and not fenced:
+            if error.is_over and can_be_made and not atomic:
                 return Refused(False, MetastoreUnavailable(error.message), final=False)
             waited = self._clock.monotonic() - sent
-            return Unanswered(MetastoreUnavailable(error.message), fenced, waited)
+            return Unanswered(MetastoreUnavailable(error.message), atomic, waited)
         return Swapped()
 
     def _remember_left(self, scratch: TableName) -> None:

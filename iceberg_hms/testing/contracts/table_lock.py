@@ -163,14 +163,14 @@ def moves_may_start_under_a_fresh_lock(guard: Guard) -> None:
 
 def only_what_compares_has_a_lease_of_its_own(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1", compares=Compares.NO)
-    served, fenced = held.lease_seconds, held.require_cas
+    served, requires_cas = held.lease_seconds, held.require_cas
     held.release()
     held = guard.second.acquire(guard.name, wait_seconds=_LONG, request="r-2", compares=Compares.YES)
     try:
-        expect(not fenced, "the lock of a drop asks for a fence, which a drop has not")
+        expect(not requires_cas, "the lock of a drop requires compare-and-swap, which a drop has not")
         expect(held.lease_seconds <= served, "what compares has a longer lease than what does not")
         if held.lease_seconds < served:
-            expect(held.require_cas, "a lease that ends before the server's, and what is sent under it is not fenced")
+            expect(held.require_cas, "a lease that ends before the server's, and what is sent under it is not atomic")
     finally:
         held.release()
 

@@ -309,11 +309,11 @@ def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harnes
     """mine is sent, and nobody answers | the table is renamed | mine is sent again: it could come back to its name"""
     long_running(harness, monkeypatch)
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
     with pytest.raises(CommitStateUnknown):
         harness.commit(mine)
-    harness.pointer.fenced = True
+    harness.pointer.atomic = True
     # The lease of the lock that was left is over.
     harness.lock.table.reap(NAME)
     [known] = harness.coordinator._known.values()

@@ -478,7 +478,7 @@ def test_only_moves_with_an_expected_value_ask_for_a_lock_that_may_be_taken_from
 def test_a_move_whose_short_lease_was_lost_or_that_cannot_be_fenced_is_made_under_the_servers(harness, asked, move):
     """The metastore is slower than the lease, or nobody may make a scratch row on it."""
     harness.lock.short_lease_seconds = 20.0
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     if move == "rename":
         harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
         assert asked == [Compares.YES, Compares.YES, Compares.SLOWLY, Compares.SLOWLY]

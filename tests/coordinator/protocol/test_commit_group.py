@@ -140,7 +140,7 @@ def test_a_lost_reply_with_others_on_top_is_success(harness):
 
 def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
     """swap: no answer | the pointer never shows it, but it may still be under way"""
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     before, files = harness.location(), harness.metadata_files()
     harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
     with pytest.raises(CommitStateUnknown, match="delete nothing"):
@@ -152,7 +152,7 @@ def test_a_lost_request_is_unknown_and_deletes_nothing(harness):
 
 @pytest.mark.parametrize("answer", [ScriptedAnswer.DELAYED, ScriptedAnswer.IN_DOUBT])
 def test_a_swap_that_arrives_late_finds_its_files(harness, answer):
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     harness.pointer.answers.append(answer)
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/a"))
@@ -213,7 +213,7 @@ def test_a_lock_that_is_lost_again_and_again_is_given_up_with_proof(harness):
 
 def test_a_retry_after_unknown_finds_its_snapshot_and_adds_nothing(harness):
     change = append("file:/a", snapshot_id=42)
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     harness.pointer.answers.append(ScriptedAnswer.DELAYED)
     with pytest.raises(CommitStateUnknown):
         harness.commit(change)
@@ -343,7 +343,7 @@ def test_what_landed_and_was_taken_away_unseen_comes_again_with_a_higher_number(
         location = "file:/wh/db/t/metadata/99999-theirs.metadata.json"
         harness.files.write(location, theirs.to_bytes())
         harness.pointer.point(NAME, location)
-        return Unanswered(MetastoreUnavailable("gone"), fenced=True)
+        return Unanswered(MetastoreUnavailable("gone"), atomic=True)
 
     harness.pointer.swap = made_unanswered_and_overwritten
     report = harness.commit(append("file:/a"))
@@ -513,11 +513,11 @@ def locks_nothing(held):
 
 def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):
     when_locking(harness, after=locks_nothing)
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     with pytest.raises(MetastoreUnavailable, match="not proven"):
         harness.commit(append("file:/a"))
     assert harness.data_files() == []
-    harness.pointer.fenced = True
+    harness.pointer.atomic = True
     harness.commit(append("file:/a"))
     assert harness.data_files() == ["file:/a"]
 
@@ -552,7 +552,7 @@ def test_no_replay_begins_after_the_total_time(unlocked):
 
 def test_a_change_that_comes_again_and_gets_no_lock_is_unknown_if_its_first_swap_landed(harness):
     """swap under way, unknown | it lands | sent again: no lock to be had. "Failed" would have its files deleted"""
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     harness.pointer.answers.append(ScriptedAnswer.DELAYED)
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/a", snapshot_id=42))

@@ -51,7 +51,7 @@ def test_a_move_goes_out_under_locks_that_are_fresh(age, refused):
 def test_a_swap_that_cannot_be_fenced_as_its_lock_asks_goes_out_under_one_that_does_not(harness):
     """Of a short lease: nobody may make a scratch row on this connection. The next lock lives by the server's."""
     harness.lock.short_lease_seconds = 20.0
-    harness.pointer.fenced = False
+    harness.pointer.atomic = False
     leases = []
     when_locking(harness, after=lambda held: leases.append((held.lease_seconds, held.require_cas)))
     report = harness.commit(append("file:/a"))

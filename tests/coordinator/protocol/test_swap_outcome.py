@@ -188,7 +188,7 @@ def test_an_error_of_the_database_may_be_of_the_moment_so_the_swap_is_sent_again
 
 @pytest.mark.parametrize(
     "answer",
-    [Refused(True, GONE), Refused(False, GONE, final=False), Unanswered(GONE), Unanswered(GONE, fenced=True)],
+    [Refused(True, GONE), Refused(False, GONE, final=False), Unanswered(GONE), Unanswered(GONE, atomic=True)],
 )
 def test_what_is_seen_in_the_table_counts_only_under_a_lock_that_covered_it(answer):
     """swap: made under a lock that we had lost; no good answer | look: there | its new holder swaps over it | look"""
@@ -228,7 +228,7 @@ def test_a_swap_that_is_made_minutes_later_has_landed_while_its_lock_is_held():
     [
         (Unanswered(GONE), CommitStatus.UNKNOWN, True),
         (Unanswered(GONE), CommitStatus.SUCCESS, False),
-        (Unanswered(GONE, fenced=True), CommitStatus.UNKNOWN, False),
+        (Unanswered(GONE, atomic=True), CommitStatus.UNKNOWN, False),
         (Refused(True, GONE), CommitStatus.UNKNOWN, False),
         (Swapped(), CommitStatus.UNKNOWN, False),
     ],
@@ -244,7 +244,7 @@ def test_a_silent_swap_that_shows_up_later_has_landed():
 
 def test_silence_from_an_atomic_server_is_sent_again():
     pointer = ScriptedPointer("file:/ours", again=Swapped())
-    assert resolve(Unanswered(GONE, fenced=True), pointer) is CommitStatus.SUCCESS
+    assert resolve(Unanswered(GONE, atomic=True), pointer) is CommitStatus.SUCCESS
     assert (pointer.sent_again, pointer.looks) == (1, 0)
 
 
@@ -252,10 +252,10 @@ def test_a_second_swap_counts_only_if_the_lock_covered_it():
     pointer = ScriptedPointer("file:/theirs", again=Swapped())
     lock = ScriptedLock(QuickRuntime())
     pointer.on_swap = lambda: setattr(lock, "lost", True)
-    assert resolve(Unanswered(GONE, fenced=True), pointer, lock=lock) is CommitStatus.UNKNOWN
+    assert resolve(Unanswered(GONE, atomic=True), pointer, lock=lock) is CommitStatus.UNKNOWN
 
 
-@pytest.mark.parametrize("again", [Refused(True, MetastoreRefused("modified")), Unanswered(GONE, fenced=True), GONE])
+@pytest.mark.parametrize("again", [Refused(True, MetastoreRefused("modified")), Unanswered(GONE, atomic=True), GONE])
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -268,37 +268,37 @@ def test_a_second_swap_counts_only_if_the_lock_covered_it():
 )
 def test_a_fenced_swap_is_proved_absent_once_the_pointer_has_left_its_base(again, found, expected):
     pointer = ScriptedPointer(found, again=again)
-    assert resolve(Unanswered(GONE, fenced=True), pointer) is expected
+    assert resolve(Unanswered(GONE, atomic=True), pointer) is expected
     assert pointer.sent_again == 1
 
 
 def test_a_refusal_of_the_second_swap_does_not_end_the_first_ones_question():
     """first: silent, still under way | second: refused for a reason of its own | the pointer has not moved"""
     pointer = ScriptedPointer("file:/base", "file:/base", "file:/ours", again=Refused(False, MetastoreRefused("busy")))
-    assert resolve(Unanswered(GONE, fenced=True), pointer) is CommitStatus.SUCCESS
+    assert resolve(Unanswered(GONE, atomic=True), pointer) is CommitStatus.SUCCESS
 
 
 def test_a_defect_while_looking_is_unknown_and_not_raised():
     assert resolve(Refused(True, GONE), ScriptedPointer(ZeroDivisionError())) is CommitStatus.UNKNOWN
     pointer = ScriptedPointer("file:/base", again=ZeroDivisionError())
-    assert resolve(Unanswered(GONE, fenced=True), pointer) is CommitStatus.UNKNOWN
+    assert resolve(Unanswered(GONE, atomic=True), pointer) is CommitStatus.UNKNOWN
 
 
 def test_under_a_lost_lock_nothing_is_sent_again_and_the_table_is_asked():
     pointer = ScriptedPointer("file:/theirs", again=Swapped())
     lock = ScriptedLock(QuickRuntime(), lost=True)
-    assert resolve(Unanswered(GONE, fenced=True), pointer, lock=lock) is CommitStatus.FAILURE
+    assert resolve(Unanswered(GONE, atomic=True), pointer, lock=lock) is CommitStatus.FAILURE
     assert pointer.sent_again == 0
 
 
-@pytest.mark.parametrize("fenced", [True, False])
-def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares_a_group_with(fenced):
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares_a_group_with(atomic):
     """swap of x under way, unknown | x again, with y and z: based on what was there | the first swap lands | ours is
     refused"""
     harness = Harness(status_check_min_wait_ms=1, status_check_max_wait_ms=1, unanswered_swap_timeout_ms=100)
     harness.create()
-    harness.pointer.fenced = fenced
-    harness.pointer.answers.extend([ScriptedAnswer.DELAYED, *([ScriptedAnswer.REQUEST_LOST] if fenced else [])])
+    harness.pointer.atomic = atomic
+    harness.pointer.answers.extend([ScriptedAnswer.DELAYED, *([ScriptedAnswer.REQUEST_LOST] if atomic else [])])
     with pytest.raises(CommitStateUnknown):
         harness.commit(append("file:/x", snapshot_id=42))
     harness.lock.table.reap(NAME)

@@ -179,7 +179,7 @@ def test_the_locks_of_a_move_that_may_still_be_made_are_left(harness, method):
 
 
 def test_a_rename_that_a_server_fences_is_not_waited_for(harness):
-    slow = SlowMetastore(harness, "rename", Unanswered(MetastoreUnavailable("gone"), fenced=True))
+    slow = SlowMetastore(harness, "rename", Unanswered(MetastoreUnavailable("gone"), atomic=True))
     slow.go.set()
     before = harness.runtime.now()
     with pytest.raises(CommitStateUnknown):

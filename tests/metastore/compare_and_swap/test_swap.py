@@ -62,8 +62,8 @@ def connected(pool: ClientPool, namespace: str = "db") -> CompareAndSwap:
     return pool.run(lambda client: client.findings.of(namespace), idempotent=True)
 
 
-def is_unanswered(answer: SwapAnswer, *, fenced: bool) -> bool:
-    return isinstance(answer, Unanswered) and answer.fenced is fenced
+def is_unanswered(answer: SwapAnswer, *, atomic: bool) -> bool:
+    return isinstance(answer, Unanswered) and answer.atomic is atomic
 
 
 TRUE = ("metadata_location", "m0")
@@ -158,7 +158,7 @@ def test_two_lost_probes_leave_it_to_the_caller_to_look(
     hms: Recording, fence: CompareAndSwapTables, base: Pointer, pool: ClientPool
 ) -> None:
     hms.misbehave[ALTER] += [DropAfter(), DropAfter()]
-    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), fenced=True)
+    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), atomic=True)
     assert location(hms) == "m0"
     assert hms.expected == [PROBE, PROBE]
     assert pool.verdicts.word("db") is SwapProtection.UNPROVEN
@@ -176,22 +176,22 @@ def test_a_server_that_carries_out_a_probe_has_made_the_swap(
         fence._pool._drop_idle()
 
 
-@pytest.mark.parametrize(("behaviour", "fenced"), [("atomic", True), ("checked", False)])
+@pytest.mark.parametrize(("behaviour", "atomic"), [("atomic", True), ("checked", False)])
 def test_a_lost_reply_to_the_true_alter_is_fenced_on_an_atomic_server_alone(
-    behaviour: str, fenced: bool, hms: Recording, fence: CompareAndSwapTables, base: Pointer, pool: ClientPool
+    behaviour: str, atomic: bool, hms: Recording, fence: CompareAndSwapTables, base: Pointer, pool: ClientPool
 ) -> None:
     hms.compare_and_swap = behaviour
     hms.misbehave[ALTER] += [None, DropAfter()]
-    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), fenced=fenced)
+    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), atomic=atomic)
     assert location(hms) == "m1"
-    assert pool.verdicts.word("db") is (SwapProtection.UNPROVEN if fenced else SwapProtection.BLIND)
+    assert pool.verdicts.word("db") is (SwapProtection.UNPROVEN if atomic else SwapProtection.BLIND)
 
 
 def test_a_lost_request_is_sent_once_and_tells_nothing(
     hms: Recording, fence: CompareAndSwapTables, base: Pointer
 ) -> None:
     hms.misbehave[ALTER] += [None, DropBefore()]
-    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), fenced=True)
+    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), atomic=True)
     assert location(hms) == "m0"
     assert hms.expected == [PROBE]
 
@@ -251,7 +251,7 @@ def test_a_lost_reply_without_the_keys_is_not_fenced(
     hms.compare_and_swap = "broken"
     # Two on the row, three on the scratch row, and one without the keys.
     hms.misbehave[ALTER] += [None] * 5 + [DropAfter()]
-    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), fenced=False)
+    assert is_unanswered(fence.alter(base, moved_to(base, "m1")), atomic=False)
     assert hms.expected == [PROBE, TRUE, None]
 
 
@@ -542,7 +542,7 @@ def test_a_swap_that_is_fenced_has_the_ordinary_time(hms: Recording, server: Run
         hms.misbehave[ALTER].append(Silence())
         told: list[bool] = []
         with when_overdue(lambda: told.append(True)):
-            assert is_unanswered(fence.alter(base, moved_to(base, "m1")), fenced=True)
+            assert is_unanswered(fence.alter(base, moved_to(base, "m1")), atomic=True)
     assert told == []
 
 

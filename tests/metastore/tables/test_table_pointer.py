@@ -81,7 +81,7 @@ def test_a_move_without_answer_is_unanswered_and_not_sent_again(
     answer = pointer.swap(base, "m1", BEFORE, BEFORE)
     assert isinstance(answer, Unanswered)
     assert isinstance(answer.error, MetastoreUnavailable)
-    assert answer.fenced
+    assert answer.atomic
     assert moves(hms) == 2, "the probe, and the swap once"
     assert pointer.load(NAME).metadata_location == ("m0" if isinstance(bad, DropBefore) else "m1")
 
@@ -257,7 +257,7 @@ def test_a_swap_that_met_a_closed_store_may_be_sent_again_where_it_is_fenced(
     base = pointer.load(NAME)
     answer = pointer.swap(base, "m1", BEFORE, BEFORE)
     assert isinstance(answer, Unanswered)
-    assert answer.fenced
+    assert answer.atomic
     assert pointer.swap(base, "m1", BEFORE, BEFORE, require_cas=True) == Swapped()
 
 

@@ -63,7 +63,7 @@ class ShortAndUnfenced(MemoryTableLock):
         return held
 
 
-@pytest.mark.parametrize(("kind", "found"), [(ShortForAll, "of a drop"), (ShortAndUnfenced, "not fenced")])
+@pytest.mark.parametrize(("kind", "found"), [(ShortForAll, "of a drop"), (ShortAndUnfenced, "not atomic")])
 def test_a_short_lease_for_what_does_not_compare_is_found(kind: type[MemoryTableLock], found: str) -> None:
     lock = kind()
     lock.short_lease_seconds = 10.0

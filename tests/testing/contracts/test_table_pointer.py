@@ -62,7 +62,7 @@ def test_properties_that_stay_are_found() -> None:
 
 def test_a_pointer_that_never_sends_what_must_be_fenced_is_found() -> None:
     pointer = MemoryTablePointer()
-    pointer.fenced = False
+    pointer.atomic = False
     with pytest.raises(MetastoreUnavailable):
         check("a_swap_that_must_be_fenced_moves_the_pointer", pointer)
 
