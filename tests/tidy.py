@@ -2,7 +2,7 @@
 
 Time, sleep, randomness and ids must come from one place, or no test and no simulation can decide them; a long file or
 function is where the next defect hides; `assert` is gone under `python -O`. test_tidy.py runs the rules over the
-project and shows each rule a bad example.
+project and shows each rule a bad example; tidy_project.py has the rules that need more than one file.
 """
 
 from __future__ import annotations
@@ -140,9 +140,8 @@ RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
 )
 
 
-def check(path: str, text: str) -> list[Finding]:
+def check(source: Source) -> list[Finding]:
     """All that is wrong with one file, sorted by line, each once."""
-    source = Source.parse(path, text)
     findings = {finding for rule in RULES for finding in rule(source)}
     return sorted(findings, key=lambda finding: (finding.line, finding.message))
 
@@ -156,7 +155,7 @@ def uncalled(sources: Sequence[Source]) -> list[Finding]:
         source.finding(line, f"{name} has no caller in the package: remove it, with its tests")
         for source in package
         if not source.path.startswith(FOR_TESTS)
-        for line, name in _defined(source.tree)
+        for line, name in defined(source.tree)
         if name not in known and not name.startswith("__")
     ]
 
@@ -169,13 +168,13 @@ def _mentioned(tree: ast.Module) -> Iterator[str]:
             yield node.attr
 
 
-def _defined(scope: ast.Module | ast.ClassDef) -> Iterator[tuple[int, str]]:
+def defined(scope: ast.Module | ast.ClassDef) -> Iterator[tuple[int, str]]:
     """What others can name: not fields of records, nor what a protocol asks of others."""
     for node in scope.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.lineno, node.name
         if isinstance(node, ast.ClassDef) and not any("Protocol" in ast.unparse(base) for base in node.bases):
-            yield from _defined(node)
+            yield from defined(node)
         elif isinstance(scope, ast.Module) and isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from ((node.lineno, target.id) for target in targets if isinstance(target, ast.Name))

@@ -1,0 +1,297 @@
+"""The rules of style over the whole project: what no single file shows. test_tidy.py runs them.
+
+Each allow-list can only shrink: it says what is left, and an entry that is no longer needed is refused as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.tidy import Finding, Source
+
+#: Names that two public classes still share.
+SHARED_CLASS_NAMES: frozenset[str] = frozenset(
+    {
+        "Call",
+        "Fault",
+        "Finding",
+        "Invariant",
+        "Kind",
+        "Node",
+        "Row",
+        "Rule",
+        "Server",
+        "State",
+        "Step",
+        "Writer",
+    }
+)
+
+#: Modules that still import each other.
+IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset(
+    {
+        frozenset({"iceberg_hms.catalog.catalog", "iceberg_hms.catalog.table"}),
+        frozenset({"iceberg_hms.format.metadata.check", "iceberg_hms.format.metadata.table_metadata"}),
+        frozenset({"simulation.world.contents", "simulation.world.storage"}),
+    }
+)
+
+#: Test file -> how often it may reach into a private name of another object or module.
+PRIVATE_ACCESS: Mapping[str, int] = {
+    "integration/interop.py": 1,
+    "integration/matrix/replayed.py": 2,
+    "integration/matrix/test_replayed.py": 1,
+    "integration/test_catalog_on_hms.py": 1,
+    "integration/test_faults_zookeeper.py": 3,
+    "integration/test_lost_names.py": 6,
+    "integration/test_metastore_contracts.py": 1,
+    "integration/test_metastore_fence.py": 2,
+    "integration/test_metastore_tables.py": 1,
+    "integration/test_resent_after_expiry.py": 1,
+    "integration/test_rest_on_hms.py": 2,
+    "integration/test_stale_plans.py": 1,
+    "integration/test_zookeeper_commits.py": 4,
+    "integration/test_zookeeper_lock.py": 2,
+    "tests/catalog/test_coalesced.py": 2,
+    "tests/catalog/test_purge.py": 5,
+    "tests/catalog/test_rebase_policies.py": 1,
+    "tests/catalog/test_table.py": 16,
+    "tests/changes/test_updates.py": 1,
+    "tests/cli/demo/test_servers.py": 5,
+    "tests/cli/demo/test_together.py": 11,
+    "tests/cli/demo/test_travel.py": 2,
+    "tests/cli/test_common.py": 1,
+    "tests/coordinator/harness.py": 4,
+    "tests/coordinator/protocol/test_already_committed.py": 6,
+    "tests/coordinator/protocol/test_metadata_cache.py": 10,
+    "tests/coordinator/protocol/test_replaced_lists.py": 2,
+    "tests/coordinator/protocol/test_staging.py": 8,
+    "tests/coordinator/protocol/test_unanswered_swaps.py": 6,
+    "tests/coordinator/protocol/test_uuid_lookup.py": 1,
+    "tests/coordinator/scheduling/test_batching_window.py": 2,
+    "tests/coordinator/scheduling/test_foreign_writer_backoff.py": 3,
+    "tests/coordinator/scheduling/test_table_workers.py": 2,
+    "tests/coordinator/test_coordinator.py": 10,
+    "tests/coordinator/test_log_and_continue.py": 19,
+    "tests/format/avro/test_avro_file.py": 5,
+    "tests/format/manifests/test_manifest_list.py": 3,
+    "tests/format/updates/test_apply.py": 2,
+    "tests/local/test_gateway.py": 1,
+    "tests/metastore/compare_and_swap/test_swap.py": 8,
+    "tests/metastore/connection/test_client.py": 2,
+    "tests/metastore/connection/test_pool.py": 3,
+    "tests/metastore/locks/test_dead_lock_reaper.py": 3,
+    "tests/metastore/locks/test_heartbeat.py": 3,
+    "tests/metastore/locks/test_holder_identity.py": 8,
+    "tests/metastore/locks/test_lease.py": 1,
+    "tests/metastore/locks/test_lost_lock_cleanup.py": 1,
+    "tests/metastore/locks/test_poll_rate.py": 2,
+    "tests/metastore/locks/test_queue_position.py": 1,
+    "tests/metastore/locks/test_table_lock.py": 12,
+    "tests/metastore/tables/test_table_pointer.py": 7,
+    "tests/simulation/actors/test_movers.py": 1,
+    "tests/simulation/world/test_connection.py": 4,
+    "tests/simulation/world/test_metastore_client.py": 1,
+    "tests/simulation/world/test_service.py": 1,
+    "tests/spark/test_configuration.py": 1,
+    "tests/spark/test_session.py": 12,
+    "tests/storage/test_bounded_cache.py": 1,
+    "tests/storage/test_files.py": 2,
+    "tests/storage/test_manifests.py": 2,
+    "tests/test_assembly.py": 1,
+    "tests/test_exports.py": 2,
+    "tests/test_runtime.py": 5,
+    "tests/zookeeper/test_held.py": 3,
+    "tests/zookeeper/test_session.py": 1,
+}
+
+#: Folder or file -> how many riddles may be left in it. The longest prefix of a path counts.
+RIDDLES_LEFT: Mapping[str, int] = {
+    "ARCHITECTURE.md": 15,
+    "CHANGELOG.md": 11,
+    "README.md": 2,
+    "benchmarks/": 10,
+    "conf/iceberg-hms.toml": 6,
+    "docs/command-line.md": 2,
+    "docs/concurrent-writers.md": 2,
+    "docs/configuration.md": 6,
+    "docs/metastore.md": 3,
+    "iceberg_hms/": 11,
+    "iceberg_hms/catalog/": 2,
+    "iceberg_hms/changes/": 8,
+    "iceberg_hms/cli/": 10,
+    "iceberg_hms/coordinator/": 60,
+    "iceberg_hms/format/": 1,
+    "iceberg_hms/locking/": 15,
+    "iceberg_hms/metastore/": 24,
+    "iceberg_hms/rest/": 8,
+    "iceberg_hms/spark/": 1,
+    "iceberg_hms/testing/": 29,
+    "iceberg_hms/zookeeper/": 6,
+    "integration/": 84,
+    "simulation/": 3,
+    "simulation/actors/": 9,
+    "simulation/checks/": 18,
+    "simulation/engine/": 1,
+    "simulation/mutants/": 16,
+    "simulation/scenarios/": 4,
+    "simulation/world/": 13,
+    "tests/": 3,
+    "tests/catalog/": 1,
+    "tests/changes/": 4,
+    "tests/cli/": 19,
+    "tests/coordinator/": 56,
+    "tests/datafiles/": 3,
+    "tests/format/": 8,
+    "tests/inspect/": 3,
+    "tests/local/": 8,
+    "tests/locking/": 6,
+    "tests/metastore/": 47,
+    "tests/rest/": 6,
+    "tests/simulation/": 33,
+    "tests/spark/": 3,
+    "tests/storage/": 1,
+    "tests/testing/": 7,
+    "tests/zookeeper/": 11,
+}
+
+#: Private by their spelling alone: named tuples, `os._exit`, and PySpark's only way to the JVM.
+PUBLIC_IN_FACT = frozenset({"_replace", "_asdict", "_fields", "_exit", "_jvm", "_jsc"})
+
+_PATCHES = frozenset({"setattr", "delattr"})
+#: What may part two words: in prose that is wrapped, in adjacent strings, and in names.
+_APART = r"[\s_#\"']+"
+#: Turns of phrase that leave the reader to guess who does what. Written with hyphens, so that this file has none.
+_RIDDLES = (
+    "(is|are|was|were|be|been|being)-told",
+    "to-be-had",
+    "(is|was|be)-had",
+    "it-(is|was)-(looked|hoped|waited)",
+    "(is|are|was|were)-looked-for",
+    "(is|are|was|were)-waited-for",
+    "in-vain",
+    "who-(comes|came|lost|oversleeps)",
+    "who" + "ever",
+)
+_RIDDLE = re.compile(
+    "|".join(rf"(?<![a-z])(?:{riddle.replace('-', _APART)})(?![a-z])" for riddle in _RIDDLES), re.IGNORECASE
+)
+
+
+def shared_class_names(sources: Sequence[Source]) -> dict[str, list[Finding]]:
+    """Name -> where it is defined, of the public classes of a package that share their name with another."""
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for source in sources:
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(source.finding(node.lineno, f"{node.name}: two public classes of this name"))
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def import_circles(sources: Sequence[Source]) -> set[frozenset[str]]:
+    """The groups of modules that import each other, by one import or by several. Imports in functions count, and those
+    for type checkers."""
+    modules = {_module(source.path): source for source in sources}
+    imports = {
+        name: {each for each in _imported(source.tree, modules) if each != name} for name, source in modules.items()
+    }
+    reached = {name: _reached_from(name, imports) for name in imports}
+    circles = (frozenset({other for other in reached[name] if name in reached[other]}) for name in imports)
+    return {circle for circle in circles if circle}
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported(tree: ast.Module, modules: Mapping[str, Source]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in modules or node.module in modules:
+                    yield inner if inner in modules else node.module
+
+
+def _reached_from(start: str, imports: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for other in imports[waiting.pop()] - reached:
+            reached.add(other)
+            waiting.append(other)
+    return reached
+
+
+def private_accesses(source: Source) -> list[Finding]:
+    """Where a test reads, imports or patches a private name of another object or module."""
+    return [
+        source.finding(line, f"{name} is private: test what its module shows")
+        for line, name in _private_names(source.tree)
+        if name not in PUBLIC_IN_FACT
+    ]
+
+
+def _private_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node.value):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, alias.name) for alias in node.names if _is_private(alias.name))
+        elif isinstance(node, ast.Call) and _called(node) in _PATCHES:
+            for argument in node.args:
+                name = str(argument.value).rpartition(".")[2] if isinstance(argument, ast.Constant) else ""
+                if _is_private(name):
+                    yield node.lineno, name
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and len(name) > 1
+
+
+def _is_own(value: ast.expr) -> bool:
+    """Whether the object is the test's own: `self`, `cls` or `super()`."""
+    if isinstance(value, ast.Call):
+        value = value.func
+    return isinstance(value, ast.Name) and value.id in {"self", "cls", "super"}
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def riddles(path: str, text: str) -> list[Finding]:
+    """Phrases in a file's prose, messages and names that do not say who does what."""
+    return [
+        Finding(path, text.count("\n", 0, found.start()) + 1, f"{' '.join(found[0].split())!r}: say who does what")
+        for found in _RIDDLE.finditer(text)
+    ]
+
+
+def over_the_list(findings: Sequence[Finding], allowed: Mapping[str, int]) -> list[str]:
+    """The findings of each file or folder of which there are more than its entry allows; and, for an entry that allows
+    more than there are, what it must be lowered to."""
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        found[_entry_of(finding.path, allowed)].append(finding)
+    lines = []
+    for entry, those in found.items():
+        if len(those) > allowed.get(entry, 0):
+            lines += [*map(str, those), f"{entry}: {len(those)} in all, of which {allowed.get(entry, 0)} are allowed"]
+    return lines
+
+
+def needless_entries(findings: Sequence[Finding], allowed: Mapping[str, int]) -> list[str]:
+    """What an allow-list must be lowered to."""
+    counts = Counter(_entry_of(finding.path, allowed) for finding in findings)
+    return [f"{entry}: lower {most} to {counts[entry]}" for entry, most in allowed.items() if counts[entry] < most]
+
+
+def _entry_of(path: str, allowed: Mapping[str, int]) -> str:
+    return max((entry for entry in allowed if path.startswith(entry)), key=len, default=path)
