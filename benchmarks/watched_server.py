@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import orjson
 from pyarrow.fs import LocalFileSystem
@@ -24,7 +24,6 @@ from benchmarks.writers import count_calls
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import Runtime
-from iceberg_hms.rest.ports import CatalogPort
 from iceberg_hms.rest.server import Server
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
@@ -71,7 +70,7 @@ def main() -> None:
     calls = count_calls()
     with iceberg_hms.connect(given.metastore_uri, given.warehouse) as catalog:
         served = slowed(catalog, given.write_seconds) if given.write_seconds else catalog
-        with Server(cast(CatalogPort, served), host="127.0.0.1", port=0, token=None) as server:
+        with Server(served, host="127.0.0.1", port=0, token=None) as server:
             _say({"uri": server.uri, "pid": os.getpid()})
             for _ in sys.stdin:
                 _say(dict(calls))

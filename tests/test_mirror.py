@@ -26,7 +26,6 @@ INTERFACES = {
     "changes/change.py",
     "coordinator/ports.py",
     "coordinator/protocol/commit_report.py",
-    "rest/ports.py",
 }
 
 

@@ -65,7 +65,7 @@ def serve(
     token = choose_token(token_file, no_auth=no_auth)
     made = {} if token_file or no_auth else {"token": token}
     require_extra("server", "starlette", "uvicorn")
-    from iceberg_hms.rest.ports import CatalogPort
+    from iceberg_hms.catalog.catalog import Catalog
     from iceberg_hms.rest.server import Server
 
     with (
@@ -75,7 +75,7 @@ def serve(
     ):
         # A wrong address is told now, and not to the first client.
         catalog.list_namespaces()
-        server = Server(cast(CatalogPort, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
+        server = Server(cast(Catalog, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
         try:
             uri = server.start()
             lifetime.ready()

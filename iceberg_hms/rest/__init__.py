@@ -3,5 +3,5 @@
     app.create_app     the ASGI application
     server.Server      the same on uvicorn, in a thread of its own
 
-Nothing here knows the metastore: all work is done by the catalog that is handed in (`ports.CatalogPort`).
+Nothing here knows the metastore: the catalog (`catalog.catalog.Catalog`) does all the work.
 """

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.rest.auth import BearerToken
@@ -26,7 +27,6 @@ from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Context, Endpoint, Incoming, Resource
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
-from iceberg_hms.rest.ports import CatalogPort
 from iceberg_hms.rest.routing import Routes
 from iceberg_hms.rest.workers import RequestThreads
 
@@ -38,7 +38,7 @@ _NO_ROUTE: Final = "none"
 _NOT_ANSWERED: Final = 499
 
 
-def create_app(catalog: CatalogPort, *, token: str | None, settings: Settings, clock: Clock = SYSTEM_CLOCK) -> App:
+def create_app(catalog: Catalog, *, token: str | None, settings: Settings, clock: Clock = SYSTEM_CLOCK) -> App:
     """The REST catalog of a catalog.
 
     token: what clients must send as a bearer token; None lets everybody in.

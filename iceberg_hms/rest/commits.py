@@ -16,7 +16,6 @@ from iceberg_hms.rest.answers import commit_response
 from iceberg_hms.rest.dispatch import Blocking, Call
 from iceberg_hms.rest.payloads import SEPARATOR, CommitTable, idempotency_key
 from iceberg_hms.rest.pending import Later
-from iceberg_hms.rest.ports import Identifier
 from iceberg_hms.rest.tables import named_table
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def _creates(request: CommitTable) -> bool:
     return any(requirement.get("type") == "assert-create" for requirement in request.requirements)
 
 
-def _check_identifier(request: CommitTable, table: Identifier) -> None:
+def _check_identifier(request: CommitTable, table: tuple[str, str]) -> None:
     """Refuse a body that names another table than the path does: one of the two is a mistake."""
     if request.identifier is None:
         return

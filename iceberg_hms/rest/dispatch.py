@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
+from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
@@ -32,7 +33,6 @@ from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.payloads import decode_segment
 from iceberg_hms.rest.pending import Later
-from iceberg_hms.rest.ports import CatalogPort
 from iceberg_hms.rest.workers import RequestThreads
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Incoming:
 class Context:
     """What all requests share. readers: threads for loads and lists; movers: for all that takes locks."""
 
-    catalog: CatalogPort
+    catalog: Catalog
     settings: Settings
     counters: Counters
     readers: RequestThreads
@@ -97,7 +97,7 @@ class Call:
     body: bytes = b""
 
     @property
-    def catalog(self) -> CatalogPort:
+    def catalog(self) -> Catalog:
         return self.context.catalog
 
     @property

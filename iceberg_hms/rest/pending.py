@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from iceberg_hms.rest.ports import PendingCommitPort
-
 if TYPE_CHECKING:
     from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+    from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 
 #: How often the outcome of a commit is asked for beyond its time: whoever settled it may have failed to wake the loop.
 LOOK_AGAIN_SECONDS = 5.0
@@ -34,9 +33,10 @@ class Later:
     event loop.
     """
 
-    commit: PendingCommitPort
+    commit: PendingCommit
     seconds: float
     answer: Callable[[CommitReport], Response]
+    look_again_seconds: float = LOOK_AGAIN_SECONDS
 
     async def response(self, run: Run) -> Response:
         """Wait for the outcome. run: calls a function on a thread; it may raise QueueFull. Raises what the commit
@@ -59,7 +59,7 @@ class Later:
             if self.commit.withdraw():
                 done()
             else:
-                timers[:] = [loop.call_later(LOOK_AGAIN_SECONDS, give_up)]
+                timers[:] = [loop.call_later(self.look_again_seconds, give_up)]
                 self.commit.when_settled(tell)
 
         self.commit.when_settled(tell)

@@ -17,10 +17,10 @@ from typing import Final
 
 import uvicorn
 
+from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.errors import EngineError
 from iceberg_hms.rest.answers import is_loopback
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.ports import CatalogPort
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Server:
     The catalog stays the caller's, who closes it after `stop`.
     """
 
-    def __init__(self, catalog: CatalogPort, host: str, port: int, token: str | None) -> None:
+    def __init__(self, catalog: Catalog, host: str, port: int, token: str | None) -> None:
         self._host = host
         self._port = port
         self._app = create_app(catalog, token=token, settings=catalog.settings)

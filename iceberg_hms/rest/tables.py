@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from starlette.responses import Response
 
+from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import CorruptFile, InvalidInput, NoSuchNamespace, NoSuchTable
 from iceberg_hms.rest.answers import (
     entity_tag,
@@ -34,7 +35,6 @@ from iceberg_hms.rest.payloads import (
     single_level_table,
     single_namespace,
 )
-from iceberg_hms.rest.ports import Identifier, TablePort
 
 _SNAPSHOT_MODES = ("all", "refs")
 
@@ -123,18 +123,18 @@ def report_metrics(call: Call) -> Response:
     return no_content()
 
 
-def named_table(call: Call) -> Identifier:
+def named_table(call: Call) -> tuple[str, str]:
     """The table that the path names."""
     return single_level_table(call.parameters["namespace"], call.parameters["table"])
 
 
-def _served(table: TablePort) -> Response:
+def _served(table: Table) -> Response:
     tag = entity_tag(version_of(table.metadata, table.metadata_location), "all")
     return table_response(table.metadata.to_bytes(), table.metadata_location, tag=tag)
 
 
 @contextmanager
-def _missing_namespace_is_missing_table(table: Identifier) -> Iterator[None]:
+def _missing_namespace_is_missing_table(table: tuple[str, str]) -> Iterator[None]:
     try:
         yield
     except NoSuchNamespace as error:

@@ -27,7 +27,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -37,7 +37,6 @@ import uvicorn
 
 import iceberg_hms
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.ports import CatalogPort
 from integration.matrix.capture import Capture
 from integration.matrix.placeholders import Placeholders
 from integration.matrix.sessions import CATALOG, DuckDB, Session, StatementFailed, Trino
@@ -89,7 +88,7 @@ def _arguments() -> argparse.Namespace:
 @contextmanager
 def serving(catalog: Any, port: int) -> Iterator[tuple[Capture, str]]:
     """The catalog over REST with a capture in front. port: where, on loopback; 0 takes any free one."""
-    capture = Capture(create_app(cast(CatalogPort, catalog), token=TOKEN, settings=catalog.settings))
+    capture = Capture(create_app(catalog, token=TOKEN, settings=catalog.settings))
     server = uvicorn.Server(uvicorn.Config(capture, host="127.0.0.1", port=port, log_level="warning", ws="none"))
     listener = server.config.bind_socket()
     # From here on clients may connect; the server answers them once it runs.

@@ -14,19 +14,7 @@ import pytest
 from iceberg_hms.cli.serve import choose_token
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from tests.cli.fakes import METASTORE, run
-from tests.rest.fakes import FakeCatalog
-
-
-class ClosingCatalog(FakeCatalog):
-    """The REST tests' catalog, as the context manager that commands take."""
-
-    closed = 0
-
-    def __enter__(self) -> ClosingCatalog:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.closed += 1
+from tests.rest.fakes import ScriptedCatalog
 
 
 class Visit:
@@ -46,7 +34,7 @@ class Visit:
 
 
 def test_it_announces_itself_in_one_line_and_serves_until_it_is_ended() -> None:
-    catalog, visit = ClosingCatalog(), Visit()
+    catalog, visit = ScriptedCatalog(), Visit()
     result = run("serve", "--port", "0", "--no-auth", "--warehouse", "file:/a b", catalog=catalog, during=visit)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("\n") == 1
@@ -62,7 +50,7 @@ def test_it_announces_itself_in_one_line_and_serves_until_it_is_ended() -> None:
 
 def test_without_a_word_on_tokens_it_makes_one_and_tells_it() -> None:
     visit = Visit()
-    assert run("serve", "--port", "0", catalog=ClosingCatalog(), during=visit).exit_code == 0
+    assert run("serve", "--port", "0", catalog=ScriptedCatalog(), during=visit).exit_code == 0
     assert len(visit.event["token"]) >= 43
     assert visit.status == 200
 
@@ -72,15 +60,15 @@ def test_a_token_of_a_file_is_asked_for_and_never_told(tmp_path: Path) -> None:
     file.write_text("s3cret\n")
     arguments = ("serve", "--port", "0", "--token-file", str(file))
     right, wrong = Visit("s3cret"), Visit("other")
-    result = run(*arguments, catalog=ClosingCatalog(), during=right)
-    run(*arguments, catalog=ClosingCatalog(), during=wrong)
+    result = run(*arguments, catalog=ScriptedCatalog(), during=right)
+    run(*arguments, catalog=ScriptedCatalog(), during=wrong)
     assert (right.status, wrong.status) == (200, 401)
     assert "s3cret" not in result.output
 
 
 def test_a_metastore_that_does_not_answer_is_told_at_once() -> None:
-    catalog = ClosingCatalog()
-    catalog.faults["list_namespaces"] = MetastoreUnavailable("No metastore answers")
+    catalog = ScriptedCatalog()
+    catalog.errors["list_namespaces"] = MetastoreUnavailable("No metastore answers")
     result = run("serve", "--port", "0", catalog=catalog)
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("error: No metastore answers\nnext: ")
@@ -89,14 +77,14 @@ def test_a_metastore_that_does_not_answer_is_told_at_once() -> None:
 
 def test_a_taken_port_is_two_lines_and_exit_code_1() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        result = run("serve", "--port", str(taken.getsockname()[1]), catalog=ClosingCatalog())
+        result = run("serve", "--port", str(taken.getsockname()[1]), catalog=ScriptedCatalog())
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("error: cannot listen on http://127.0.0.1:")
 
 
 @pytest.mark.parametrize("options", [("--port", "70000"), ("--lock", "redis"), ("--lock", "zookeeper")])
 def test_a_wrong_setting_is_exit_code_2(options: tuple[str, ...]) -> None:
-    result = run("serve", *options, catalog=ClosingCatalog())
+    result = run("serve", *options, catalog=ScriptedCatalog())
     assert (result.exit_code, result.stdout) == (2, "")
 
 

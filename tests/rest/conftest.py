@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.rest.app import create_app
-from tests.rest.fakes import SCHEMA, FakeCatalog, Web
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 
 
 @pytest.fixture
-def catalog() -> FakeCatalog:
-    return FakeCatalog()
+def catalog() -> ScriptedCatalog:
+    return ScriptedCatalog()
 
 
 @pytest.fixture
-def web(catalog: FakeCatalog) -> Web:
+def web(catalog: ScriptedCatalog) -> Web:
     """The application over `catalog`, without a token."""
     return Web(create_app(catalog, token=None, settings=catalog.settings))
 
 
 @pytest.fixture
-def table(catalog: FakeCatalog) -> str:
+def table(catalog: ScriptedCatalog) -> str:
     """The path of an empty table logging.events."""
     catalog.create_namespace("logging")
     catalog.create_table(("logging", "events"), SCHEMA)

@@ -5,13 +5,13 @@ import pytest
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.auth import check_token
-from tests.rest.fakes import FakeCatalog, Web, error_of
+from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 TOKEN = "correct-horse-battery"
 
 
 @pytest.fixture
-def guarded(catalog: FakeCatalog) -> Web:
+def guarded(catalog: ScriptedCatalog) -> Web:
     return Web(create_app(catalog, token=TOKEN, settings=catalog.settings))
 
 
@@ -36,7 +36,7 @@ def test_the_right_token_is_let_in(guarded: Web, scheme: str) -> None:
         "Bearer \u00fc".encode(),
     ],
 )
-def test_any_other_is_not_authorized(guarded: Web, catalog: FakeCatalog, header: str | bytes | None) -> None:
+def test_any_other_is_not_authorized(guarded: Web, catalog: ScriptedCatalog, header: str | bytes | None) -> None:
     headers = {} if header is None else {"Authorization": header}
     response = guarded("GET", "/v1/namespaces", headers=headers)  # type: ignore[arg-type]
     status, kind, message = error_of(response)
@@ -63,7 +63,7 @@ def test_without_a_token_nobody_is_asked(web: Web) -> None:
 
 
 @pytest.mark.parametrize("token", ["", " ", " a", "a ", "a\n", "a\tb", "tökén"])
-def test_a_token_that_is_none_is_refused_before_anything_listens(catalog: FakeCatalog, token: str) -> None:
+def test_a_token_that_is_none_is_refused_before_anything_listens(catalog: ScriptedCatalog, token: str) -> None:
     with pytest.raises(ConfigError, match="token"):
         create_app(catalog, token=token, settings=catalog.settings)
     with pytest.raises(ConfigError):

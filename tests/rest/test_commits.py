@@ -9,8 +9,7 @@ import pytest
 
 from iceberg_hms.changes.request import Client
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
-from iceberg_hms.clock import SystemClock
-from iceberg_hms.config import Settings
+from iceberg_hms.clock import SYSTEM_CLOCK, SystemClock
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import (
     AlreadyExists,
@@ -28,7 +27,7 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import LIGHT_BYTES
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
-from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
 
@@ -47,12 +46,12 @@ def test_a_commit_is_answered_with_the_new_metadata(web: Web, table: str) -> Non
     assert loaded.headers["etag"] == response.headers["etag"]
 
 
-def test_a_staged_table_is_created_by_its_commit(web: Web, catalog: FakeCatalog) -> None:
+def test_a_staged_table_is_created_by_its_commit(web: Web, catalog: ScriptedCatalog) -> None:
     web("POST", "/v1/namespaces/default/tables", {"name": "t", "schema": SCHEMA, "stage-create": True})
     updates = create_updates(catalog.stage_table(("default", "t"), SCHEMA).metadata)
     body = {"requirements": [{"type": "assert-create"}], "updates": updates}
     assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 200
-    assert TableName("default", "t") in catalog.tables
+    assert TableName("default", "t") in catalog.metastore.rows
     another = create_updates(catalog.stage_table(("default", "t"), SCHEMA).metadata)
     response = web("POST", "/v1/namespaces/default/tables/t", {**body, "updates": another})
     assert error_of(response)[:2] == (409, "CommitFailedException")
@@ -61,9 +60,9 @@ def test_a_staged_table_is_created_by_its_commit(web: Web, catalog: FakeCatalog)
 
 
 def test_a_name_that_was_taken_meanwhile_breaks_the_requirement_that_it_is_free(
-    web: Web, table: str, catalog: FakeCatalog
+    web: Web, table: str, catalog: ScriptedCatalog
 ) -> None:
-    catalog.faults["commit"] = AlreadyExists("Table already exists: logging.events")
+    catalog.errors["commit"] = catalog.errors["submit"] = AlreadyExists("Table already exists: logging.events")
     create = {"requirements": [{"type": "assert-create"}], "updates": []}
     expected = (409, "CommitFailedException", "Requirement failed: table already exists")
     assert error_of(web("POST", table, create)) == expected
@@ -71,11 +70,11 @@ def test_a_name_that_was_taken_meanwhile_breaks_the_requirement_that_it_is_free(
 
 
 def test_a_name_that_was_taken_while_the_creation_was_under_way_is_no_proof(
-    web: Web, table: str, catalog: FakeCatalog
+    web: Web, table: str, catalog: ScriptedCatalog
 ) -> None:
     error = AlreadyExists("Table already exists: logging.events")
     error.proved_failed = False
-    catalog.faults["commit"] = error
+    catalog.errors["commit"] = error
     create = {"requirements": [{"type": "assert-create"}], "updates": []}
     assert error_of(web("POST", table, create))[:2] == (500, "CommitStateUnknownException")
 
@@ -136,7 +135,7 @@ def test_what_is_not_understood_is_400(web: Web, table: str, body: Any) -> None:
     assert error_of(web("POST", table, body))[:2] == (400, "BadRequestException")
 
 
-def test_malformed_json_is_400_and_reaches_no_table(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_malformed_json_is_400_and_reaches_no_table(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     catalog.calls.clear()
     assert error_of(web("POST", table, content=b'{"updates": ['))[:2] == (400, "BadRequestException")
     assert catalog.calls == []
@@ -171,36 +170,35 @@ def test_a_body_may_repeat_the_tables_name_and_not_contradict_it(web: Web, table
     ],
 )
 def test_what_goes_wrong_tells_the_client_what_to_do_with_its_files(
-    web: Web, table: str, catalog: FakeCatalog, error: Exception, status: int, kind: str
+    web: Web, table: str, catalog: ScriptedCatalog, error: Exception, status: int, kind: str
 ) -> None:
-    catalog.faults["commit"] = error
+    catalog.errors["submit"] = error
     response = web("POST", table, set_properties(a="b"))
     assert error_of(response)[:2] == (status, kind)
     assert ("retry-after" in response.headers) == (status == 429)
 
 
-def arguments(catalog: FakeCatalog) -> dict[str, Any]:
+def arguments(catalog: ScriptedCatalog) -> dict[str, Any]:
     method, found = catalog.calls[-1]
-    assert method == "commit"
-    assert isinstance(found, dict)
+    assert method == "submit"
     return found
 
 
-def test_the_catalog_learns_who_asks_and_how_long_to_wait(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_the_catalog_learns_who_asks_and_how_long_to_wait(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     headers = {"User-Agent": "PyIceberg/0.12.0", "X-Client-Version": "0.14.1"}
     response = web("POST", table, set_properties(a="b"), headers=headers)
     found = arguments(catalog)
     assert found["client"] == Client("PyIceberg/0.12.0", "0.14.1")
     assert 0 < found["wait_seconds"] <= catalog.settings.rest_commit_wait_ms / 1000
     assert found["size"] == int(response.request.headers["content-length"])
-    assert found["key"] is None
+    assert found["idempotency_key"] is None
 
 
 def append(summary: dict[str, str]) -> dict[str, Any]:
     snapshot: dict[str, Any] = {
         "snapshot-id": 1,
         "sequence-number": 1,
-        "timestamp-ms": 4_102_444_800_000,
+        "timestamp-ms": SYSTEM_CLOCK.now_ms(),
         "manifest-list": "file:/l",
         "summary": {"operation": "append", **summary},
         "schema-id": 0,
@@ -208,18 +206,25 @@ def append(summary: dict[str, str]) -> dict[str, Any]:
     return {"requirements": [], "updates": [{"action": "add-snapshot", "snapshot": snapshot}]}
 
 
-def test_an_idempotency_key_goes_with_a_snapshot(web: Web, table: str, catalog: FakeCatalog) -> None:
+def write_list(catalog: ScriptedCatalog) -> None:
+    """The manifest list of the snapshot above, without manifests."""
+    catalog.files.write("file:/l", encode_list(2, 1, None, 1, None, [])[0])
+
+
+def test_an_idempotency_key_goes_with_a_snapshot(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+    write_list(catalog)
     response = web("POST", table, append({}), headers={"Idempotency-Key": KEY})
     assert response.status_code == 200, response.text
-    assert arguments(catalog)["key"] == KEY
+    assert arguments(catalog)["idempotency_key"] == KEY
 
 
-def test_a_commit_that_cannot_keep_the_key_is_made_without_it(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_a_commit_that_cannot_keep_the_key_is_made_without_it(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     assert web("POST", table, set_properties(a="b"), headers={"Idempotency-Key": KEY}).status_code == 200
-    assert arguments(catalog)["key"] is None
+    assert arguments(catalog)["idempotency_key"] is None
+    write_list(catalog)
     own = append({IDEMPOTENCY_KEY: "nightly-2021-04-01"})
     assert web("POST", table, own, headers={"Idempotency-Key": KEY}).status_code == 200
-    assert arguments(catalog)["key"] is None
+    assert arguments(catalog)["idempotency_key"] is None
 
 
 @pytest.mark.parametrize("summary", [5, True, 1.5, "x", [1], [IDEMPOTENCY_KEY], IDEMPOTENCY_KEY])
@@ -246,7 +251,7 @@ class Leaping(SystemClock):
         return self.seconds
 
 
-def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_was_not_begun(table: str, catalog: FakeCatalog) -> None:
+def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_not_begun(table: str, catalog: ScriptedCatalog) -> None:
     web = Web(create_app(catalog, token=None, settings=catalog.settings, clock=Leaping()))
     catalog.calls.clear()
     response = web("POST", table, set_properties(a="b"))
@@ -255,7 +260,7 @@ def test_a_commit_that_waited_too_long_for_a_thread_is_429_and_was_not_begun(tab
 
 
 def test_large_commits_at_the_same_time_all_land() -> None:
-    catalog = FakeCatalog(Settings(rest_commit_threads=4))
+    catalog = ScriptedCatalog(rest_commit_threads=4)
     catalog.create_table(("default", "t"), SCHEMA)
     app = create_app(catalog, token=None, settings=catalog.settings)
     catalog.gate = threading.Event()
@@ -274,5 +279,5 @@ def test_large_commits_at_the_same_time_all_land() -> None:
 
     answers = asyncio.run(scene())
     assert {answer.status_code for answer in answers} == {200}
-    properties = catalog.tables[TableName("default", "t")].metadata.properties
+    properties = catalog.load(("default", "t")).metadata.properties
     assert set(properties) >= {f"p{i}" for i in range(40)}

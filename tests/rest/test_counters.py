@@ -8,7 +8,7 @@ from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
-from tests.rest.fakes import SCHEMA, FakeCatalog, Web
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 
 SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\]|\\.)*")(,[a-z]+="([^"\\]|\\.)*")*\})? [0-9.e+-]+')
 
@@ -45,7 +45,7 @@ def test_buckets_are_cumulative() -> None:
     assert found['iceberg_hms_rest_request_seconds_sum{method="GET",route="/"}'] == 100.301
 
 
-def test_large_counts_stay_exact(catalog: FakeCatalog) -> None:
+def test_large_counts_stay_exact(catalog: ScriptedCatalog) -> None:
     catalog.create_namespace("n")
     made = catalog.create_table(("n", "t"), SCHEMA)
     counters = Counters()
@@ -63,7 +63,7 @@ def test_commits_are_counted_by_outcome() -> None:
         assert found[f'iceberg_hms_rest_commits_total{{outcome="{outcome}"}}'] == count
 
 
-def test_what_commits_took_adds_up(catalog: FakeCatalog) -> None:
+def test_what_commits_took_adds_up(catalog: ScriptedCatalog) -> None:
     catalog.create_namespace("n")
     made = catalog.create_table(("n", "t"), SCHEMA)
     counters = Counters()
@@ -111,7 +111,7 @@ def test_the_server_shows_its_counts_without_table_names(web: Web, table: str) -
     assert "events" not in response.text
 
 
-def test_what_a_commit_took_is_summed_and_a_group_s_calls_are_counted_once(catalog: FakeCatalog) -> None:
+def test_what_a_commit_took_is_summed_and_a_group_s_calls_are_counted_once(catalog: ScriptedCatalog) -> None:
     catalog.create_namespace("n")
     made = catalog.create_table(("n", "t"), SCHEMA)
     counters = Counters()
@@ -166,7 +166,7 @@ def test_conflicts_are_counted_by_their_reason() -> None:
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="LockNotAcquired"}'] == 2
 
 
-def test_the_server_counts_its_conflicts_and_listens_to_its_catalog(catalog: FakeCatalog) -> None:
+def test_the_server_counts_its_conflicts_and_listens_to_its_catalog(catalog: ScriptedCatalog) -> None:
     catalog.create_table(("default", "t"), SCHEMA)
     web = Web(create_app(catalog, token=None, settings=catalog.settings))
     body = {"requirements": [{"type": "assert-table-uuid", "uuid": "other"}], "updates": []}

@@ -17,14 +17,14 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Blocking, Call, Context, Endpoint, Incoming, Resource
 from iceberg_hms.rest.workers import RequestThreads
-from tests.rest.fakes import FakeCatalog, Web, error_of
+from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 LIMIT = 2_048
 
 
 @pytest.fixture
 def small() -> Web:
-    catalog = FakeCatalog(Settings(rest_max_body_bytes=LIMIT))
+    catalog = ScriptedCatalog(rest_max_body_bytes=LIMIT)
     return Web(create_app(catalog, token=None, settings=catalog.settings))
 
 
@@ -71,7 +71,7 @@ def test_a_compressed_body_is_refused(web: Web) -> None:
     assert error_of(response)[:2] == (400, "BadRequestException")
 
 
-def test_a_client_that_leaves_while_it_sends_gets_no_answer_and_does_nothing(catalog: FakeCatalog) -> None:
+def test_a_client_that_leaves_while_it_sends_gets_no_answer_and_does_nothing(catalog: ScriptedCatalog) -> None:
     app = create_app(catalog, token=None, settings=catalog.settings)
     sent: list[Any] = []
 
@@ -99,8 +99,9 @@ def test_head_has_no_body_whatever_the_answer(web: Web, table: str) -> None:
         assert (response.status_code, response.content) == (status, b"")
 
 
-def test_big_answers_to_other_machines_are_compressed(catalog: FakeCatalog) -> None:
-    catalog.namespaces = {f"namespace_{i:04}": {} for i in range(1_000)}
+def test_big_answers_to_other_machines_are_compressed(catalog: ScriptedCatalog) -> None:
+    for number in range(200):
+        catalog.create_namespace(f"namespace_{number:04}")
     app = create_app(catalog, token=None, settings=catalog.settings)
     local, remote = (Web(app, peer=peer)("GET", "/v1/namespaces") for peer in ("127.0.0.1", "10.0.0.7"))
     assert "content-encoding" not in local.headers
@@ -109,7 +110,7 @@ def test_big_answers_to_other_machines_are_compressed(catalog: FakeCatalog) -> N
 
 
 def test_loads_are_answered_while_every_mover_is_stuck() -> None:
-    catalog = FakeCatalog(Settings(rest_threads=2, rest_commit_threads=2))
+    catalog = ScriptedCatalog(rest_threads=2, rest_commit_threads=2)
     app = create_app(catalog, token=None, settings=catalog.settings)
     gate = threading.Event()
 
@@ -130,7 +131,7 @@ def test_loads_are_answered_while_every_mover_is_stuck() -> None:
 
 
 def test_more_requests_than_may_wait_are_429_and_come_back_later() -> None:
-    catalog = FakeCatalog(Settings(rest_threads=1))
+    catalog = ScriptedCatalog(rest_threads=1)
     app = create_app(catalog, token=None, settings=catalog.settings)
     catalog.gate = threading.Event()
 
@@ -188,7 +189,7 @@ def test_only_a_light_handler_of_a_small_body_is_called_on_the_event_loop(
     endpoint: Endpoint, size: int, expected: str
 ) -> None:
     readers, movers = RequestThreads("read", 1), RequestThreads("move", 1)
-    resource = Resource(Context(FakeCatalog(), Settings(), Counters(), readers, movers), {"POST": endpoint})
+    resource = Resource(Context(ScriptedCatalog(), Settings(), Counters(), readers, movers), {"POST": endpoint})
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"x" * size}
@@ -213,7 +214,7 @@ def test_an_answer_is_sent_as_it_is_where_no_thread_is_left_to_compress_it(
     monkeypatch.setattr(dispatch, "COMPRESS_SECONDS", 0.01)
     endpoint = Endpoint("GET", "/", lambda call: Response(b"x" * 10_000), moves=True)
     resource = Resource(
-        Context(FakeCatalog(), Settings(), Counters(), readers, RequestThreads("move", 1)), {"GET": endpoint}
+        Context(ScriptedCatalog(), Settings(), Counters(), readers, RequestThreads("move", 1)), {"GET": endpoint}
     )
 
     async def receive() -> dict[str, Any]:

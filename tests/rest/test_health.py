@@ -13,27 +13,27 @@ from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Context, Incoming
 from iceberg_hms.rest.health import Health
 from iceberg_hms.rest.workers import RequestThreads
-from tests.rest.fakes import FakeCatalog, Web
+from tests.rest.fakes import ScriptedCatalog, Web
 
 
-def test_it_is_live_while_the_metastore_is_away(web: Web, catalog: FakeCatalog) -> None:
-    catalog.faults["namespace_exists"] = MetastoreUnavailable("nobody answers at thrift://secret:9083")
+def test_it_is_live_while_the_metastore_is_away(web: Web, catalog: ScriptedCatalog) -> None:
+    catalog.errors["namespace_exists"] = MetastoreUnavailable("nobody answers at thrift://secret:9083")
     assert web("GET", "/health/live").json() == {"status": "live"}
     response = web("GET", "/health/ready")
     assert response.status_code == 503
     assert "secret" not in response.text
 
 
-def test_it_is_ready_when_the_metastore_answers_whatever_the_answer(web: Web, catalog: FakeCatalog) -> None:
+def test_it_is_ready_when_the_metastore_answers_whatever_the_answer(web: Web, catalog: ScriptedCatalog) -> None:
     assert web("GET", "/health/ready").status_code == 200
-    catalog.namespaces.clear()
+    catalog.drop_namespace("default")
     assert web("GET", "/health/ready").json() == {"status": "ready"}
 
 
-def test_it_becomes_ready_again(web: Web, catalog: FakeCatalog) -> None:
-    catalog.faults["namespace_exists"] = MetastoreUnavailable("x")
+def test_it_becomes_ready_again(web: Web, catalog: ScriptedCatalog) -> None:
+    catalog.errors["namespace_exists"] = MetastoreUnavailable("x")
     assert web("GET", "/health/ready").status_code == 503
-    catalog.faults.clear()
+    catalog.errors.clear()
     assert web("GET", "/health/ready").status_code == 200
 
 
@@ -44,7 +44,7 @@ def test_health_is_only_looked_at(web: Web, method: str, path: str) -> None:
 
 
 def test_a_metastore_that_hangs_is_asked_by_one_check_at_a_time() -> None:
-    catalog = FakeCatalog()
+    catalog = ScriptedCatalog()
     catalog.gate = threading.Event()
     readers = RequestThreads("read", 4)
     context = Context(catalog, Settings(), Counters(), readers, RequestThreads("move", 1))

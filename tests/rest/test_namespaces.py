@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.errors import MetastoreUnavailable
-from tests.rest.fakes import FakeCatalog, Web, error_of
+from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 
 def test_a_namespace_is_created_with_the_properties_that_the_metastore_gives_it(web: Web) -> None:
     response = web("POST", "/v1/namespaces", {"namespace": ["nyc"], "properties": {"a": "b"}})
     assert response.status_code == 200
-    assert response.json() == {"namespace": ["nyc"], "properties": {"a": "b", "owner": "us"}}
+    assert response.json() == {"namespace": ["nyc"], "properties": {"a": "b", "location": "file:/warehouse/nyc.db"}}
 
 
 def test_a_namespace_is_created_once(web: Web) -> None:
@@ -19,7 +19,7 @@ def test_a_namespace_is_created_once(web: Web) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"namespace": []}, {"namespace": ["a", "b"]}, {"namespace": "a"}])
-def test_a_namespace_without_exactly_one_level_is_not_created(web: Web, catalog: FakeCatalog, body: object) -> None:
+def test_a_namespace_without_exactly_one_level_is_not_created(web: Web, catalog: ScriptedCatalog, body: object) -> None:
     assert error_of(web("POST", "/v1/namespaces", body))[:2] == (400, "BadRequestException")
     assert catalog.calls == []
 
@@ -29,8 +29,10 @@ def test_malformed_json_is_400(web: Web) -> None:
     assert error_of(web("POST", "/v1/namespaces"))[:2] == (400, "BadRequestException")
 
 
-def test_namespaces_are_listed_by_page(web: Web, catalog: FakeCatalog) -> None:
-    catalog.namespaces = {name: {} for name in ("c", "a", "b")}
+def test_namespaces_are_listed_by_page(web: Web, catalog: ScriptedCatalog) -> None:
+    catalog.drop_namespace("default")
+    for name in ("c", "a", "b"):
+        catalog.create_namespace(name)
     assert web("GET", "/v1/namespaces").json() == {"namespaces": [["a"], ["b"], ["c"]], "next-page-token": None}
     first = web("GET", "/v1/namespaces?pageToken=&pageSize=2").json()
     assert first["namespaces"] == [["a"], ["b"]]
@@ -58,38 +60,38 @@ def test_a_namespace_that_is_not_there(web: Web, path: str) -> None:
     assert web("HEAD", f"/v1/namespaces/{path}").status_code == 404
 
 
-def test_a_namespace_is_described_and_known(web: Web, catalog: FakeCatalog) -> None:
-    catalog.namespaces["nyc"] = {"location": "file:/nyc"}
+def test_a_namespace_is_described_and_known(web: Web, catalog: ScriptedCatalog) -> None:
+    catalog.create_namespace("nyc", {"location": "file:/nyc"})
     assert web("GET", "/v1/namespaces/nyc").json() == {"namespace": ["nyc"], "properties": {"location": "file:/nyc"}}
     response = web("HEAD", "/v1/namespaces/nyc")
     assert (response.status_code, response.content) == (204, b"")
 
 
-def test_properties_are_set_and_removed(web: Web, catalog: FakeCatalog) -> None:
-    catalog.namespaces["nyc"] = {"a": "1", "b": "2"}
+def test_properties_are_set_and_removed(web: Web, catalog: ScriptedCatalog) -> None:
+    catalog.create_namespace("nyc", {"a": "1", "b": "2", "location": "file:/nyc"})
     body = {"updates": {"c": "3"}, "removals": ["a", "x"]}
     response = web("POST", "/v1/namespaces/nyc/properties", body)
     assert response.json() == {"updated": ["c"], "removed": ["a"], "missing": ["x"]}
-    assert catalog.namespaces["nyc"] == {"b": "2", "c": "3"}
+    assert catalog.load_namespace("nyc") == {"b": "2", "c": "3", "location": "file:/nyc"}
 
 
-def test_a_property_is_not_set_and_removed_at_once(web: Web, catalog: FakeCatalog) -> None:
+def test_a_property_is_not_set_and_removed_at_once(web: Web, catalog: ScriptedCatalog) -> None:
     body = {"updates": {"a": "3"}, "removals": ["a"]}
     assert error_of(web("POST", "/v1/namespaces/default/properties", body))[:2] == (422, "UnprocessableEntityException")
     assert catalog.calls == []
 
 
-def test_an_empty_namespace_is_dropped_and_a_full_one_is_not(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_an_empty_namespace_is_dropped_and_a_full_one_is_not(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     response = web("DELETE", "/v1/namespaces/logging")
     assert error_of(response) == (409, "NamespaceNotEmptyException", "Namespace logging is not empty")
     assert web("DELETE", table).status_code == 204
     assert web("DELETE", "/v1/namespaces/logging").status_code == 204
-    assert "logging" not in catalog.namespaces
+    assert catalog.list_namespaces() == ["default"]
 
 
-def test_an_outage_is_503_and_never_404(web: Web, catalog: FakeCatalog) -> None:
+def test_an_outage_is_503_and_never_404(web: Web, catalog: ScriptedCatalog) -> None:
     for method in ("list_namespaces", "namespace_exists", "load_namespace"):
-        catalog.faults[method] = MetastoreUnavailable("nobody answers")
+        catalog.errors[method] = MetastoreUnavailable("nobody answers")
     assert error_of(web("GET", "/v1/namespaces"))[:2] == (503, "ServiceUnavailableException")
     assert error_of(web("GET", "/v1/namespaces/default"))[:2] == (503, "ServiceUnavailableException")
     assert web("HEAD", "/v1/namespaces/default").status_code == 503

@@ -1,68 +1,103 @@
+"""Commits that wait on the event loop, of a catalog in memory: another writer's lock or a slow swap holds them up."""
+
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.errors import CommitConflict, LockNotAcquired
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import Call
 from iceberg_hms.rest.pending import Later
-from tests.rest.fakes import SCHEMA, FakeCatalog, Pending, Web
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 
 PATH = "/v1/namespaces/default/tables/t"
+TABLE = ("default", "t")
 
 
 def body(name: str) -> dict[str, Any]:
     return {"requirements": [], "updates": [{"action": "set-properties", "updates": {name: "x"}}]}
 
 
-async def unused(function: Callable[[], CommitReport]) -> CommitReport:
+def catalog_with_table(**settings: Any) -> ScriptedCatalog:
+    catalog = ScriptedCatalog(**settings)
+    catalog.create_table(TABLE, SCHEMA)
+    return catalog
+
+
+def submit(catalog: ScriptedCatalog, name: str = "a", requirements: tuple[dict[str, Any], ...] = ()) -> PendingCommit:
+    return catalog.submit(TABLE, requirements, body(name)["updates"], wait_seconds=60)
+
+
+def settled(commit: PendingCommit) -> PendingCommit:
+    done = threading.Event()
+    commit.when_settled(done.set)
+    assert done.wait(30)
+    return commit
+
+
+@contextmanager
+def swap_held(catalog: ScriptedCatalog) -> Iterator[threading.Event]:
+    """The next swap is sent and blocks until the block ends. Yields the event that says that it was sent."""
+    sent, gate = threading.Event(), threading.Event()
+    catalog.metastore.before_moves.append(lambda: (sent.set(), gate.wait(30)))
+    try:
+        yield sent
+    finally:
+        gate.set()
+
+
+async def no_thread(function: Callable[[], CommitReport]) -> CommitReport:
     raise AssertionError("no thread is needed")
 
 
-async def until_pending(catalog: FakeCatalog, count: int) -> None:
+def properties_of(report: CommitReport) -> Response:
+    return Response(",".join(sorted(report.metadata.properties)))
+
+
+async def until_submitted(catalog: ScriptedCatalog, count: int) -> None:
     async with asyncio.timeout(30):
-        while len(catalog.pending) < count:
+        while sum(method == "submit" for method, _ in catalog.calls) < count:
             await asyncio.sleep(0.001)
 
 
-def test_commits_that_wait_take_no_thread() -> None:
-    catalog = FakeCatalog(Settings(rest_commit_threads=1, rest_threads=1))
-    catalog.create_table(("default", "t"), SCHEMA)
-    catalog.settles = False
+def test_waiting_commits_take_no_thread() -> None:
+    catalog = catalog_with_table(rest_commit_threads=1, rest_threads=1)
     app = create_app(catalog, token=None, settings=catalog.settings)
 
     async def scene() -> list[int]:
         async with Web(app).client() as client:
-            tasks = [asyncio.create_task(client.post(PATH, json=body(f"p{number}"))) for number in range(20)]
-            await until_pending(catalog, 20)
-            assert (await client.get(PATH)).status_code == 200
-            await asyncio.to_thread(lambda: [pending.settle() for pending in catalog.pending])
+            with catalog.locked(*TABLE):
+                tasks = [asyncio.create_task(client.post(PATH, json=body(f"p{number}"))) for number in range(20)]
+                await until_submitted(catalog, 20)
+                assert (await client.get(PATH)).status_code == 200
+                assert not any(task.done() for task in tasks)
             return [answer.status_code for answer in await asyncio.gather(*tasks)]
 
     assert asyncio.run(scene()) == [200] * 20
 
 
-def test_commits_that_wait_keep_no_request_and_so_no_body() -> None:
-    catalog = FakeCatalog(Settings())
-    catalog.create_table(("default", "t"), SCHEMA)
-    catalog.settles = False
+def test_waiting_commits_keep_no_request_and_so_no_body() -> None:
+    catalog = catalog_with_table()
     app = create_app(catalog, token=None, settings=catalog.settings)
 
     async def scene() -> list[Call]:
         async with Web(app).client() as client:
-            tasks = [asyncio.create_task(client.post(PATH, json=body(f"let-go-{number}"))) for number in range(3)]
-            await until_pending(catalog, 3)
-            gc.collect()
-            calls = [each for each in gc.get_objects() if isinstance(each, Call)]
-            await asyncio.to_thread(lambda: [pending.settle() for pending in catalog.pending])
+            with catalog.locked(*TABLE):
+                tasks = [asyncio.create_task(client.post(PATH, json=body(f"let-go-{number}"))) for number in range(3)]
+                await until_submitted(catalog, 3)
+                gc.collect()
+                calls = [each for each in gc.get_objects() if isinstance(each, Call)]
             await asyncio.gather(*tasks)
             return [call for call in calls if b"let-go-" in call.body]
 
@@ -70,119 +105,100 @@ def test_commits_that_wait_keep_no_request_and_so_no_body() -> None:
 
 
 class Stopped(SystemClock):
-    """No time passes while a request comes in: what it may take is left for its commit."""
+    """No time passes while a request comes in: its commit has all of the time that it may take."""
 
     def monotonic(self) -> float:
         return 1_000.0
 
 
-def test_a_commit_whose_time_is_over_is_withdrawn() -> None:
-    catalog = FakeCatalog(Settings(rest_commit_wait_ms=50))
-    catalog.create_table(("default", "t"), SCHEMA)
-    catalog.settles = False
+def test_a_commit_is_withdrawn_when_its_time_is_over() -> None:
+    catalog = catalog_with_table(rest_commit_wait_ms=50)
     app = create_app(catalog, token=None, settings=catalog.settings, clock=Stopped())
-    response = Web(app)("POST", PATH, body("a"))
-    assert response.status_code == 409
-    assert [pending.withdrawn for pending in catalog.pending] == [True]
-    assert "a" not in catalog.load(("default", "t")).metadata.properties
+    with catalog.locked(*TABLE):
+        assert Web(app)("POST", PATH, body("a")).status_code == 409
+    report = settled(submit(catalog, "b")).result()
+    assert "b" in report.metadata.properties
+    assert "a" not in report.metadata.properties
 
 
-def test_what_became_of_one_that_was_withdrawn_is_told_on_a_thread_since_it_takes_a_look_at_the_table() -> None:
-    threads: list[str] = []
+def test_a_thread_finds_out_what_became_of_a_withdrawn_commit_since_that_reads_the_table() -> None:
+    catalog, threads = catalog_with_table(), list[str]()
 
     async def run(function: Callable[[], CommitReport]) -> CommitReport:
         threads.append("a thread")
         return await asyncio.to_thread(function)
 
-    async def scene(commit: Pending, seconds: float) -> str:
-        return str(await Later(commit, seconds, lambda report: report).response(run))  # type: ignore[arg-type, return-value]
-
-    with pytest.raises(LockNotAcquired):
-        asyncio.run(scene(Pending(lambda: "report"), 0.0))  # type: ignore[arg-type, return-value]
+    with catalog.locked(*TABLE), pytest.raises(LockNotAcquired):
+        asyncio.run(Later(submit(catalog, "late"), 0.0, properties_of).response(run))
     assert threads == ["a thread"]
-    settled = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
-    settled.settle()
-    assert asyncio.run(scene(settled, 30.0)) == "report"
-    assert threads == ["a thread"], "for one that is settled none is needed"
+    answer = asyncio.run(Later(settled(submit(catalog)), 30.0, properties_of).response(run))
+    assert b"a" in answer.body
+    assert threads == ["a thread"], "a settled commit needs none"
 
 
-def test_a_commit_that_was_sent_is_waited_for_after_its_time() -> None:
-    async def scene() -> str:
-        made = asyncio.Event()
-        commit = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
-        commit.sent = True
-        asked: list[bool] = []
-        loop, withdraw = asyncio.get_running_loop(), commit.withdraw
+def test_a_commit_whose_swap_was_sent_is_waited_for_after_its_time() -> None:
+    catalog = catalog_with_table()
 
-        def asked_to_withdraw() -> bool:
-            asked.append(withdraw())
-            loop.call_soon(made.set)
-            return asked[-1]
+    async def scene() -> Response:
+        with swap_held(catalog) as sent:
+            commit = submit(catalog)
+            assert sent.wait(30)
+            waiting = asyncio.create_task(Later(commit, 0.001, properties_of).response(no_thread))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+        return await waiting
 
-        commit.withdraw = asked_to_withdraw  # type: ignore[method-assign]
-        waiting = asyncio.create_task(Later(commit, 0.001, lambda report: report).response(unused))  # type: ignore[arg-type, return-value]
-        async with asyncio.timeout(30):
-            await made.wait()
-        assert asked == [False]
-        assert not waiting.done()
-        await asyncio.to_thread(commit.settle)
-        return str(await waiting)
-
-    assert asyncio.run(scene()) == "report"
+    assert b"a" in asyncio.run(scene()).body
 
 
-def test_what_a_commit_raises_is_raised_where_it_is_waited_for() -> None:
-    def fails() -> CommitReport:
-        raise CommitConflict("moved")
-
-    async def scene() -> None:
-        commit = Pending(fails)
-        commit.settle()
-        with pytest.raises(CommitConflict, match="moved"):
-            await Later(commit, 30, lambda report: report).response(unused)  # type: ignore[arg-type, return-value]
-
-    asyncio.run(scene())
+def test_the_waiting_request_raises_what_its_commit_raises() -> None:
+    commit = submit(catalog_with_table(), requirements=({"type": "assert-table-uuid", "uuid": "other"},))
+    with pytest.raises(RequirementFailed):
+        asyncio.run(Later(settled(commit), 30, properties_of).response(no_thread))
 
 
-def test_a_commit_that_ends_after_its_server_harms_nobody() -> None:
-    commit = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
+def test_a_commit_that_ends_after_its_server_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    catalog = catalog_with_table()
 
-    async def scene() -> None:
-        waiting = asyncio.create_task(Later(commit, 30, lambda report: report).response(unused))  # type: ignore[arg-type, return-value]
+    async def scene(commit: PendingCommit) -> None:
+        waiting = asyncio.create_task(Later(commit, 30, properties_of).response(no_thread))
         await asyncio.sleep(0)
         waiting.cancel()
 
-    asyncio.run(scene())
-    commit.settle()
+    with catalog.locked(*TABLE):
+        commit = submit(catalog)
+        asyncio.run(scene(commit))
+    # Its own listener has the commit's place, so this one sees the outcome by the table's next commit.
+    settled(submit(catalog, "b"))
+    assert "a" in commit.result().metadata.properties
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.0], ids=["before its time is over", "after it"])
-def test_an_outcome_that_the_loop_was_not_told_of_is_found_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
-    """no memory to wake the loop when the commit is settled: its client must not wait for ever"""
-    monkeypatch.setattr("iceberg_hms.rest.pending.LOOK_AGAIN_SECONDS", 0.01)
+def test_an_outcome_is_found_though_the_loop_could_not_be_woken(seconds: float) -> None:
+    """The worker has no memory to wake the loop when it settles the commit: the client must not wait for ever."""
+    catalog = catalog_with_table()
 
-    async def scene() -> str:
-        commit = Pending(lambda: "report")  # type: ignore[arg-type, return-value]
-        commit.sent = True
-        loop, asked, withdraw = asyncio.get_running_loop(), asyncio.Event(), commit.withdraw
+    async def scene(monkeypatch: pytest.MonkeyPatch) -> Response:
+        loop, failed = asyncio.get_running_loop(), threading.Event()
 
-        def asked_to_withdraw() -> bool:
-            loop.call_soon(asked.set)
-            return withdraw()
-
-        def cannot(*_: object) -> None:
+        def no_memory(*_: object) -> None:
+            failed.set()
             raise MemoryError
 
-        commit.withdraw = asked_to_withdraw  # type: ignore[method-assign]
-        waiting = asyncio.create_task(Later(commit, seconds, lambda report: report).response(unused))  # type: ignore[arg-type, return-value]
-        await (asked.wait() if not seconds else asyncio.sleep(0))
         with monkeypatch.context() as patched:
-            patched.setattr(loop, "call_soon_threadsafe", cannot)
-            with pytest.raises(MemoryError):
-                commit.settle()
+            with swap_held(catalog) as sent:
+                commit = submit(catalog)
+                assert sent.wait(30)
+                later = Later(commit, seconds, properties_of, look_again_seconds=0.01)
+                waiting = asyncio.create_task(later.response(no_thread))
+                await asyncio.sleep(0 if seconds else 0.005)
+                patched.setattr(loop, "call_soon_threadsafe", no_memory)
+            async with asyncio.timeout(30):
+                while not failed.is_set():
+                    await asyncio.sleep(0.001)
         async with asyncio.timeout(10):
-            return str(await waiting)
+            return await waiting
 
-    assert asyncio.run(scene()) == "report"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        assert b"a" in asyncio.run(scene(monkeypatch)).body

@@ -13,15 +13,16 @@ from iceberg_hms.errors import (
     MissingFile,
     NoSuchNamespace,
 )
+from iceberg_hms.format.manifests.manifest_list import encode_list
 from iceberg_hms.format.metadata.gzip_parts import Packed
 from iceberg_hms.rest import bodies
 from iceberg_hms.rest.bodies import Body
-from tests.rest.fakes import SCHEMA, FakeCatalog, Web, error_of
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 
 EVENTS = TableName("logging", "events")
 
 
-def test_a_created_table_is_answered_as_a_loaded_one(web: Web, catalog: FakeCatalog) -> None:
+def test_a_created_table_is_answered_as_a_loaded_one(web: Web, catalog: ScriptedCatalog) -> None:
     catalog.create_namespace("nyc")
     body = {"name": "flights", "schema": SCHEMA, "properties": {"owner": "us"}}
     created = web("POST", "/v1/namespaces/nyc/tables", body)
@@ -33,7 +34,7 @@ def test_a_created_table_is_answered_as_a_loaded_one(web: Web, catalog: FakeCata
     assert loaded.json()["config"] == {}
 
 
-def test_spec_order_and_location_of_a_new_table_are_honoured(web: Web, catalog: FakeCatalog) -> None:
+def test_spec_order_and_location_of_a_new_table_are_honoured(web: Web, catalog: ScriptedCatalog) -> None:
     spec = {"spec-id": 0, "fields": [{"name": "level", "transform": "identity", "source-id": 1, "field-id": 1000}]}
     order = {
         "order-id": 1,
@@ -46,19 +47,20 @@ def test_spec_order_and_location_of_a_new_table_are_honoured(web: Web, catalog: 
     assert metadata["sort-orders"][-1]["fields"][0]["source-id"] == 2
 
 
-def test_a_staged_table_is_not_created(web: Web, catalog: FakeCatalog) -> None:
+def test_a_staged_table_is_not_created(web: Web, catalog: ScriptedCatalog) -> None:
     body = {"name": "t", "schema": SCHEMA, "stage-create": True}
     staged = web("POST", "/v1/namespaces/default/tables", body)
     assert staged.status_code == 200
     assert "metadata-location" not in staged.json()
     assert staged.json()["metadata"]["location"] == "file:/warehouse/default.db/t"
-    assert catalog.tables == {}
+    assert catalog.list_tables("default") == []
+    assert catalog.files.locations() == ()
 
 
-def test_a_name_is_taken_once_also_by_what_is_not_iceberg(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_a_name_is_taken_once_also_by_what_is_not_iceberg(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     response = web("POST", "/v1/namespaces/logging/tables", {"name": "events", "schema": SCHEMA})
     assert error_of(response) == (409, "AlreadyExistsException", "Table already exists: logging.events")
-    catalog.hive_tables.add(TableName("logging", "raw"))
+    catalog.metastore.add_hive_table(TableName("logging", "raw"))
     response = web("POST", "/v1/namespaces/logging/tables", {"name": "raw", "schema": SCHEMA})
     assert error_of(response)[:2] == (409, "AlreadyExistsException")
 
@@ -90,27 +92,27 @@ def test_what_is_not_a_table_of_ours_is_no_such_table(web: Web, table: str, path
     assert (response.status_code, response.content) == (404, b"")
 
 
-def test_a_namespace_that_goes_missing_is_a_missing_table_too(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_a_namespace_that_goes_missing_is_a_missing_table_too(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     for method in ("load", "table_exists", "drop_table"):
-        catalog.faults[method] = NoSuchNamespace("logging")
+        catalog.errors[method] = NoSuchNamespace("logging")
     for method in ("GET", "DELETE"):
         assert error_of(web(method, table)) == (404, "NoSuchTableException", "Table does not exist: logging.events")
 
 
-def test_a_hive_table_is_no_such_table_and_is_not_touched(web: Web, table: str, catalog: FakeCatalog) -> None:
-    catalog.hive_tables.add(TableName("logging", "raw"))
+def test_a_hive_table_is_no_such_table_and_is_not_touched(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+    catalog.metastore.add_hive_table(TableName("logging", "raw"))
     path = "/v1/namespaces/logging/tables/raw"
     for method in ("GET", "DELETE"):
         assert error_of(web(method, path))[:2] == (404, "NoSuchTableException")
     assert web("HEAD", path).status_code == 404
     listed = web("GET", "/v1/namespaces/logging/tables").json()["identifiers"]
     assert listed == [{"namespace": ["logging"], "name": "events"}]
-    assert TableName("logging", "raw") in catalog.hive_tables
+    assert TableName("logging", "raw") in catalog.metastore.rows
 
 
-def test_an_outage_is_503_and_never_404(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_an_outage_is_503_and_never_404(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     for method in ("load", "table_exists", "drop_table", "list_tables", "rename_table"):
-        catalog.faults[method] = MetastoreUnavailable("nobody answers")
+        catalog.errors[method] = MetastoreUnavailable("nobody answers")
     for method in ("GET", "DELETE"):
         response = web(method, table)
         assert error_of(response)[:2] == (503, "ServiceUnavailableException")
@@ -119,16 +121,16 @@ def test_an_outage_is_503_and_never_404(web: Web, table: str, catalog: FakeCatal
     assert web("GET", "/v1/namespaces/logging/tables").status_code == 503
 
 
-def test_a_table_whose_metadata_file_is_gone_is_not_a_missing_table(web: Web, table: str, catalog: FakeCatalog) -> None:
-    catalog.faults["load"] = MissingFile("file:/gone.json")
+def test_a_missing_metadata_file_is_not_a_missing_table(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+    catalog.errors["load"] = MissingFile("file:/gone.json")
     expected = (404, "NotFoundException", "Failed to open input stream for file: file:/gone.json")
     assert error_of(web("GET", table)) == expected
 
 
 def test_a_table_whose_metadata_file_is_damaged_is_500_with_what_to_do(
-    web: Web, table: str, catalog: FakeCatalog
+    web: Web, table: str, catalog: ScriptedCatalog
 ) -> None:
-    catalog.faults["load"] = CorruptFile("file:/cut.json", "it ends early")
+    catalog.errors["load"] = CorruptFile("file:/cut.json", "it ends early")
     status, kind, message = error_of(web("GET", table))
     assert (status, kind) == (500, "ServiceFailureException")
     assert "file:/cut.json is damaged" in message
@@ -146,12 +148,14 @@ def test_a_load_that_the_client_has_already_is_304(web: Web, table: str) -> None
     assert web("GET", table, headers={"If-None-Match": tag}).status_code == 200
 
 
-def add_snapshot(web: Web, table: str, snapshot_id: int, parent: int | None) -> None:
+def add_snapshot(web: Web, catalog: ScriptedCatalog, table: str, snapshot_id: int, parent: int | None) -> None:
+    manifest_list = f"file:/lists/{snapshot_id}.avro"
+    catalog.files.write(manifest_list, encode_list(2, snapshot_id, parent, snapshot_id, None, [])[0])
     snapshot = {
         "snapshot-id": snapshot_id,
         "sequence-number": snapshot_id,
         "timestamp-ms": web("GET", table).json()["metadata"]["last-updated-ms"],
-        "manifest-list": f"file:/lists/{snapshot_id}.avro",
+        "manifest-list": manifest_list,
         "summary": {"operation": "append"},
         "schema-id": 0,
     }
@@ -168,9 +172,9 @@ def add_snapshot(web: Web, table: str, snapshot_id: int, parent: int | None) -> 
     assert response.status_code == 200, response.text
 
 
-def test_snapshots_of_refs_alone_are_sent_on_request(web: Web, table: str) -> None:
-    add_snapshot(web, table, 1, None)
-    add_snapshot(web, table, 2, 1)
+def test_snapshots_of_refs_alone_are_sent_on_request(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+    add_snapshot(web, catalog, table, 1, None)
+    add_snapshot(web, catalog, table, 2, 1)
     whole = web("GET", table + "?snapshots=all").json()["metadata"]
     slim = web("GET", table + "?snapshots=refs").json()["metadata"]
     assert [snapshot["snapshot-id"] for snapshot in whole["snapshots"]] == [1, 2]
@@ -211,7 +215,7 @@ def test_head_of_a_table(web: Web, table: str) -> None:
     assert (response.status_code, response.content) == (204, b"")
 
 
-def test_tables_are_listed_by_page(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_tables_are_listed_by_page(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     for name in ("a", "b", "c"):
         catalog.create_table(("logging", name), SCHEMA)
     path = "/v1/namespaces/logging/tables"
@@ -229,17 +233,19 @@ def test_tables_are_listed_by_page(web: Web, table: str, catalog: FakeCatalog) -
     ("query", "purge"), [("", False), ("?purgeRequested=true", True), ("?purgeRequested=false", False)]
 )
 def test_a_table_is_dropped_with_its_files_only_on_request(
-    web: Web, table: str, catalog: FakeCatalog, query: str, purge: bool
+    web: Web, table: str, catalog: ScriptedCatalog, query: str, purge: bool
 ) -> None:
+    before = catalog.files.locations()
     response = web("DELETE", table + query)
     assert (response.status_code, response.content) == (204, b"")
-    assert catalog.calls[-1] == ("drop_table", (("logging", "events"), purge))
+    assert before
+    assert catalog.files.locations() == (() if purge else before)
     assert web("DELETE", table).status_code == 404
 
 
-def test_an_unclear_wish_to_purge_drops_nothing(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_an_unclear_wish_to_purge_drops_nothing(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     assert error_of(web("DELETE", table + "?purgeRequested=maybe"))[:2] == (400, "BadRequestException")
-    assert EVENTS in catalog.tables
+    assert EVENTS in catalog.metastore.rows
 
 
 def rename(source: tuple[str, str], destination: tuple[str, str]) -> dict[str, object]:
@@ -247,7 +253,7 @@ def rename(source: tuple[str, str], destination: tuple[str, str]) -> dict[str, o
     return {key: {"namespace": [namespace], "name": name} for key, (namespace, name) in names.items()}
 
 
-def test_a_table_is_renamed_also_into_another_namespace(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_a_table_is_renamed_also_into_another_namespace(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     before = web("GET", table).json()
     response = web("POST", "/v1/tables/rename", rename(("logging", "events"), ("default", "moved")))
     assert (response.status_code, response.content) == (204, b"")
@@ -266,7 +272,7 @@ def test_a_table_is_renamed_also_into_another_namespace(web: Web, table: str, ca
 def test_a_rename_that_cannot_be(
     web: Web,
     table: str,
-    catalog: FakeCatalog,
+    catalog: ScriptedCatalog,
     source: tuple[str, str],
     destination: tuple[str, str],
     kind: str,
@@ -274,17 +280,17 @@ def test_a_rename_that_cannot_be(
 ) -> None:
     catalog.create_table(("logging", "other"), SCHEMA)
     assert error_of(web("POST", "/v1/tables/rename", rename(source, destination)))[:2] == (status, kind)
-    assert EVENTS in catalog.tables
+    assert EVENTS in catalog.metastore.rows
 
 
-def test_moves_that_fail_for_a_lock_or_end_unknown_say_so(web: Web, table: str, catalog: FakeCatalog) -> None:
-    catalog.faults["drop_table"] = LockNotAcquired("another holds it")
+def test_moves_that_fail_for_a_lock_or_end_unknown_say_so(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+    catalog.errors["drop_table"] = LockNotAcquired("another holds it")
     assert error_of(web("DELETE", table))[:2] == (409, "CommitFailedException")
-    catalog.faults["drop_table"] = CommitStateUnknown("no answer")
+    catalog.errors["drop_table"] = CommitStateUnknown("no answer")
     assert error_of(web("DELETE", table))[:2] == (500, "CommitStateUnknownException")
 
 
-def test_a_table_is_registered_from_its_metadata_file(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_a_table_is_registered_from_its_metadata_file(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     location = web("GET", table).json()["metadata-location"]
     web("DELETE", table)
     path = "/v1/namespaces/logging/register"
@@ -296,19 +302,19 @@ def test_a_table_is_registered_from_its_metadata_file(web: Web, table: str, cata
     assert web("POST", path, {**again, "overwrite": True}).status_code == 200
 
 
-def test_a_metadata_file_that_cannot_be_registered(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_a_metadata_file_that_cannot_be_registered(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     path = "/v1/namespaces/logging/register"
     gone = web("POST", path, {"name": "x", "metadata-location": "file:/gone"})
     assert error_of(gone) == (404, "NotFoundException", "Failed to open input stream for file: file:/gone")
-    catalog.files["file:/cut"] = b'{"format-version": 2'
+    catalog.files.write("file:/cut", b'{"format-version": 2')
     status, kind, message = error_of(web("POST", path, {"name": "x", "metadata-location": "file:/cut"}))
     assert (status, kind) == (400, "BadRequestException")
     assert "file:/cut is damaged" in message
-    catalog.faults["register_table"] = CorruptFile("file:/another", "cut")
+    catalog.errors["register_table"] = CorruptFile("file:/another", "cut")
     assert web("POST", path, {"name": "x", "metadata-location": "file:/cut"}).status_code == 500
 
 
-def test_metrics_are_taken_and_not_kept(web: Web, table: str, catalog: FakeCatalog) -> None:
+def test_metrics_are_taken_and_not_kept(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     catalog.calls.clear()
     response = web("POST", table + "/metrics", {"report-type": "scan-report", "table-name": "x"})
     assert (response.status_code, response.content) == (204, b"")
