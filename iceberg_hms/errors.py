@@ -28,15 +28,18 @@
      +-- StorageError                a file could not be read or written
      |    +-- CorruptFile            it was read, and is not what it should be
      +-- EngineError                 Java, Spark or a local server could not be started
+     +-- ProvedFailure               mixed into a type above that proves nothing by itself (`proved`)
 
 A type exists only where the caller does something different; the message carries the rest. `next_step` is one sentence
-that says what to do; it is part of `str(error)`. Whether an attempt's files may be deleted is the property
-`proved_failed`, never a matter of a message.
+that says what to do; it is part of `str(error)`. Whether an attempt's files may be deleted is a matter of the type
+(`proved_failed`), never of a message.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+ErrorType = TypeVar("ErrorType", bound=Exception)
 
 
 class IcebergHmsError(Exception):
@@ -44,8 +47,8 @@ class IcebergHmsError(Exception):
 
     default_next_step: ClassVar[str] = ""
     #: True only if it is proved that no change reached the table: then the attempt's own files may be deleted. Some
-    #: types always prove it; of the others the coordinator says so where it has the proof.
-    proved_failed: bool = False
+    #: types always prove it; where the coordinator has the proof for another type it raises a `proved` error.
+    proved_failed: ClassVar[bool] = False
 
     def __init__(self, message: str, *, next_step: str | None = None) -> None:
         self.message = message
@@ -60,7 +63,7 @@ class IcebergHmsError(Exception):
         return _restored, (type(self), self.args, self.__dict__)
 
 
-def _restored(kind: type[IcebergHmsError], args: tuple[Any, ...], state: dict[str, Any]) -> IcebergHmsError:
+def _restored(kind: type[ErrorType], args: tuple[Any, ...], state: dict[str, Any]) -> ErrorType:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
@@ -264,3 +267,54 @@ class CorruptFile(StorageError):
 
 class EngineError(IcebergHmsError):
     """Java, Spark or a local server could not be found or started."""
+
+
+class ProvedFailure(IcebergHmsError):
+    """PROVED: nothing was changed, although the error's other type does not say so by itself (see `proved`)."""
+
+    proved_failed = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if type(self) is ProvedFailure:
+            return super().__reduce__()
+        # The mixed type has no name that a pickle could find it by.
+        return _restored_as_proved, (type(self).__bases__[-1], self.args, self.__dict__)
+
+
+def own_copy(error: ErrorType) -> ErrorType:
+    """A copy of an error for one caller to raise, with the original's traceback and cause: callers that raise one
+    object in several threads would mix their tracebacks in it."""
+    return _copied(error, type(error))
+
+
+def proved(error: Exception) -> Exception:
+    """A copy of an error for one caller to raise, where it is proved that nothing was changed. It has the error's type,
+    and that of ProvedFailure too if the type does not prove it by itself.
+
+    CommitStateUnknown is never proved, and an error that is not of this tree carries no proof: both are only copied.
+    """
+    if not isinstance(error, IcebergHmsError) or error.proved_failed or isinstance(error, CommitStateUnknown):
+        return own_copy(error)
+    return _copied(error, _proved_type(type(error)))
+
+
+_PROVED_TYPES: dict[type[IcebergHmsError], type[IcebergHmsError]] = {}
+
+
+def _proved_type(kind: type[IcebergHmsError]) -> type[IcebergHmsError]:
+    if kind not in _PROVED_TYPES:
+        mixed = type(f"Proved{kind.__name__}", (ProvedFailure, kind), {"__module__": __name__, "__doc__": kind.__doc__})
+        # Another thread may have made one meanwhile.
+        _PROVED_TYPES.setdefault(kind, mixed)
+    return _PROVED_TYPES[kind]
+
+
+def _restored_as_proved(kind: type[IcebergHmsError], args: tuple[Any, ...], state: dict[str, Any]) -> IcebergHmsError:
+    return _restored(_proved_type(kind), args, state)
+
+
+def _copied(error: Exception, kind: type[ErrorType]) -> ErrorType:
+    copied = _restored(kind, error.args, error.__dict__)
+    copied.__cause__, copied.__context__ = error.__cause__, error.__context__
+    copied.__suppress_context__ = error.__suppress_context__
+    return copied.with_traceback(error.__traceback__)

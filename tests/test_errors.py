@@ -70,6 +70,7 @@ PROVED = {
     "CommitConflict",
     "InvariantViolated",
     "QueueFull",
+    "ProvedFailure",
 }
 
 
@@ -106,3 +107,50 @@ def test_an_error_crosses_the_border_of_a_process_whole(error: IcebergHmsError) 
         assert type(arrived) is type(error)
         assert str(arrived) == str(error)
         assert vars(arrived) == vars(error)
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_what_was_proved_of_an_error_is_part_of_its_type_and_crosses_the_border_of_a_process(
+    error: IcebergHmsError,
+) -> None:
+    proved = errors.proved(error)
+    assert proved is not error
+    for arrived in (proved, pickle.loads(pickle.dumps(proved)), copy.copy(proved), errors.own_copy(proved)):
+        assert type(arrived) is type(proved)
+        assert isinstance(arrived, type(error))
+        assert str(arrived) == str(error)
+        assert arrived.proved_failed is not isinstance(error, errors.CommitStateUnknown)
+    assert type(errors.proved(proved)) is type(proved)
+
+
+def test_an_error_that_proves_nothing_is_left_as_it_is_when_a_copy_of_it_is_proved() -> None:
+    error = errors.MetastoreRefused("value too long")
+    assert isinstance(errors.proved(error), errors.ProvedFailure)
+    assert not error.proved_failed
+    assert not errors.MetastoreRefused("another").proved_failed
+
+
+def test_an_error_of_another_tree_is_copied_whole_and_carries_no_proof() -> None:
+    class Named(Exception):
+        def __init__(self, name: str) -> None:
+            self.name = name
+            super().__init__(f"no {name}")
+
+    copied = errors.proved(Named("x"))
+    assert isinstance(copied, Named)
+    assert (str(copied), copied.name) == ("no x", "x")
+    assert not hasattr(copied, "proved_failed")
+
+
+def test_copies_of_one_error_do_not_share_what_is_added_to_their_tracebacks() -> None:
+    original = errors.StorageError("full")
+    with pytest.raises(errors.StorageError):
+        raise original
+    before = original.__traceback__
+    for _ in range(2):
+        copied = errors.proved(original)
+        with pytest.raises(errors.StorageError):
+            raise copied
+        assert original.__traceback__ is before
+        assert copied.__traceback__ is not None
+        assert copied.__traceback__.tb_next is before, "it begins with the traceback of the original"

@@ -46,9 +46,6 @@ def commit_table(call: Call) -> Later | Blocking:
         try:
             return answer(call.catalog.commit(table, request.requirements, request.updates, **arguments))
         except AlreadyExists as error:
-            if not error.proved_failed:
-                # A broken requirement is proof, and lets the client delete its files.
-                raise
             # The protocol's way to say it (UpdateRequirement.AssertTableDoesNotExist in Java).
             raise RequirementFailed("assert-create", "table already exists") from error
 

@@ -69,16 +69,6 @@ def test_a_name_that_was_taken_meanwhile_breaks_the_requirement_that_it_is_free(
     assert error_of(web("POST", table, set_properties(a="b")))[:2] == (409, "AlreadyExistsException")
 
 
-def test_a_name_that_was_taken_while_the_creation_was_under_way_is_no_proof(
-    web: Web, table: str, catalog: ScriptedCatalog
-) -> None:
-    error = AlreadyExists("Table already exists: logging.events")
-    error.proved_failed = False
-    catalog.errors["commit"] = error
-    create = {"requirements": [{"type": "assert-create"}], "updates": []}
-    assert error_of(web("POST", table, create))[:2] == (500, "CommitStateUnknownException")
-
-
 def creation(metadata: TableMetadata, snapshot_id: int) -> dict[str, Any]:
     """The commit of a staged table with a first snapshot, as Java sends it."""
     snapshot = {

@@ -55,7 +55,7 @@ def test_each_error_has_its_status_and_java_type(
 def test_no_error_of_the_tree_is_left_out_of_these_tests() -> None:
     tree = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.IcebergHmsError)}
     tested = {type(error) for error, *_ in CASES}
-    only_bases = {errors.IcebergHmsError, errors.NotFound, errors.MetastoreError}
+    only_bases = {errors.IcebergHmsError, errors.NotFound, errors.MetastoreError, errors.ProvedFailure}
     assert tree - tested == only_bases
 
 
@@ -66,15 +66,12 @@ def test_a_commit_is_answered_with_4xx_on_proof_only(error: Exception) -> None:
     assert status == 429 or (400 <= status < 500) == proved
 
 
-def test_proof_may_come_with_one_error_instead_of_its_type() -> None:
-    error = errors.AccessDenied("no right to alter the table")
-    error.proved_failed = True  # type: ignore[misc]
+def test_an_error_that_the_coordinator_has_proved_is_answered_with_4xx() -> None:
+    error = errors.proved(errors.AccessDenied("no right to alter the table"))
     assert rule_for(error, commit=True).status == 403
-    lockless = errors.LockUnavailable("no lock API")
-    lockless.proved_failed = True  # type: ignore[misc]
+    lockless = errors.proved(errors.LockUnavailable("no lock API"))
     assert rule_for(lockless, commit=True).status == 409
-    refused = errors.MetastoreRefused("types incompatible")
-    refused.proved_failed = True  # type: ignore[misc]
+    refused = errors.proved(errors.MetastoreRefused("types incompatible"))
     assert rule_for(refused, commit=True).status == 400
     assert rule_for(refused, commit=False).status == 500
 

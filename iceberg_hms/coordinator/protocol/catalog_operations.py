@@ -56,6 +56,7 @@ from iceberg_hms.errors import (
     LockLost,
     NoSuchTable,
     NotAnIcebergTable,
+    proved,
 )
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -264,9 +265,8 @@ class CatalogOperations:
             self._raise_unmade(answer, still_there=free and not conflict, what=what)
         if not found:
             perhaps_dropped = free and conflict
-            over = isinstance(answer, Refused) and answer.final and not perhaps_dropped
-            if isinstance(answer, Refused) and isinstance(answer.error, IcebergHmsError):
-                answer.error.proved_failed = over
+            if isinstance(answer, Refused) and answer.final and not perhaps_dropped:
+                answer = replace(answer, error=proved(answer.error))
             self._raise_unmade(answer, still_there=not perhaps_dropped, what=what)
         return None if new_file and any(self._is_ours(each, location) for each in found) else found[0]
 
@@ -347,15 +347,13 @@ class CatalogOperations:
             for lock in locks:
                 lock.ensure(blind=blind)
         except IcebergHmsError as error:
-            error.proved_failed = True
-            raise
+            raise proved(error) from error.__cause__
         try:
             with moving_under(locks):
                 return move()
         except IcebergHmsError as error:
             # The ports raise their own errors only for what happened before anything was sent.
-            error.proved_failed = True
-            raise
+            raise proved(error) from error.__cause__
         except Exception as error:  # noqa: BLE001 - whatever this is, the move may have been sent
             return Unanswered(error)
 

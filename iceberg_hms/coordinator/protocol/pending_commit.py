@@ -24,7 +24,7 @@ from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, LockNotAcquired, RequirementFailed
+from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, RequirementFailed, own_copy, proved
 
 
 class State(Enum):
@@ -158,7 +158,9 @@ class PendingCommit:
     def result(self) -> CommitReport:
         """The outcome, once it is settled or withdrawn. Blocks for one that was withdrawn: the table is looked at.
 
-        Raises what the outcome says: CommitFailed and its like, CommitStateUnknown, MetastoreError, StorageError.
+        Each call raises an error of its own, of the type that the outcome has. If the change has failed, that type says
+        so (`IcebergHmsError.proved_failed`): CommitFailed and its like, or a MetastoreError or StorageError that is a
+        ProvedFailure as well. Raises CommitStateUnknown if the change may be in the table.
         """
         if self.withdrawn:
             late = LockNotAcquired(f"the commit did not get its turn within {self.wait_seconds:g} s; nothing was sent")
@@ -167,11 +169,9 @@ class PendingCommit:
             case Committed(report=report):
                 return report
             case Failed(error=error):
-                if isinstance(error, IcebergHmsError):
-                    error.proved_failed = True
-                raise error
-            case Unknown(error=error):
-                raise error
+                raise proved(error)
+            case Unknown(error=unknown):
+                raise own_copy(unknown)
             case None:
                 raise CommitStateUnknown("the worker of the table's queue ended without an answer")
 

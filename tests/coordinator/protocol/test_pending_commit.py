@@ -124,6 +124,23 @@ def test_what_failed_is_known_to_be_proved_whatever_its_type():
     assert not LockUnavailable("elsewhere").proved_failed
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [Failed(LockUnavailable("broken")), Failed(CommitFailed("no")), Unknown(CommitStateUnknown("perhaps"))],
+    ids=["proved by the coordinator", "proved by its type", "unknown"],
+)
+def test_each_caller_of_a_group_raises_an_error_of_its_own(outcome):
+    errors = []
+    for waiting in (member(), member()):
+        waiting.settle(outcome)
+        with pytest.raises(type(outcome.error)) as caught:
+            waiting.wait()
+        errors.append(caught.value)
+    assert len({id(error) for error in [*errors, outcome.error]}) == 3
+    assert {error.proved_failed for error in errors} == {isinstance(outcome, Failed)}
+    assert {str(error) for error in errors} == {str(outcome.error)}
+
+
 @pytest.mark.parametrize("leave", [1, 2])
 def test_who_has_left_before_its_group_began_is_not_worked_on(leave):
     harness = Harness()
