@@ -84,7 +84,7 @@ simulate: setup  ## the commit protocol in a world that goes wrong: SCHEDULES=10
 	$(RUN) $(PY) -m simulation --schedules $(SCHEDULES) --seed $(SEED) --jobs $(JOBS)
 
 mutants: setup  ## planted defects of the protocol, each of which the simulation must find
-	$(RUN) $(PY) -m simulation.mutants.run --jobs $(JOBS)
+	$(RUN) $(PY) -m simulation.mutants --jobs $(JOBS)
 
 format: setup  ## let ruff mend what it can
 	$(PY) -m ruff check --fix --quiet

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from simulation.batches import Batch, tallies
-from simulation.scenarios.tables import SCENARIOS, by_name
+from simulation.scenarios.catalogue import SCENARIOS, by_name
 from simulation.schedule import Result
 
 

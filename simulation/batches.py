@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 
-from simulation.scenarios.tables import by_name
+from simulation.scenarios.catalogue import by_name
 from simulation.schedule import Result, run_schedules
 
 #: How many schedules a process runs before it tells how they went.

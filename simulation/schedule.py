@@ -24,16 +24,16 @@ from simulation.actors.writers import (
     Writer,
     key_of,
 )
-from simulation.checks.checker import Checker
-from simulation.checks.history import Answer, History, Kind
+from simulation.checks.checker import Checker, Promises
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
 from simulation.engine.seeded import Seeded
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.world.decoding import remembered
 from simulation.world.ensemble import Ensemble
 from simulation.world.fault_plan import Wire
 from simulation.world.first_table import SNAPSHOT_ISOLATION, first_metadata
+from simulation.world.history import Answer, History, Kind
 from simulation.world.machines import Machines
 from simulation.world.metastore import METADATA_LOCATION, LockRow, Metastore, iceberg_row
 from simulation.world.service import Service
@@ -119,7 +119,14 @@ class Schedule:
         self._others: list[ForeignWriter | Mover | Operator | Expirer] = []
         self._successors = 0
         self.judge = Checker(
-            scenario,
+            Promises(
+                kept=scenario.kept,
+                all_commit=scenario.all_commit,
+                in_order=scenario.in_order,
+                steady=scenario.weather.is_steady,
+                tidy=scenario.tidy,
+                tables_move=bool(scenario.movers),
+            ),
             self.storage,
             self.history,
             self.scheduler.fail,

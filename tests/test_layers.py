@@ -57,6 +57,15 @@ GOOD = {
     "cli/main.py": "import rich\nimport typer\nfrom iceberg_hms import spark\n",
     "cli/demo/stage.py": "import pyspark\n",
     "testing/contracts/files.py": "from iceberg_hms.storage import files\n",
+    "simulation/engine/scheduler.py": "",
+    "simulation/world/storage.py": "from simulation.engine import scheduler\n",
+    "simulation/checks/invariants.py": "from simulation.world import storage\n",
+    "simulation/actors/writers.py": "from simulation.world import storage\n",
+    "simulation/scenarios/scenario.py": "from simulation.actors import writers\n",
+    "simulation/schedule.py": "from simulation.checks import invariants\n",
+    "simulation/batches.py": "from simulation import schedule\n",
+    "simulation/__main__.py": "from simulation import batches\n",
+    "simulation/mutants/hunt.py": "from simulation.scenarios import scenario\n",
 }
 
 #: Contract -> module -> the import that it must refuse.
@@ -109,6 +118,17 @@ BAD: dict[str, dict[str, str]] = {
     "http": {"catalog/c.py": "import starlette.requests", "cli/b.py": "import uvicorn"},
     "avro": {"storage/a.py": "import fastavro", "format/manifests/b.py": "from fastavro import reader"},
     "simulation": {"testing/worlds.py": "import simulation"},
+    "simulation-layers": {
+        "simulation/engine/scheduler.py": "from simulation.world import storage",
+        "simulation/world/storage.py": "from simulation.checks import invariants",
+        "simulation/checks/invariants.py": "from simulation.actors import writers",
+        "simulation/actors/writers.py": "from simulation.scenarios import scenario",
+        "simulation/scenarios/scenario.py": "from simulation import schedule",
+        "simulation/schedule.py": "from simulation import batches",
+        "simulation/batches.py": "from simulation import __main__",
+        "simulation/__main__.py": "from simulation.mutants import hunt",
+        "simulation/mutants/hunt.py": "",
+    },
     "console": {"inspect/a.py": "from rich.table import Table", "spark/a.py": "import typer"},
 }
 
@@ -122,16 +142,15 @@ def contracts() -> dict[str, str]:
 
 
 def lint(folder: Path, modules: dict[str, str]) -> str:
-    """Write the modules as a package in `folder` and return what import-linter says of it."""
-    package = folder / "iceberg_hms"
-    (folder / "simulation").mkdir()
-    (folder / "simulation" / "__init__.py").touch()
+    """Write the modules as packages in `folder` and return what import-linter says of them."""
+    packages = [folder / "iceberg_hms", folder / "simulation"]
     for name, text in modules.items():
-        path = package / name
+        path = folder / name if name.startswith("simulation/") else packages[0] / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
-    for path in [package, *(path for path in package.rglob("*") if path.is_dir())]:
-        (path / "__init__.py").touch()
+    for package in packages:
+        for path in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+            (path / "__init__.py").touch()
     shutil.copy(ROOT / CONTRACTS, folder)
     command = [
         sys.executable,
@@ -169,7 +188,8 @@ def test_a_bad_import_breaks_its_contract(verdicts: str, contract: str, module: 
     assert f"{name} BROKEN" in verdicts, verdicts
     # Each broken contract has a section of its own, headed by its name and a line of dashes.
     section = verdicts.partition(f"{name}\n---")[2].partition("\n---")[0]
-    importer = "iceberg_hms." + module.removesuffix(".py").replace("/", ".")
+    path = module if module.startswith("simulation/") else f"iceberg_hms/{module}"
+    importer = path.removesuffix(".py").replace("/", ".")
     assert f"{importer} -> " in section, verdicts
 
 

@@ -26,12 +26,24 @@ INTERFACES = {
     "changes/change.py",
     "coordinator/ports.py",
     "coordinator/protocol/commit_report.py",
+    "simulation/mutants/mutant.py",
+}
+
+#: Modules that are data alone, many for one purpose: one test file, named beside them, checks them all.
+DATA = {
+    "simulation/mutants/planted_*.py": "simulation/mutants/test_planted.py",
+    "simulation/scenarios/catalog_operations.py": "simulation/scenarios/test_catalogue.py",
+    "simulation/scenarios/locks.py": "simulation/scenarios/test_catalogue.py",
+    "simulation/scenarios/writers.py": "simulation/scenarios/test_catalogue.py",
 }
 
 
 def expected_test(module: str) -> str:
     """Path of a module below iceberg_hms/ -> path of its test file below tests/."""
     path = PurePosixPath(module)
+    for pattern, test in DATA.items():
+        if path.match(pattern):
+            return test
     return (path.parent / f"test_{path.stem.strip('_')}.py").as_posix()
 
 
@@ -68,6 +80,12 @@ def test_a_test_file_of_the_wrong_folder_does_not_count() -> None:
         {"format/schema/schema.py"},
         {"test_schema.py"},
     )
+
+
+def test_modules_of_data_share_one_test_file_which_must_be_there() -> None:
+    modules = {"simulation/mutants/planted_locks.py", "simulation/mutants/planted_groups.py"}
+    assert unmirrored(modules, {"simulation/mutants/test_planted.py"}) == (set(), set())
+    assert unmirrored(modules, set()) == (modules, set())
 
 
 def test_a_package_may_have_tests_and_need_not() -> None:

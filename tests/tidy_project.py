@@ -35,7 +35,6 @@ IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset(
     {
         frozenset({"iceberg_hms.catalog.catalog", "iceberg_hms.catalog.table"}),
         frozenset({"iceberg_hms.format.metadata.check", "iceberg_hms.format.metadata.table_metadata"}),
-        frozenset({"simulation.world.contents", "simulation.world.storage"}),
     }
 )
 
@@ -132,13 +131,7 @@ RIDDLES_LEFT: Mapping[str, int] = {
     "iceberg_hms/testing/": 29,
     "iceberg_hms/zookeeper/": 6,
     "integration/": 84,
-    "simulation/": 3,
-    "simulation/actors/": 9,
-    "simulation/checks/": 18,
-    "simulation/engine/": 1,
-    "simulation/mutants/": 16,
-    "simulation/scenarios/": 4,
-    "simulation/world/": 13,
+    "simulation/": 64,
     "tests/": 3,
     "tests/catalog/": 1,
     "tests/changes/": 4,

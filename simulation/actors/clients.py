@@ -23,8 +23,8 @@ from iceberg_hms.errors import (
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from simulation.actors.requests import for_update_table
 from simulation.actors.shipments import FIRM, Doing, Shipment, Shipper
-from simulation.checks.history import Answer, CommitCall
 from simulation.engine.scheduler import Task
+from simulation.world.history import Answer, CommitCall
 from simulation.world.site import TABLE, Node, Site
 
 #: How often a client sends a commit again whose outcome is not known.

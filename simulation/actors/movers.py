@@ -12,8 +12,8 @@ from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, InvalidInput
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 from iceberg_hms.format.updates.create import create_updates
 from simulation.actors import requests
-from simulation.checks.history import Answer, CommitCall, Move, MoveKind
 from simulation.world.first_table import empty_table
+from simulation.world.history import Answer, CommitCall, Move, MoveKind
 from simulation.world.site import TABLE, Node, Site
 
 #: The names under which tables come and go, in two databases.

@@ -23,7 +23,7 @@ from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEnt
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from simulation.checks.history import CommitCall
+from simulation.world.history import CommitCall
 from simulation.world.site import TABLE, Node
 
 #: A key of which nobody knows what it assumes of the table.

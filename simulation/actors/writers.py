@@ -28,10 +28,10 @@ from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from simulation.actors.foreign import ForeignMetastore
 from simulation.actors.requests import assert_create, assert_ref_snapshot_id, for_update_table
-from simulation.checks.history import Answer, CommitCall, Kind
 from simulation.engine.scheduler import Process
 from simulation.world.fault_plan import CRITICAL_SHARE
 from simulation.world.first_table import empty_table
+from simulation.world.history import Answer, CommitCall, Kind
 from simulation.world.metastore import METADATA_LOCATION
 from simulation.world.site import TABLE, Node, Site
 

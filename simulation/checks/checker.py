@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
-from simulation.checks.history import Answer, CommitCall, History, Move, MoveKind
+from simulation.checks.contents import ContentsReader
 from simulation.checks.invariants import broken
 from simulation.checks.observed_table import ObservedTable
 from simulation.checks.view import View
-from simulation.scenarios.tables import Scenario
+from simulation.world.history import Answer, CommitCall, History, Kind, Move, MoveKind
 from simulation.world.metastore import Moved
 from simulation.world.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """What a scenario promises, beyond what always holds.
+
+    kept: whose acknowledged changes are never lost. all_commit: no append may fail.
+    in_order: one server, and nothing goes wrong: commits are served in the order in which they came.
+    steady: no process sleeps, and no call hangs. tidy: a commit that fails leaves no list and no manifest behind.
+    tables_move: tables are renamed, dropped and replaced meanwhile.
+    """
+
+    kept: frozenset[Kind] = frozenset((Kind.OURS,))
+    all_commit: bool = False
+    in_order: bool = False
+    steady: bool = True
+    tidy: bool = False
+    tables_move: bool = False
 
 
 class Checker:
@@ -23,7 +42,7 @@ class Checker:
 
     def __init__(
         self,
-        scenario: Scenario,
+        promises: Promises,
         storage: Storage,
         history: History,
         fail: Callable[[str], None],
@@ -32,8 +51,9 @@ class Checker:
         now: Callable[[], float],
     ) -> None:
         self.pool: list[str] = []
-        self._scenario = scenario
+        self._promises = promises
         self._storage = storage
+        self._reader = ContentsReader(storage)
         self._history = history
         self._fail = fail
         self._ours = ours
@@ -57,7 +77,7 @@ class Checker:
 
     def begin(self, name: TableName, location: str) -> None:
         """The table is there from the beginning."""
-        self._last = self._tables[name] = ObservedTable.read(self._storage, location)
+        self._last = self._tables[name] = ObservedTable.read(self._reader, location)
         self._pointed.add(location)
 
     @property
@@ -88,7 +108,7 @@ class Checker:
         if before is not None and before.location == moved.location:
             now = before
         else:
-            now = ObservedTable.read(self._storage, moved.location)
+            now = ObservedTable.read(self._reader, moved.location)
         self._last = self._tables[moved.table] = now
         foreign = moved.expected is None and moved.process not in self._ours()
         # What was in doubt is acknowledged to nobody. Without compare-and-swap who wrote meanwhile takes it away, and
@@ -140,24 +160,24 @@ class Checker:
             before=before,
             moved=moved,
             deleted=deleted,
-            promised=self._scenario.kept,
+            promised=self._promises.kept,
             kept=frozenset(self._dropped - self._purged) if deleted is not None else frozenset(),
             forgiven=self._forgiven,
             pointed=self._pointed,
-            branches=bool(self._scenario.movers),
+            branches=self._promises.tables_move,
             expires=bool(self.expirers),
             at_rest=at_rest,
             alive=frozenset(alive),
             locks=tuple(locks),
-            all_commit=self._scenario.all_commit,
+            all_commit=self._promises.all_commit,
             ours=frozenset(self._ours()),
-            in_order=self._scenario.in_order,
-            steady=self._scenario.weather.is_steady,
-            tidy=self._scenario.tidy,
+            in_order=self._promises.in_order,
+            steady=self._promises.steady,
+            tidy=self._promises.tidy,
             at=self._now(),
             settings=self._settings,
             on_disk=self._storage.made() if at_rest else frozenset(),
-            refused=self._refused() if at_rest and self._scenario.tidy else frozenset(),
+            refused=self._refused() if at_rest and self._promises.tidy else frozenset(),
             foreign=frozenset(self.foreign),
         )
         found = broken(view)
@@ -167,7 +187,7 @@ class Checker:
     def _refused(self) -> frozenset[str]:
         """What swaps carried that were refused, as far as it is there."""
         there = [each for each in self.refused if each in self._storage.files]
-        return frozenset[str]().union(*(ObservedTable.read(self._storage, each).needed for each in there))
+        return frozenset[str]().union(*(ObservedTable.read(self._reader, each).needed for each in there))
 
     def _note_move(self, moved: Moved) -> Move | None:
         """Which of our movers made it, if one did."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from iceberg_hms.coordinator.protocol.replaced_lists import READ_MAX
-from simulation.checks.history import Answer, CommitCall, Held
 from simulation.checks.view import View, name_of
+from simulation.world.history import Answer, CommitCall, Held
 
 #: Seconds by which a judge's times may be off: who is told of something notes it when it is its turn to run.
 _SLACK = 0.25

@@ -51,8 +51,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simulation.checks import fairness, numbering
-from simulation.checks.history import Answer, CommitCall, MoveKind
 from simulation.checks.view import Step, View, name_of
+from simulation.world.history import Answer, CommitCall, MoveKind
 
 
 def pointer_is_whole(view: View) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from iceberg_hms.format.metadata.snapshot import Snapshot
-from simulation.checks.history import CommitCall
+from simulation.checks.contents import Contents
 from simulation.checks.view import View, name_of
-from simulation.world.contents import Contents
+from simulation.world.history import CommitCall
 
 
 def each_adds_its_own(view: View) -> str | None:

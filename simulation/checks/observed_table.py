@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from simulation.checks.history import CommitCall
-from simulation.world.contents import Contents, contents
-from simulation.world.storage import Storage
+from simulation.checks.contents import Contents, ContentsReader
+from simulation.world.history import CommitCall
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,14 @@ class ObservedTable:
     missing: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, storage: Storage, location: str) -> ObservedTable:
+    def read(cls, reader: ContentsReader, location: str) -> ObservedTable:
         """The state behind a location, as far as it can be read."""
+        storage = reader.storage
         data = storage.files.get(location)
         if data is None:
             return cls(location, None, missing=(location,), needed=frozenset((location,)))
         metadata = metadata_file.decode(data, location)
-        held = {snapshot.snapshot_id: contents(storage, snapshot) for snapshot in metadata.snapshots}
+        held = {snapshot.snapshot_id: reader.read(snapshot) for snapshot in metadata.snapshots}
         needed = {location}.union(*(each.named for each in held.values()))
         logged = {entry["metadata-file"] for entry in metadata.metadata_log}
         branches = {}

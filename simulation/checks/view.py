@@ -7,9 +7,9 @@ from enum import Enum, auto
 from functools import cached_property
 
 from iceberg_hms.config import Settings
-from simulation.checks.history import CommitCall, History, Kind
 from simulation.checks.observed_table import ObservedTable
 from simulation.world.fault_plan import short
+from simulation.world.history import CommitCall, History, Kind
 from simulation.world.metastore import Moved
 
 

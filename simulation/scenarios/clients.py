@@ -19,7 +19,7 @@ _PATIENT = (300.0,)
 #: A little of everything that goes wrong with servers and their calls.
 _ROUGH = FaultPlan(crashes=1, pauses=1, lost_requests=1, lost_replies=2, refused_own=1, late_moves=1, errors=1)
 
-SHARED: Final[tuple[Scenario, ...]] = (
+CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "groups",
         "one server, small groups, clumsy clients among the others: who comes first is served first, nothing is left",

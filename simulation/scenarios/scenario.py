@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simulation.actors.clients import Clients
-from simulation.checks.history import Kind, MoveKind
 from simulation.world.fault_plan import FaultPlan
+from simulation.world.history import Kind, MoveKind
 from simulation.world.metastore import SwapSupport
 
 OURS: Final = frozenset((Kind.OURS,))

@@ -27,13 +27,13 @@ from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.session import ZooKeeperSession
-from simulation.checks.history import CommitCall, FailedCall, Held, History, Kind
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler
 from simulation.engine.seeded import Seeded
 from simulation.world.connection import SimulatedClient
 from simulation.world.ensemble import Ensemble
 from simulation.world.fault_plan import HEAVY, LIGHT, Wire
+from simulation.world.history import CommitCall, FailedCall, Held, History, Kind
 from simulation.world.machines import MACHINES, Machines
 from simulation.world.metastore import DATABASE, Metastore, SwapSupport
 from simulation.world.metastore_client import Network

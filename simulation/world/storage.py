@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
 from iceberg_hms.format.manifests.manifest import ManifestEntry
@@ -17,9 +17,6 @@ from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
 from simulation.world.fault_plan import LIGHT, MODERATE, Wire
 
-if TYPE_CHECKING:
-    from simulation.world.contents import Contents
-
 T = TypeVar("T")
 
 
@@ -29,7 +26,6 @@ class Storage:
     files: metadata files; lists and manifests are kept as records in `store`. data: the paths of data files.
     carried: the rows of rewritten files, which are those of the files that they stand for.
     on_delete: told of every file that is deleted, before it is gone.
-    known_contents: of lists that were read, by location, for those who judge.
     """
 
     def __init__(self, clock: SimulatedRuntime) -> None:
@@ -37,7 +33,6 @@ class Storage:
         self.store = MemoryManifestStore(clock)
         self.data: set[str] = set()
         self.carried: dict[str, tuple[str, ...]] = {}
-        self.known_contents: dict[str, Contents] = {}
         self.on_delete: Callable[[str], None] | None = None
 
     def rows(self, path: str) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.tables import SCENARIOS, Scenario, by_name
+from simulation.scenarios.catalogue import SCENARIOS, by_name
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs, run_schedule, run_schedules
 
 #: Of each scenario, in the quick tests; `make simulate` runs more.

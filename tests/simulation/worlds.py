@@ -18,12 +18,12 @@ from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifests
 from simulation.actors.requests import for_update_table
 from simulation.actors.shipments import FIRM, Doing, Shipment, Shipper
-from simulation.checks.history import Answer, CommitCall, Kind, Move, MoveKind
 from simulation.engine.runtime import EPOCH_MS
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
 from simulation.engine.seeded import Seeded
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
+from simulation.world.history import Answer, CommitCall, Kind, Move, MoveKind
 from simulation.world.metastore import METADATA_LOCATION, iceberg_row
 from simulation.world.site import TABLE, Node
 from simulation.world.storage import Storage

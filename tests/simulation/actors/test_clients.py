@@ -4,11 +4,11 @@ from typing import Any
 
 from simulation.actors.clients import Clients
 from simulation.actors.shipments import Doing
-from simulation.checks.history import Answer, CommitCall
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.fault_plan import FaultPlan
+from simulation.world.history import Answer, CommitCall
 
 
 def ran(clients: Clients, seed: int = 1, **scenario: Any) -> Schedule:

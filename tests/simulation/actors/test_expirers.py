@@ -4,10 +4,10 @@ from typing import Any
 
 from simulation.actors.clients import Clients
 from simulation.actors.shipments import Doing
-from simulation.checks.history import Answer
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
+from simulation.world.history import Answer
 
 
 def ran(seed: int, **scenario: Any) -> Schedule:

@@ -4,11 +4,11 @@ from collections import Counter
 from typing import Any
 
 from simulation.actors.movers import NAMES, Mover
-from simulation.checks.history import Answer, MoveKind
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.fault_plan import FaultPlan
+from simulation.world.history import Answer, MoveKind
 
 
 def ran(seed: int, **scenario: Any) -> Schedule:

@@ -7,8 +7,8 @@ import pytest
 
 from iceberg_hms.format.manifests.manifest import Content
 from simulation.actors.shipments import Doing, Shipper
-from simulation.checks.history import CommitCall
-from simulation.world.contents import contents
+from simulation.checks.contents import ContentsReader
+from simulation.world.history import CommitCall
 from simulation.world.site import TABLE, Node
 from tests.simulation.worlds import Shipped, on_a_node, shipped
 
@@ -24,7 +24,7 @@ _OPERATIONS = {
 
 
 def rows(made: Shipped) -> Counter[str]:
-    return contents(made.storage, made.metadata.snapshot_by_id(77)).rows
+    return ContentsReader(made.storage).read(made.metadata.snapshot_by_id(77)).rows
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
@@ -40,7 +40,7 @@ def test_every_kind_is_taken_and_does_what_it_says(doing: Doing, version: str) -
     wanted = Counter((A, B)) if made.attempt.row is None else Counter((A, B, MINE))
     assert rows(made) == wanted - Counter(made.attempt.takes)
     assert len(made.attempt.takes) == (doing in (Doing.DELETE, Doing.MASK))
-    files = contents(made.storage, snapshot).files.total()
+    files = ContentsReader(made.storage).read(snapshot).files.total()
     assert snapshot.summary["total-data-files"] == str(files)
 
 
@@ -88,7 +88,7 @@ def test_a_mask_names_its_data_file_and_leaves_it() -> None:
         if entry.data_file.content == Content.POSITION_DELETES
     ]
     assert [each.referenced_data_file for each in deletes] == sorted(made.attempt.takes)
-    assert contents(made.storage, made.metadata.current_snapshot).files.total() == 2
+    assert ContentsReader(made.storage).read(made.metadata.current_snapshot).files.total() == 2
 
 
 def test_where_there_is_nothing_to_delete_or_rewrite_nothing_is_sent() -> None:

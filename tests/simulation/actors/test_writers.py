@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from simulation.checks.history import Answer, Kind
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.fault_plan import FaultPlan
+from simulation.world.history import Answer, Kind
 from simulation.world.metastore import SwapSupport
 from simulation.world.site import TABLE
 

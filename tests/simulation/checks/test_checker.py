@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from simulation.actors import requests
-from simulation.checks.history import Answer, MoveKind
+from simulation.world.history import Answer, MoveKind
 from simulation.world.metastore import METADATA_LOCATION, iceberg_row
 from simulation.world.site import TABLE
 from tests.simulation.worlds import OTHER, World

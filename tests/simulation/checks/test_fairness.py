@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.protocol.replaced_lists import READ_MAX
-from simulation.checks.history import Answer, CommitCall, FailedCall, Held
 from simulation.world.fault_plan import FaultPlan
+from simulation.world.history import Answer, CommitCall, FailedCall, Held
 from tests.simulation.worlds import World
 
 LIST = "file:/t/metadata/snap-left.avro"

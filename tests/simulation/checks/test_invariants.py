@@ -4,11 +4,12 @@ import pytest
 
 from iceberg_hms.changes import updates
 from simulation.actors import requests
-from simulation.checks.history import Answer, Kind, MoveKind
+from simulation.checks.contents import ContentsReader
 from simulation.checks.invariants import INVARIANTS, broken
 from simulation.checks.observed_table import ObservedTable
 from simulation.engine.runtime import EPOCH_MS
 from simulation.world.first_table import empty_table
+from simulation.world.history import Answer, Kind, MoveKind
 from simulation.world.metastore import LockRow, SwapSupport
 from simulation.world.site import TABLE
 from tests.simulation.worlds import OTHER, World
@@ -29,7 +30,7 @@ def test_a_good_life_breaks_nothing() -> None:
     world.storage.delete("file:/t/data/of-nobody.parquet")
     world.rest()
     assert world.failure is None
-    assert old in ObservedTable.read(world.storage, world.location).needed
+    assert old in ObservedTable.read(ContentsReader(world.storage), world.location).needed
 
 
 def test_a_pointer_to_a_file_that_is_not_there_is_seen() -> None:

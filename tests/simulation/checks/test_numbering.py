@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from simulation.checks.history import History
+from simulation.checks.contents import Contents
 from simulation.checks.numbering import numbers_given_once, row_ids_given_once
 from simulation.checks.observed_table import ObservedTable
 from simulation.checks.view import View
 from simulation.engine.runtime import EPOCH_MS
-from simulation.world.contents import Contents
 from simulation.world.first_table import empty_table
+from simulation.world.history import History
 from simulation.world.metastore import Moved
 from simulation.world.site import TABLE
 from tests.simulation.worlds import World

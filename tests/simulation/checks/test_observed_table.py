@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from iceberg_hms.changes import updates
 from simulation.actors.shipments import Doing
-from simulation.checks.history import CommitCall
+from simulation.checks.contents import ContentsReader
 from simulation.checks.observed_table import Branch, ObservedTable
+from simulation.world.history import CommitCall
 from tests.simulation.worlds import World, shipped
 
 
@@ -11,17 +12,17 @@ def test_a_state_names_all_that_its_metadata_needs_and_what_of_it_is_missing() -
     world = World()
     first = world.location
     world.append(1)
-    state = ObservedTable.read(world.storage, world.location)
+    state = ObservedTable.read(ContentsReader(world.storage), world.location)
     assert {first, world.location, "file:/t/data/1.parquet"} <= state.needed
     assert len(state.needed) == 5
     assert state.missing == ()
     world.storage.data.clear()
-    assert ObservedTable.read(world.storage, world.location).missing == ("file:/t/data/1.parquet",)
+    assert ObservedTable.read(ContentsReader(world.storage), world.location).missing == ("file:/t/data/1.parquet",)
 
 
 def test_a_file_that_is_not_there_is_a_state_without_metadata_that_has_nothing() -> None:
     world = World()
-    state = ObservedTable.read(world.storage, "file:/nowhere")
+    state = ObservedTable.read(ContentsReader(world.storage), "file:/nowhere")
     assert (state.metadata, state.missing) == (None, ("file:/nowhere",))
     assert not state.has(world.attempt(1))
     assert not state.has_well(world.attempt(2))
@@ -32,7 +33,7 @@ def test_each_branch_has_its_own_chain_and_rows() -> None:
     world.append(1)
     world.update(updates.set_snapshot_ref("audit", 1), updates.set_snapshot_ref("release", 1, kind="tag"))
     world.append(2)
-    state = ObservedTable.read(world.storage, world.location)
+    state = ObservedTable.read(ContentsReader(world.storage), world.location)
     chains = {name: [each.snapshot_id for each in branch.chain] for name, branch in state.branches.items()}
     assert chains == {"main": [2, 1], "audit": [1]}
     assert list(state.branches["audit"].rows) == ["file:/t/data/1.parquet"]
@@ -53,14 +54,14 @@ def test_an_append_whose_row_a_later_snapshot_deletes_is_there_well() -> None:
 def test_a_clumsy_change_is_there_with_its_mark_alone() -> None:
     world = World()
     world.update(world.mark("m"))
-    assert ObservedTable.read(world.storage, world.location).has(world.attempt(1, mark="m"))
+    assert ObservedTable.read(ContentsReader(world.storage), world.location).has(world.attempt(1, mark="m"))
 
 
 def test_an_append_is_there_well_when_it_is_on_main_and_its_file_once() -> None:
     world = World()
     mine = world.attempt(1)
     world.append(1)
-    state = ObservedTable.read(world.storage, world.location)
+    state = ObservedTable.read(ContentsReader(world.storage), world.location)
     assert state.has(mine)
     assert state.has_well(mine)
     assert not state.has(world.attempt(2))

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from simulation.checks.history import History
+from simulation.checks.contents import ContentsReader
 from simulation.checks.observed_table import ObservedTable
 from simulation.checks.view import Step, View, name_of
+from simulation.world.history import History
 from simulation.world.metastore import Moved
 from simulation.world.site import TABLE
 from tests.simulation.worlds import World
@@ -23,9 +24,9 @@ def test_a_step_is_a_move_a_deletion_an_answer_or_the_end() -> None:
 def test_a_view_tells_which_snapshots_a_move_added_and_whose_they_are() -> None:
     world = World()
     first, _ = world.attempt(1), world.attempt(2)
-    before = ObservedTable.read(world.storage, world.location)
+    before = ObservedTable.read(ContentsReader(world.storage), world.location)
     world.append(1)
-    after = ObservedTable.read(world.storage, world.location)
+    after = ObservedTable.read(ContentsReader(world.storage), world.location)
     seen = View(after, (after,), world.history, before=before)
     assert (seen.new_snapshots, seen.landed) == ({1}, [first])
     assert View(after, (after,), world.history, before=after).landed == []

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.mutants.hunt import PACKAGE, patched
 from simulation.mutants.planted import MUTANTS, Mutant
-from simulation.mutants.run import PACKAGE, patched
+from simulation.scenarios.catalogue import by_name
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -17,3 +18,7 @@ def test_there_are_at_least_twenty_and_each_has_a_name_and_a_rule() -> None:
     assert len(MUTANTS) >= 20
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert all(mutant.breaks for mutant in MUTANTS)
+
+
+def test_every_defect_is_hunted_in_a_scenario_that_exists() -> None:
+    assert all(by_name(mutant.scenario) for mutant in MUTANTS)

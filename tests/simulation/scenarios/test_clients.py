@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from simulation.actors.shipments import Doing
-from simulation.checks.history import Answer, CommitCall
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.clients import SHARED
-from simulation.scenarios.tables import SCENARIOS, by_name
+from simulation.scenarios.catalogue import SCENARIOS, by_name
+from simulation.scenarios.clients import CLIENT_SCENARIOS
 from simulation.schedule import Schedule, quiet_logs
+from simulation.world.history import Answer, CommitCall
 
 #: Of each scenario.
 SCHEDULES = 30
@@ -94,7 +94,9 @@ def test_each_scenario_produces_what_it_is_there_for(name: str, wanted: dict[str
 
 
 def test_they_are_all_run_and_every_kind_of_commit_is_in_one_of_them() -> None:
-    assert all(each in SCENARIOS for each in SHARED)
-    doings = {doing for each in SHARED if each.clients for doing in (*each.clients.doings, *each.clients.firm)}
+    assert all(each in SCENARIOS for each in CLIENT_SCENARIOS)
+    doings = {
+        doing for each in CLIENT_SCENARIOS if each.clients for doing in (*each.clients.doings, *each.clients.firm)
+    }
     assert doings == set(Doing)
-    assert {each.properties.get("format-version", "2") for each in SHARED} == {"1", "2", "3"}
+    assert {each.properties.get("format-version", "2") for each in CLIENT_SCENARIOS} == {"1", "2", "3"}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from simulation.checks.history import Kind
 from simulation.scenarios.scenario import BAD_NETWORK, OURS, OURS_AND_LOCKED, WORST, Scenario
+from simulation.world.history import Kind
 
 
 def test_a_scenario_keeps_our_changes_and_promises_no_more_unless_it_says_so() -> None:

@@ -15,7 +15,7 @@ from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, Swap
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent
 from iceberg_hms.metastore.connection.thrift_types import GetTableRequest
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.fault_plan import FaultPlan
 from simulation.world.first_table import empty_table

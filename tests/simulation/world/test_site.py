@@ -9,7 +9,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import ConfigError, LockUnavailable
 from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
 from simulation.engine.scheduler import WorkerPool
-from simulation.scenarios.tables import Scenario
+from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.machines import MACHINES
 from simulation.world.metastore import LockRow, SwapSupport

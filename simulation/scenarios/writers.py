@@ -1,25 +1,18 @@
-"""Who writes in which weather, and what is promised then."""
+"""Scenarios of writers with a coordinator each: faults, servers, foreign writers, rebased appends."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
-from simulation.actors.clients import Clients
-from simulation.actors.shipments import Doing
-from simulation.checks.history import Kind, MoveKind
-from simulation.scenarios.clients import SHARED
-from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, WORST
-from simulation.scenarios.scenario import Scenario as Scenario
+from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, WORST, Scenario
 from simulation.world.fault_plan import FaultPlan
 from simulation.world.metastore import SwapSupport
 
-#: Seconds: no client can know of what is carried out later than `metastore.unanswered-swap-timeout-ms`.
+#: Seconds: no client can know of a swap that is carried out later than `metastore.unanswered-swap-timeout-ms`.
 _IN_TIME = 590.0
-#: The table's mark: it takes ZooKeeper's lock.
-_MARKED = {"iceberg-hms.lock": "zookeeper"}
 
-
-SCENARIOS: tuple[Scenario, ...] = (
+WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "calm",
         "four equal writers and nothing goes wrong: with default settings none of them fails",
@@ -270,204 +263,4 @@ SCENARIOS: tuple[Scenario, ...] = (
         properties={"format-version": "3"},
         kept=OURS_AND_LOCKED,
     ),
-    Scenario(
-        "zookeeper",
-        "a marked table: ZooKeeper's lock and the metastore's, whose lock API breaks and heals; all of it goes wrong",
-        replace(WORST, partitions=2, silences=1),
-        acts=("break", "heal"),
-        zookeeper=True,
-        lease_seconds=20.0,
-        within=30.0,
-        properties=_MARKED,
-    ),
-    Scenario(
-        "zookeeper-alone",
-        "no lock API, and a server that ignores expected values: ZooKeeper's lock alone carries it",
-        replace(BAD_NETWORK, refused_own=0, crashes=2, partitions=3, silences=1, slow_files=1),
-        writers=4,
-        verdict=SwapSupport.IGNORED,
-        zookeeper=True,
-        lock_api_works=False,
-        lease_seconds=20.0,
-        within=10.0,
-        properties=_MARKED,
-    ),
-    Scenario(
-        "late-zookeeper-alone",
-        "the same where swaps arrive when their writers are dead, or their sessions have ended",
-        FaultPlan(crashes=2, late_moves=3, lost_replies=1, partitions=3, silences=1),
-        writers=4,
-        latest=_IN_TIME,
-        verdict=SwapSupport.IGNORED,
-        zookeeper=True,
-        lock_api_works=False,
-        lease_seconds=20.0,
-        within=10.0,
-        waits=(5.0, 300.0, 900.0),
-        properties=_MARKED,
-    ),
-    Scenario(
-        "hasty",
-        "servers that end sessions soon after their connection broke, and slow files; else as before",
-        FaultPlan(partitions=6, slow_files=10),
-        writers=4,
-        changes=3,
-        verdict=SwapSupport.IGNORED,
-        zookeeper=True,
-        lock_api_works=False,
-        hasty=True,
-        lease_seconds=20.0,
-        within=10.0,
-        properties=_MARKED,
-    ),
-    Scenario(
-        "marked-beside-locks",
-        "a marked table beside a writer that knows the metastore's lock alone, and swaps blindly",
-        replace(BAD_NETWORK, refused_own=0, crashes=1, partitions=2),
-        lock_writers=2,
-        verdict=SwapSupport.IGNORED,
-        zookeeper=True,
-        lease_seconds=20.0,
-        within=30.0,
-        properties=_MARKED,
-        kept=OURS_AND_LOCKED,
-    ),
-    Scenario(
-        "marking",
-        "an operator who moves the table to ZooKeeper and back in the middle of traffic, and servers without a lock "
-        "API: the locks alone carry it",
-        replace(BAD_NETWORK, refused_own=0, crashes=1, partitions=1, slow_files=3),
-        writers=4,
-        blind=2,
-        acts=("use zookeeper", "use hms"),
-        verdict=SwapSupport.IGNORED,
-        zookeeper=True,
-        lease_seconds=20.0,
-        within=30.0,
-    ),
-    Scenario(
-        "marking-alone",
-        "an operator who moves the table to ZooKeeper when the lock API breaks, while others still have its locks",
-        FaultPlan(hesitations=3, late_moves=2),
-        writers=4,
-        latest=_IN_TIME,
-        acts=("use zookeeper", "break"),
-        verdict=SwapSupport.IGNORED,
-        zookeeper=True,
-        lease_seconds=20.0,
-        within=30.0,
-        comes_back=False,
-    ),
-    Scenario(
-        "marking-broken",
-        "the same on an atomic server where all of it goes wrong",
-        replace(WORST, partitions=1),
-        acts=("use zookeeper", "use hms", "break", "heal"),
-        zookeeper=True,
-        lease_seconds=20.0,
-        within=60.0,
-    ),
-    Scenario(
-        "no-lock",
-        "lock=none on a table that is declared for it: an atomic server alone carries it, also beside others",
-        WORST,
-        cas_writers=2,
-        lock="none",
-        properties={"engine.hive.lock-enabled": "false"},
-        kept=frozenset((Kind.OURS, Kind.SWAPPED)),
-    ),
-    Scenario(
-        "no-lock-refused",
-        "lock=none where the server is not atomic: nothing is swapped",
-        BAD_NETWORK,
-        verdict=SwapSupport.IGNORED,
-        lock="none",
-        properties={"iceberg-hms.exclusive": "true"},
-        comes_back=False,
-    ),
-    Scenario(
-        "moves",
-        "tables are renamed, dropped, purged, made again, registered over and replaced while all write",
-        WORST,
-        movers=4,
-    ),
-    Scenario(
-        "moves-network",
-        "the same where calls are lost and refused, and processes sleep past their lease",
-        FaultPlan(pauses=2, lost_replies=3, refused_own=2, errors=1),
-        writers=3,
-        movers=5,
-        proven=0.0,
-    ),
-    Scenario(
-        "moves-ignored",
-        "the same on a server that ignores expected values: the locks alone carry it",
-        FaultPlan(crashes=1, lost_requests=1, lost_replies=2, refused_own=1, errors=1),
-        movers=4,
-        verdict=SwapSupport.IGNORED,
-    ),
-    Scenario(
-        "drops",
-        "tables that are dropped, purged and made again and again under the same names",
-        FaultPlan(crashes=1, lost_replies=2, refused_own=1, slow_files=2),
-        writers=3,
-        movers=9,
-        moves=(MoveKind.DROP, MoveKind.PURGE, MoveKind.CREATE, MoveKind.CREATE, MoveKind.RENAME),
-        waits=(300.0,),
-    ),
-    Scenario(
-        "creations",
-        "tables that are made and renamed to another database at once, while creations are refused that were made",
-        FaultPlan(pauses=2, hesitations=4, lost_replies=2, refused_own=3),
-        movers=10,
-        moves=(MoveKind.CREATE, MoveKind.CREATE, MoveKind.CREATE, MoveKind.RENAME, MoveKind.RENAME, MoveKind.DROP),
-        waits=(300.0,),
-    ),
-    Scenario(
-        "doubtful-moves",
-        "tables that are made, renamed and dropped by a metastore that answers with an error, and does it later",
-        FaultPlan(lost_replies=1, refused_own=1, doubtful_commits=4),
-        movers=8,
-        moves=(MoveKind.CREATE, MoveKind.CREATE, MoveKind.CREATE, MoveKind.RENAME, MoveKind.DROP, MoveKind.PURGE),
-        waits=(60.0, 300.0),
-    ),
-    Scenario(
-        "lost-names",
-        "commits that come again after their table was renamed, dropped, or made anew under their name",
-        FaultPlan(lost_replies=1, refused_own=1),
-        writers=0,
-        servers=1,
-        clients=Clients(
-            each=3, commits=2, doings=(Doing.APPEND, Doing.DELETE), think=60.0, resent=0.5, resent_within=60.0
-        ),
-        movers=5,
-        moves=(MoveKind.RENAME, MoveKind.RENAME, MoveKind.DROP, MoveKind.CREATE),
-        waits=(300.0,),
-    ),
-    Scenario(
-        "drops-asleep",
-        "the same where processes sleep past their lease with a drop before them: no server compares for a drop",
-        FaultPlan(pauses=3, lost_replies=1),
-        writers=3,
-        movers=9,
-        moves=(MoveKind.PURGE, MoveKind.CREATE, MoveKind.RENAME),
-        waits=(300.0,),
-        lease_seconds=20.0,
-    ),
-    Scenario(
-        "moves-zookeeper",
-        "the same on tables that ZooKeeper locks",
-        FaultPlan(pauses=1, lost_replies=1, refused_own=1, partitions=2),
-        movers=4,
-        acts=("break", "heal", "database zookeeper"),
-        zookeeper=True,
-        lease_seconds=20.0,
-        properties=_MARKED,
-    ),
-    *SHARED,
 )
-
-
-def by_name(name: str) -> tuple[Scenario, ...]:
-    """The scenario of this name, or all of them for `all`; empty if there is none."""
-    return SCENARIOS if name == "all" else tuple(each for each in SCENARIOS if each.name == name)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from simulation.checks.history import Kind
-from simulation.scenarios.tables import SCENARIOS, by_name
+from simulation.scenarios.catalogue import SCENARIOS, by_name
+from simulation.world.history import Kind
 from simulation.world.metastore import SwapSupport
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from iceberg_hms.coordinator.ports import TableName
-from simulation.checks.history import Answer, CommitCall, History, Move, MoveKind
+from simulation.world.history import Answer, CommitCall, History, Move, MoveKind
 
 
 def test_answers_are_kept_and_told_on() -> None:

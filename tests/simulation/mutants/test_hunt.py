@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.errors import InvalidInput
+from simulation.mutants.hunt import MutantResult, hunt, patched, table
 from simulation.mutants.planted import MUTANTS, Mutant
-from simulation.mutants.run import MutantResult, hunt, main, patched, table
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
@@ -46,17 +46,3 @@ def test_the_table_has_one_line_a_mutant_and_counts() -> None:
     assert lines[1].split() == ["m", "one-chain", "worst", "17", "1.5"]
     assert lines[2].split() == ["m", "SURVIVED", "99", "9.0"]
     assert lines[3] == "1 of 2 found"
-
-
-def test_an_unknown_mutant_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["no-such-mutant"])
-    assert "no such mutant: no-such-mutant" in capsys.readouterr().err
-
-
-def test_mutants_are_hunted_side_by_side_and_told_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["skip-the-flush", "point-before-writing"]
-    assert main([*names, "--jobs", "2", "--schedules", "5"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert sorted(line.split()[0] for line in told[1:3]) == sorted(names)
-    assert told[3] == "2 of 2 found"

@@ -34,19 +34,27 @@ class Contents:
     row_ids: tuple[tuple[int, int, str], ...] = ()
 
 
-def contents(storage: Storage, snapshot: Snapshot | None) -> Contents:
-    """What a snapshot holds, None for none. Lists never change, so each is read once; one that is not there, or not all
-    that it names, is read anew."""
-    if snapshot is None:
-        return _NOTHING
-    location = snapshot.manifest_list or ""
-    known = storage.known_contents.get(location)
-    if known is None:
-        manifests = storage.store.lists.get(location, ())
-        known = _read(storage, snapshot, manifests)
-        if manifests and all(each.manifest_path in storage.store.manifests for each in manifests):
-            storage.known_contents[location] = known
-    return known
+class ContentsReader:
+    """Reads snapshots of one storage, each manifest list once: lists never change."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._known: dict[str, Contents] = {}
+
+    def read(self, snapshot: Snapshot | None) -> Contents:
+        """What a snapshot holds; nothing for None. A list that is missing, or names a missing manifest, is read again
+        the next time."""
+        if snapshot is None:
+            return _NOTHING
+        location = snapshot.manifest_list or ""
+        known = self._known.get(location)
+        if known is None:
+            store = self.storage.store
+            manifests = store.lists.get(location, ())
+            known = _read(self.storage, snapshot, manifests)
+            if manifests and all(each.manifest_path in store.manifests for each in manifests):
+                self._known[location] = known
+        return known
 
 
 def _read(storage: Storage, snapshot: Snapshot, manifests: tuple[ManifestFile, ...]) -> Contents:

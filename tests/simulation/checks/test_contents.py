@@ -4,7 +4,7 @@ from collections import Counter
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.actors.shipments import Doing
-from simulation.world.contents import Contents, contents
+from simulation.checks.contents import Contents, ContentsReader
 from simulation.world.storage import Storage
 from tests.simulation.worlds import World, shipped
 
@@ -12,7 +12,7 @@ A, B = "file:/t/data/1.parquet", "file:/t/data/2.parquet"
 
 
 def of_main(storage: Storage, metadata: TableMetadata) -> Contents:
-    return contents(storage, metadata.current_snapshot)
+    return ContentsReader(storage).read(metadata.current_snapshot)
 
 
 def test_a_snapshot_holds_files_rows_and_all_that_its_list_names() -> None:
@@ -23,7 +23,7 @@ def test_a_snapshot_holds_files_rows_and_all_that_its_list_names() -> None:
     assert held.files == held.rows == Counter((A, B))
     assert len(held.named) == 5
     assert (held.gone, held.numbers) == (frozenset(), {2})
-    assert contents(world.storage, None) == Contents()
+    assert ContentsReader(world.storage).read(None) == Contents()
 
 
 def test_a_list_is_read_once_and_again_while_something_of_it_is_missing() -> None:
@@ -32,11 +32,11 @@ def test_a_list_is_read_once_and_again_while_something_of_it_is_missing() -> Non
     snapshot = world.metadata().current_snapshot
     [manifest] = world.storage.store.manifests
     kept = world.storage.store.manifests.pop(manifest)
-    world.storage.known_contents.clear()
-    assert contents(world.storage, snapshot).files == Counter()
+    reader = ContentsReader(world.storage)
+    assert reader.read(snapshot).files == Counter()
     world.storage.store.manifests[manifest] = kept
-    assert contents(world.storage, snapshot).files == Counter((A,))
-    assert contents(world.storage, snapshot) is contents(world.storage, snapshot)
+    assert reader.read(snapshot).files == Counter((A,))
+    assert reader.read(snapshot) is reader.read(snapshot)
 
 
 def test_a_deleted_row_is_gone_and_a_rewritten_one_is_there_once() -> None:

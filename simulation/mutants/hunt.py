@@ -1,14 +1,11 @@
 """Planted defects: each breaks one rule of the protocol in a copy of the package, and the simulation must find it.
 
-    python -m simulation.mutants.run [NAME ...]
-
 A mutant that survives means that the simulation cannot see the rule that it breaks: add the weather, the writer or the
 invariant that shows it. The texts are those of the sources; a test fails as soon as one does not match exactly once.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -16,16 +13,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import iceberg_hms
 import simulation
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import InvalidInput
-from simulation.mutants.planted import MUTANTS, Mutant
+from simulation.mutants.planted import Mutant
 
 #: The folder of the package.
 PACKAGE = Path(iceberg_hms.__file__).parent
@@ -94,31 +89,3 @@ def table(verdicts: Sequence[MutantResult]) -> str:
         lines.append(f"{each.mutant.name:<34} {found:<24} {each.scenario:<12} {each.schedules:>8} {each.seconds:>8.1f}")
     caught = sum(each.found is not None for each in verdicts)
     return "\n".join([*lines, f"{caught} of {len(verdicts)} found", ""])
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Hunt every mutant. Returns 0 if all are found, else 1; the table goes to stdout."""
-    parser = argparse.ArgumentParser(prog="python -m simulation.mutants.run", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (default: all)")
-    parser.add_argument("--schedules", type=int, default=10_000, help="at most, a mutant (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first schedule")
-    parser.add_argument("--jobs", type=int, default=1, help="mutants hunted side by side (default %(default)s)")
-    options = parser.parse_args(arguments)
-    unknown = set(options.names) - {mutant.name for mutant in MUTANTS}
-    if unknown:
-        parser.error(f"no such mutant: {', '.join(sorted(unknown))}; there are {', '.join(m.name for m in MUTANTS)}")
-    chosen = [mutant for mutant in MUTANTS if not options.names or mutant.name in options.names]
-    verdicts = []
-    for mutant in chosen:
-        # All before the first hunt, which takes minutes.
-        patched((PACKAGE / mutant.module).read_text(encoding="utf-8"), mutant)
-    with ThreadPoolExecutor(options.jobs) as executor:
-        for verdict in executor.map(partial(hunt, schedules=options.schedules, seed=options.seed), chosen):
-            verdicts.append(verdict)
-            sys.stderr.write(table([verdict]).splitlines()[1] + "\n")
-    sys.stdout.write(table(verdicts))
-    return 0 if all(each.found is not None for each in verdicts) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Scenarios of the choice of locks: ZooKeeper's, none, and tables whose lock changes meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, WORST, Scenario
+from simulation.world.fault_plan import FaultPlan
+from simulation.world.history import Kind
+from simulation.world.metastore import SwapSupport
+
+#: Seconds: no client can know of a swap that is carried out later than `metastore.unanswered-swap-timeout-ms`.
+_IN_TIME = 590.0
+#: Of a table that asks for ZooKeeper's lock.
+_MARKED = {"iceberg-hms.lock": "zookeeper"}
+
+LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
+    Scenario(
+        "zookeeper",
+        "a marked table: ZooKeeper's lock and the metastore's, whose lock API breaks and heals; all of it goes wrong",
+        replace(WORST, partitions=2, silences=1),
+        acts=("break", "heal"),
+        zookeeper=True,
+        lease_seconds=20.0,
+        within=30.0,
+        properties=_MARKED,
+    ),
+    Scenario(
+        "zookeeper-alone",
+        "no lock API, and a server that ignores expected values: ZooKeeper's lock alone carries it",
+        replace(BAD_NETWORK, refused_own=0, crashes=2, partitions=3, silences=1, slow_files=1),
+        writers=4,
+        verdict=SwapSupport.IGNORED,
+        zookeeper=True,
+        lock_api_works=False,
+        lease_seconds=20.0,
+        within=10.0,
+        properties=_MARKED,
+    ),
+    Scenario(
+        "late-zookeeper-alone",
+        "the same where swaps arrive when their writers are dead, or their sessions have ended",
+        FaultPlan(crashes=2, late_moves=3, lost_replies=1, partitions=3, silences=1),
+        writers=4,
+        latest=_IN_TIME,
+        verdict=SwapSupport.IGNORED,
+        zookeeper=True,
+        lock_api_works=False,
+        lease_seconds=20.0,
+        within=10.0,
+        waits=(5.0, 300.0, 900.0),
+        properties=_MARKED,
+    ),
+    Scenario(
+        "hasty",
+        "servers that end sessions soon after their connection broke, and slow files; else as before",
+        FaultPlan(partitions=6, slow_files=10),
+        writers=4,
+        changes=3,
+        verdict=SwapSupport.IGNORED,
+        zookeeper=True,
+        lock_api_works=False,
+        hasty=True,
+        lease_seconds=20.0,
+        within=10.0,
+        properties=_MARKED,
+    ),
+    Scenario(
+        "marked-beside-locks",
+        "a marked table beside a writer that knows the metastore's lock alone, and swaps blindly",
+        replace(BAD_NETWORK, refused_own=0, crashes=1, partitions=2),
+        lock_writers=2,
+        verdict=SwapSupport.IGNORED,
+        zookeeper=True,
+        lease_seconds=20.0,
+        within=30.0,
+        properties=_MARKED,
+        kept=OURS_AND_LOCKED,
+    ),
+    Scenario(
+        "marking",
+        "an operator who moves the table to ZooKeeper and back in the middle of traffic, and servers without a lock "
+        "API: the locks alone carry it",
+        replace(BAD_NETWORK, refused_own=0, crashes=1, partitions=1, slow_files=3),
+        writers=4,
+        blind=2,
+        acts=("use zookeeper", "use hms"),
+        verdict=SwapSupport.IGNORED,
+        zookeeper=True,
+        lease_seconds=20.0,
+        within=30.0,
+    ),
+    Scenario(
+        "marking-alone",
+        "an operator who moves the table to ZooKeeper when the lock API breaks, while others still have its locks",
+        FaultPlan(hesitations=3, late_moves=2),
+        writers=4,
+        latest=_IN_TIME,
+        acts=("use zookeeper", "break"),
+        verdict=SwapSupport.IGNORED,
+        zookeeper=True,
+        lease_seconds=20.0,
+        within=30.0,
+        comes_back=False,
+    ),
+    Scenario(
+        "marking-broken",
+        "the same on an atomic server where all of it goes wrong",
+        replace(WORST, partitions=1),
+        acts=("use zookeeper", "use hms", "break", "heal"),
+        zookeeper=True,
+        lease_seconds=20.0,
+        within=60.0,
+    ),
+    Scenario(
+        "no-lock",
+        "lock=none on a table that is declared for it: an atomic server alone carries it, also beside others",
+        WORST,
+        cas_writers=2,
+        lock="none",
+        properties={"engine.hive.lock-enabled": "false"},
+        kept=frozenset((Kind.OURS, Kind.SWAPPED)),
+    ),
+    Scenario(
+        "no-lock-refused",
+        "lock=none where the server is not atomic: nothing is swapped",
+        BAD_NETWORK,
+        verdict=SwapSupport.IGNORED,
+        lock="none",
+        properties={"iceberg-hms.exclusive": "true"},
+        comes_back=False,
+    ),
+)
