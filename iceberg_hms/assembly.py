@@ -102,7 +102,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         manifests=manifests.open,
         runtime=runtime,
         events=events,
-        foreign_waits=hms_lock.foreign_waits,
+        foreign_writer_waits=hms_lock.foreign_writer_waits,
     )
     return Services(
         settings=settings,

@@ -17,7 +17,7 @@ _BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Reading:
+class ClockReading:
     """One look at three clocks, in seconds, from which the age of a lease is told. No one of them will do.
 
     running: the monotonic clock, which stands still while the machine is suspended.
@@ -29,11 +29,11 @@ class Reading:
     boot: float
     wall: float
 
-    def at_most_since(self, earlier: Reading) -> float:
+    def max_seconds_since(self, earlier: ClockReading) -> float:
         """Seconds, by the clock that advanced most: how old a holder must take its own lease to be."""
         return max(0.0, self.running - earlier.running, self.boot - earlier.boot, self.wall - earlier.wall)
 
-    def at_least_since(self, earlier: Reading) -> float:
+    def min_seconds_since(self, earlier: ClockReading) -> float:
         """Seconds, by the clock that advanced least: for how long another may be said to have been silent."""
         return max(0.0, min(self.running - earlier.running, self.boot - earlier.boot, self.wall - earlier.wall))
 
@@ -49,7 +49,7 @@ class Clock(Protocol):
         """Wall clock, in milliseconds since 1970 UTC; for timestamps in metadata alone, never for a lease."""
         ...
 
-    def reading(self) -> Reading:
+    def read_clocks(self) -> ClockReading:
         """All clocks at once; for leases."""
         ...
 
@@ -79,8 +79,8 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def reading(self) -> Reading:
-        return Reading(self.monotonic(), time.clock_gettime(_BOOT), self.now_ms() / 1000)
+    def read_clocks(self) -> ClockReading:
+        return ClockReading(self.monotonic(), time.clock_gettime(_BOOT), self.now_ms() / 1000)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock, Reading
-from iceberg_hms.coordinator.ports import Event, Result
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock, ClockReading
+from iceberg_hms.coordinator.ports import Result, ThreadEvent
 
 #: How many functions run side by side for all callers of `gather` together; each caller runs one more itself.
 GATHER_THREADS: Final = 32
@@ -27,8 +27,8 @@ class ThreadRuntime:
     def now(self) -> float:
         return self._clock.monotonic()
 
-    def reading(self) -> Reading:
-        return self._clock.reading()
+    def read_clocks(self) -> ClockReading:
+        return self._clock.read_clocks()
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -42,7 +42,7 @@ class ThreadRuntime:
     def uuid(self) -> str:
         return self._clock.uuid()
 
-    def event(self) -> Event:
+    def event(self) -> ThreadEvent:
         return threading.Event()
 
     def mutex(self) -> AbstractContextManager[Any]:
@@ -62,7 +62,7 @@ class ThreadRuntime:
         batch.work()
         return batch.results()
 
-    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+    def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
         """As the port says. A pool whose threads are all taken makes it slower and never stops it, as `gather`."""
         batch = _Batch([work])
         self._ask_for_help(batch, 1)

@@ -41,7 +41,7 @@ import sys
 import iceberg_hms
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import LockUse, TableName
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 
 uri, warehouse, namespace, word = sys.argv[1:]
@@ -52,7 +52,7 @@ if word == "cas":
 lock = catalog.services.world.lock
 sys.stdout.write("asking\\n")
 sys.stdout.flush()
-held = lock.acquire(TableName(namespace, "t"), wait_seconds=600, request="dies", compares=True)
+held = lock.acquire(TableName(namespace, "t"), wait_seconds=600, request="dies", use=LockUse.CAS)
 sys.stdout.write("held\\n")
 sys.stdout.flush()
 sys.stdin.read()

@@ -70,7 +70,7 @@ def test_a_lock_that_an_operator_removed_is_lost(lock: HmsTableLock, pool: Clien
     with pytest.raises(LockLost):
         held.renew()
     with pytest.raises(LockLost):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
     held.release()
 
 

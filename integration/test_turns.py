@@ -54,7 +54,7 @@ def test_nobody_waits_for_a_client_that_never_comes_back_once_that_was_seen(
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties={"commit.retry.num-retries": "0"})
     held_back: list[Mapping[str, Any]] = []
-    catalog.subscribe(lambda event: held_back.append(event) if event["event"] == "held-back" else None)
+    catalog.subscribe(lambda event: held_back.append(event) if event["event"] == "retry-priority-wait" else None)
 
     def commit(number: int) -> int:
         """Another client's commit; how often it was held back."""

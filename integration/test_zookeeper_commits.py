@@ -138,7 +138,7 @@ if child == 0:
     catalog.close()
     os._exit(0)
 os.read(reader, 1)
-held.ensure()
+held.ensure_held()
 held.release()
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 append(3)

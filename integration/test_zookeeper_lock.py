@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.lease_check import BEATS_PER_LEASE
+from iceberg_hms.coordinator.protocol.lease_check import HEARTBEATS_PER_LEASE
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.locks.holder_identity import agent_info
@@ -109,13 +109,13 @@ def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
     name = TableName("expiry", f"t{seconds:.0f}")
     holder, other = (writers(atomic=atomic, move_seconds=seconds) for _ in range(2))
     held = holder.acquire(name)
-    held.ensure()
+    held.ensure_held()
     expire(holder.session)
     began = RUNTIME.now()
     next_held = other.acquire(name)
     assert RUNTIME.now() - began >= seconds
     wait_until(lambda: holder.session.epoch == 1)
-    for question in (held.unrenewed_seconds, held.ensure, held.renew):
+    for question in (held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost):
             question()
     held.release()
@@ -160,7 +160,7 @@ def test_a_lock_that_an_operator_removed_is_lost(writers: Any) -> None:
     with pytest.raises(LockLost, match="removed"):
         held.renew()
     with pytest.raises(LockLost, match="removed"):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
     held.release()
 
 
@@ -195,13 +195,13 @@ def test_a_restart_suspends_the_session_and_the_lock_survives_it(tmp_path: Path,
         held = writer.acquire(TableName("restart", "t"))
     wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
     # It may still be ours, and what was done under it was covered; but nothing new may begin.
-    held.unrenewed_seconds()
+    held.seconds_since_renewal()
     with pytest.raises(LockLost, match="SUSPENDED"):
-        held.ensure()
+        held.ensure_held()
     with LocalZooKeeper(tmp_path / "first", port=port):
         wait_until(lambda: writer.session.state is SessionState.CONNECTED)
         held.renew()
-        held.ensure()
+        held.ensure_held()
         assert len(writer.lock.entries(TableName("restart", "t"))) == 1
         held.release()
         assert writer.lock.entries(TableName("restart", "t")) == []
@@ -243,8 +243,8 @@ def test_a_lock_whose_session_is_closed_while_no_server_is_there_ends_at_once_an
     for thread in beats:
         thread.join(WAIT)
     assert len(beats) == 1
-    assert RUNTIME.now() - started < held.lease_seconds / BEATS_PER_LEASE
+    assert RUNTIME.now() - started < held.lease_seconds / HEARTBEATS_PER_LEASE
     with pytest.raises(LockLost, match="closed"):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
     held.release()
     assert caplog.records == []

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock, Reading, SystemClock
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock, ClockReading, SystemClock
 
 
 def test_the_system_clock_is_a_clock() -> None:
@@ -54,13 +54,13 @@ def test_jitter_is_at_least_zero_and_less_than_one() -> None:
 
 def test_a_reading_is_of_all_clocks_and_they_advance() -> None:
     clock = SystemClock()
-    before = clock.reading()
+    before = clock.read_clocks()
     clock.sleep(0.02)
-    after = clock.reading()
+    after = clock.read_clocks()
     assert before < after
     assert abs(after.wall - time.time()) < 60
     assert after.boot >= after.running
-    assert 0.0 < after.at_least_since(before) <= after.at_most_since(before)
+    assert 0.0 < after.min_seconds_since(before) <= after.max_seconds_since(before)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,6 @@ def test_a_reading_is_of_all_clocks_and_they_advance() -> None:
 def test_a_lease_is_as_old_as_the_clock_says_that_suits_its_judge_least(
     advances: tuple[float, float, float], least: float, most: float
 ) -> None:
-    before = Reading(5.0, 100.0, 1_000.0)
-    after = Reading(*(then + more for then, more in zip((5.0, 100.0, 1_000.0), advances, strict=True)))
-    assert (after.at_least_since(before), after.at_most_since(before)) == (least, most)
+    before = ClockReading(5.0, 100.0, 1_000.0)
+    after = ClockReading(*(then + more for then, more in zip((5.0, 100.0, 1_000.0), advances, strict=True)))
+    assert (after.min_seconds_since(before), after.max_seconds_since(before)) == (least, most)

@@ -59,9 +59,9 @@ def test_a_batch_lets_go_of_what_it_worked_on_though_the_pool_has_not_looked_at_
         data = Bytes(10)
         alive = weakref.ref(data)
         assert runtime.gather([lambda data=data: data, lambda data=data: len(data)])[1] == 10
-        assert runtime.meanwhile(lambda data=data: data.append(1), lambda: 1) == 1
+        assert runtime.run_while_waiting(lambda data=data: data.append(1), lambda: 1) == 1
         with pytest.raises(ValueError, match="no lock"):
-            runtime.meanwhile(lambda data=data: data.append(1), raises_no_lock)
+            runtime.run_while_waiting(lambda data=data: data.append(1), raises_no_lock)
         del data
         gc.collect()
         assert alive() is None
@@ -86,7 +86,7 @@ def test_a_wait_has_the_caller_s_own_thread_and_the_work_another_one():
         threads["wait"] = threading.current_thread()
         return begun.wait(10)
 
-    assert runtime.meanwhile(work, wait)
+    assert runtime.run_while_waiting(work, wait)
     assert threads["wait"] is threading.current_thread()
     assert threads["work"] is not threading.current_thread()
 
@@ -94,10 +94,10 @@ def test_a_wait_has_the_caller_s_own_thread_and_the_work_another_one():
 def test_work_that_found_no_thread_is_done_after_the_wait_and_not_at_all_after_a_wait_that_failed():
     runtime, done = ThreadRuntime(), []
     runtime._pool.shutdown()
-    assert runtime.meanwhile(lambda: done.append("work"), lambda: done.append("wait")) is None
+    assert runtime.run_while_waiting(lambda: done.append("work"), lambda: done.append("wait")) is None
     assert done == ["wait", "work"]
     with pytest.raises(ValueError, match="no lock"):
-        runtime.meanwhile(lambda: done.append("more"), raises_no_lock)
+        runtime.run_while_waiting(lambda: done.append("more"), raises_no_lock)
     assert done == ["wait", "work"]
 
 

@@ -308,7 +308,9 @@ class Catalog:
     def drop_table(self, identifier: Identifier, *, purge: bool = False, wait_seconds: float | None = None) -> None:
         """Remove a table from the metastore. With `purge` its files are deleted too, once the drop is proven: metadata,
         manifests and, unless the table says `gc.enabled=false`, data. Raises NoSuchTable, LockNotAcquired."""
-        dropped = self.services.coordinator.moves.drop(table_name(identifier), wait_seconds=self._wait(wait_seconds))
+        dropped = self.services.coordinator.operations.drop(
+            table_name(identifier), wait_seconds=self._wait(wait_seconds)
+        )
         if purge and dropped is not None:
             purge_files(self.services.world, dropped.metadata, dropped.pointer.metadata_location)
 
@@ -319,7 +321,7 @@ class Catalog:
         new_name(to.name, "table")
         if not self.services.namespaces.exists(to.namespace):
             raise NoSuchNamespace(to.namespace)
-        self.services.coordinator.moves.rename(table_name(old), to, wait_seconds=self._wait(wait_seconds))
+        self.services.coordinator.operations.rename(table_name(old), to, wait_seconds=self._wait(wait_seconds))
 
     def register_table(
         self,
@@ -335,7 +337,7 @@ class Catalog:
         new_name(name.name, "table")
         if not self.services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
-        report = self.services.coordinator.moves.register(
+        report = self.services.coordinator.operations.register(
             name,
             metadata_location,
             overwrite=overwrite,
@@ -367,7 +369,7 @@ class Catalog:
         new_name(name.name, "table")
         if not self.services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
-        return self.services.coordinator.moves.create(name, change, owner=self.settings.user or None)
+        return self.services.coordinator.operations.create(name, change, owner=self.settings.user or None)
 
     def _marked(self, properties: Mapping[str, str]) -> dict[str, str]:
         """With lock=zookeeper new tables say so, for all writers to see."""

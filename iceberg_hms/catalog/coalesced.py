@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from iceberg_hms.coordinator.ports import Event, Runtime
+from iceberg_hms.coordinator.ports import Runtime, ThreadEvent
 from iceberg_hms.errors import IcebergHmsError
 
 #: Who has waited for so many seconds for others asks for itself, beside them.
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 class _Round(Generic[Answer]):
     """One question, and those who wait for its answer. answers: one, or none if it failed."""
 
-    def __init__(self, done: Event) -> None:
+    def __init__(self, done: ThreadEvent) -> None:
         self.done = done
         self.answers: list[Answer] = []
         self.error: Exception | None = None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
-from iceberg_hms.coordinator.ports import CommitPorts, Event, TableName
+from iceberg_hms.coordinator.ports import CommitPorts, TableName, ThreadEvent
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.protocol.catalog_operations import CatalogOperations
 from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints, broke_off
@@ -53,7 +53,7 @@ class _Queue:
 
     members: list[tuple[PendingCommit, int]] = field(default_factory=list)
     bytes: int = 0
-    arrived: Event | None = None
+    arrived: ThreadEvent | None = None
     wanted: int = 1
 
     def let_go(self) -> None:
@@ -92,11 +92,11 @@ class Coordinator:
             read_retries=settings.metadata_refresh_max_retries,
         )
         whereabouts = UuidLookup(world, self._cache, settings)
-        self._elsewhere = LookupSources(whereabouts.of, self._cache.peek, SentSwaps(world.runtime))
+        self._elsewhere = LookupSources(whereabouts.find, self._cache.peek, SentSwaps(world.runtime))
         self._senders = ReturningClients(world.runtime)
         self._workers = TableWorkers(world.runtime, settings.commit_threads)
         #: Create, register, rename, drop.
-        self.moves = CatalogOperations(world, self._cache, settings, whereabouts)
+        self.operations = CatalogOperations(world, self._cache, settings, whereabouts)
 
     def load(self, name: TableName) -> TableVersion:
         """The table as it is now: one metastore call, and the metadata from the cache or its file.
@@ -223,8 +223,8 @@ class Coordinator:
                 known.leftovers.sweep(lambda: self._cache.get(location))
         rested = False
         with log_and_continue(f"leaving {name} to a foreign writer", REPORT):
-            behind, moved = group.behind_foreign, known.habit.lock_first
-            rested = known.pauses.after_group(location, behind_foreign=behind, moved=moved)
+            behind, moved = group.behind_foreign_writer, known.habit.lock_first
+            rested = known.pauses.after_group(location, behind_foreign_writer=behind, moved=moved)
         if not rested and len(members) > 1:
             with log_and_continue(f"waiting for the writers of {name}", REPORT):
                 self._gather(name, known.gathering, len(members), group.answered)
@@ -303,7 +303,7 @@ class Coordinator:
         if held_since is not None:
             with log_and_continue(f"telling listeners of {name}", REPORT):
                 seconds = runtime.now() - held_since
-                self._world.events.publish({"event": "held-back", "table": name, "seconds": seconds})
+                self._world.events.publish({"event": "retry-priority-wait", "table": name, "seconds": seconds})
         return taken
 
     def _cut(self, name: TableName, queue: _Queue, turns: RetryPriority) -> list[PendingCommit]:

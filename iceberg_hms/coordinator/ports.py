@@ -1,16 +1,17 @@
 """The coordinator's six ports, and the values that pass through them.
 
-    Manifests     the staged manifest lists, to be flushed    storage/manifests.py (the port is changes/change.py's)
-    TableLock     one writer at a time                        metastore/locks/table_lock.py, zookeeper/lock.py; which of
-                                                              them a table takes: locking/chosen_lock.py. Held locks:
-                                                              metastore/locks/heartbeat.py, zookeeper/held.py
-    TablePointer  the table's row in the metastore            metastore/tables/table_pointer.py
-    Files         metadata files                              storage/files.py
-    Runtime       threads, waits, clock, ids                  runtime.py
-    EventListener        what happened, for logs and listeners       catalog/events.py
+    Manifests      flushes staged manifest lists               storage/manifests.py (the port is changes/change.py's)
+    TableLock      admits one writer at a time                 metastore/locks/table_lock.py, zookeeper/lock.py;
+                                                               which of them a table takes: locking/chosen_lock.py.
+                                                               HeldLock: metastore/locks/heartbeat.py,
+                                                               zookeeper/held.py
+    TablePointer   reads and swaps the row in the metastore    metastore/tables/table_pointer.py
+    Files          reads and writes metadata files             storage/files.py
+    Runtime        threads, waits, clocks, ids                 runtime.py
+    EventListener  hears what happened                         catalog/events.py
 
-Each port's contract is its docstring; `iceberg_hms.testing` has a contract suite that every driver and every fake
-passes.
+A port's docstrings are its contract. `iceberg_hms.testing` has a contract suite for each port; every driver and every
+fake passes it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Result = TypeVar("Result")
@@ -41,11 +42,11 @@ class TableName:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A table's row in the metastore as it was read.
+    """A table's row in the metastore, as it was read.
 
-    metadata_location, previous_metadata_location: HMS parameters, byte-true.
+    metadata_location, previous_metadata_location: HMS parameters, byte for byte.
     parameters: all HMS parameters.
-    table: the driver's own record of the whole row; a swap writes it back with what changed and loses nothing else.
+    table: the driver's record of the whole row. A swap writes it back with its changes and loses nothing else.
     """
 
     name: TableName
@@ -57,64 +58,68 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Swapped:
-    """The metastore answered that the move was made."""
+    """The metastore answered that it made the swap."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The metastore answered with an error. It says nothing yet about whether the move was made: a metastore that
-    retries inside can refuse its own committed change. Look at the pointer.
+    """The metastore answered with an error. That does not prove that the swap was not made: a metastore that retries
+    inside can refuse its own committed change. Look at the pointer.
 
-    conflict: the metastore says that the table is not what we expected it to be.
-    error: what to raise once it is known that the move was not made.
-    final: what was refused is not under way any more. False: it failed on the metastore's database, which may have a
-        transaction of it in doubt, and may carry that out later.
+    conflict: the metastore says that the table is not what we expected.
+    error: what to raise once it is known that the swap was not made.
+    in_doubt: the error came from the metastore's database, which may still commit the transaction later. False: no
+        later effect is possible.
     """
 
     conflict: bool
     error: Exception
-    final: bool = True
+    in_doubt: bool = False
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """No answer came. The move may have been made, may be made later, or not at all.
+    """No answer came. The swap may have been made, may be made later, or never.
 
-    atomic: it carried an expected value to a server that is proven to compare and swap atomically. So it may be sent
-    again, and once the pointer stands elsewhere it can no longer be made.
-    waited: for how many seconds its driver waited.
+    atomic: the request carried an expected value to a server that is proven to compare and swap atomically. So the
+        caller may send it again, and once the pointer has moved on the swap can no longer be made.
+    waited_seconds: how long the driver waited for the answer.
     """
 
     error: Exception
     atomic: bool = False
-    waited: float = 0.0
+    waited_seconds: float = 0.0
 
 
 SwapAnswer = Swapped | Refused | Unanswered
 
 
 @dataclass(frozen=True)
-class Identified:
-    """Rows of Iceberg tables, by what they say of the table's UUID.
+class UuidMatches:
+    """Rows of Iceberg tables that may have a given table UUID.
 
-    said: it is the one that was asked for. silent: the row does not say, since not every writer writes it there."""
+    matching: the row's parameters name this UUID. without_uuid: they name none, since not every writer sets it."""
 
-    said: Sequence[Pointer]
-    silent: Sequence[Pointer]
+    matching: Sequence[Pointer]
+    without_uuid: Sequence[Pointer]
 
 
 class TablePointer(Protocol):
     """Rows of Iceberg tables in the metastore. Never touches a row that is not an Iceberg table's.
 
-    A swap or rename without atomic compare-and-swap, and every drop, waits for its answer for up to
-    `metastore.unanswered-swap-timeout-ms`, and reports to `coordinator.protocol.caller_timeouts.overdue` when the
-    ordinary time is over. Before the driver sends one it calls `coordinator.protocol.lease_check.refuse_uncovered`,
-    whose LockLost says that nothing was sent.
-    All calls raise MetastoreUnavailable, AccessDenied or MetastoreRefused for what happens before a move is sent.
+    Where only a lock protects a swap, rename or drop (no atomic compare-and-swap), the driver
+
+    - calls `coordinator.protocol.lease_check.require_fresh_locks` just before it sends the request; the LockLost that
+      this raises proves that nothing was sent;
+    - waits for the answer for up to `metastore.unanswered-swap-timeout-ms`, and calls
+      `coordinator.protocol.caller_timeouts.notify_caller_timeout` when the ordinary timeout is over.
+
+    All calls raise MetastoreUnavailable, AccessDenied or MetastoreRefused for failures before anything was sent.
     """
 
     def load(self, name: TableName) -> Pointer:
-        """One metastore call, never from a cache. Raises NoSuchTable (no row), NotAnIcebergTable (somebody else's)."""
+        """One metastore call, never from a cache. Raises NoSuchTable (no row), NotAnIcebergTable (another kind of
+        table)."""
         ...
 
     def swap(
@@ -126,47 +131,49 @@ class TablePointer(Protocol):
         *,
         require_cas: bool = False,
     ) -> SwapAnswer:
-        """Point the row at `location`, with `base.metadata_location` as the compare-and-swap value. The row is written
-        back whole from `base.table`, with the parameters and columns that `metadata` implies; properties that
-        `replaced` (the metadata at `base`) had and `metadata` has not are removed from the parameters.
+        """Point the row at `location`, with `base.metadata_location` as the expected value. Writes the whole row back
+        from `base.table`, with the parameters and columns that `metadata` implies; removes parameters for properties
+        that `replaced` (the metadata at `base`) had and `metadata` lacks.
 
-        Sent once; the caller may send the same swap again after Unanswered(atomic=True), with require_cas: then nothing
-        is sent unless the server is proven to compare and swap atomically (else raises CompareAndSwapUnproven)."""
+        Sends the request once. After Unanswered(atomic=True) the caller may send the same swap again, with
+        require_cas: then the driver sends nothing unless the server is proven to compare and swap atomically, and
+        raises CompareAndSwapUnproven."""
         ...
 
-    def takes_writes(self, name: TableName) -> bool | None:
-        """Whether the metastore carries out a write on a row of its own beside a table's, which is removed again. None
-        if that cannot be told: none may be made there. Raises nothing."""
+    def accepts_writes(self, name: TableName) -> bool | None:
+        """Whether the metastore carries out a write: tries one on a scratch row beside the table, and removes the row.
+        None if that cannot be tried there. Raises nothing."""
         ...
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
-        """Insert a new row: the metastore's own compare-and-swap. A taken name is Refused(conflict=True,
-        AlreadyExists), a missing database Refused(conflict=False, NoSuchNamespace)."""
+        """Insert a new row; the metastore refuses a taken name, which is the compare-and-swap. A taken name is
+        Refused(conflict=True, AlreadyExists), a missing database Refused(conflict=False, NoSuchNamespace)."""
         ...
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
-        """Give the row another name, with `base.metadata_location` expected. A taken name is Refused(conflict=True,
-        AlreadyExists). require_cas: as `swap`."""
+        """Give the row another name, with `base.metadata_location` as the expected value. A taken name is
+        Refused(conflict=True, AlreadyExists). require_cas: as for `swap`."""
         ...
 
     def databases(self) -> Sequence[str]:
         """The names of all databases. One metastore call, never from a cache."""
         ...
 
-    def identified(self, namespace: str, uuid: str, *, seconds: float) -> Identified:
-        """The rows of a database that may be the table with this UUID, in any case; none if there is no such database.
-        What stays in the database under whatever name is not missed. Never from a cache.
+    def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:
+        """The rows of a database that may be the table with this UUID, whatever its case; none if the database does not
+        exist. A table that stays in the database, under any name, is never missed. Never from a cache.
 
-        Raises MetastoreUnavailable when it took longer than `seconds`, or tables came and went all the while."""
+        Raises MetastoreUnavailable when time runs out, or when tables came and went all the while."""
         ...
 
     def drop(self, base: Pointer) -> SwapAnswer:
-        """Remove the row; files stay. The metastore takes no expected value here: lock and re-read protect it."""
+        """Remove the row; files stay. The metastore takes no expected value here: only the lock and a re-read under it
+        protect a drop."""
         ...
 
 
 class HeldLock(Protocol):
-    """A lock that was acquired, kept alive by its driver until `release`."""
+    """An acquired lock. Its driver keeps it alive until `release` or `let_expire`."""
 
     @property
     def lease_seconds(self) -> float:
@@ -175,92 +182,93 @@ class HeldLock(Protocol):
 
     @property
     def row(self) -> Pointer | None:
-        """The table's row, if the driver read it once it had the lock, to learn which lock the table takes; nothing
-        that obeys the lock has moved it since. None: not read, or no such table."""
+        """The table's row, if the driver read it under the lock (to learn which lock the table takes); no writer that
+        takes the lock has moved the table since. None: the driver did not read it, or there is no such table."""
         ...
 
     @property
-    def excludes(self) -> bool:
-        """Whether others are kept out. False: nothing is locked (`lock=none`)."""
+    def exclusive(self) -> bool:
+        """Whether the lock keeps other writers out. False: nothing is locked (`lock=none`)."""
         ...
 
     @property
     def require_cas(self) -> bool:
-        """A swap or rename may go only to a server that is proven to be atomic: nothing is locked, or the lock may
-        be taken away from a holder that sleeps or has ended (`TableLock.acquire`, `compares`)."""
+        """Swaps and renames under this lock may go only to a server that is proven to compare and swap atomically:
+        nothing is locked, or other writers may remove the lock of a holder that sleeps or has ended (see
+        `TableLock.acquire`, `use`)."""
         ...
 
     @property
-    def behind_foreign(self) -> bool:
-        """Whether a writer that is not ours had the lock, or was before us in its queue, when it was asked for. False
-        where that cannot be told."""
+    def behind_foreign_writer(self) -> bool:
+        """Whether a foreign writer held the lock, or was queued before us, when we asked for it. False if that cannot
+        be told."""
         ...
 
-    def unrenewed_seconds(self) -> float:
-        """How long ago the last successful lock or heartbeat call was *sent*, by the clock that advanced most. Raises
-        LockLost, also when that is more than the lease: the lock may have been given away."""
+    def seconds_since_renewal(self) -> float:
+        """Seconds since the last successful lock or heartbeat call was *sent*, by the clock that advanced most. Raises
+        LockLost, also when that is more than the lease: another writer may have the lock by then."""
         ...
 
-    def ensure(self, *, blind: bool = False) -> None:
-        """Called before each move. Raises LockLost when none may start: the lock is gone, or nobody can be asked
-        whether it is. A lock that was not renewed for half of its lease is renewed first, and that may raise
-        MetastoreUnavailable. blind: the move carries no expected value on any server."""
+    def ensure_held(self, *, blind: bool = False) -> None:
+        """Called before each swap, rename or drop. Raises LockLost if none may start: the lock is gone, or no server
+        can be asked. Renews a lock that was not renewed for half of its lease, which may raise MetastoreUnavailable.
+        blind: the request carries no expected value on any server."""
         ...
 
     def renew(self) -> None:
-        """One heartbeat, now. Raises LockLost, MetastoreUnavailable. A lease that passed before the heartbeat was
-        answered is not renewed but lost, even if the lock is still there: whoever found it silent for so long may be
-        about to remove it."""
+        """One heartbeat, now. Raises LockLost, MetastoreUnavailable. If the lease passed before the heartbeat was
+        answered the lock is lost, even if its entry is still there: a waiter that saw no renewal for a whole lease may
+        be about to remove it."""
         ...
 
     def release(self) -> None:
-        """Give the lock back. Never raises: a failure is logged, the lease ends the lock. Twice is harmless."""
+        """Unlock. Never raises: the driver logs a failure, and the lease ends the lock. Harmless twice."""
         ...
 
-    def leave(self) -> None:
-        """Do not give the lock back, and keep it alive no longer: a move that was sent under it may still be made. Its
-        lease ends it. Never raises; `release` does nothing afterwards."""
+    def let_expire(self) -> None:
+        """Stop the heartbeats and do not unlock: a swap that was sent under the lock may still be made, and the lease
+        keeps other writers out meanwhile. Never raises; `release` does nothing afterwards."""
         ...
 
 
-class Compares(IntEnum):
-    """Whether all that is sent under a lock carries an expected value."""
+class LockUse(IntEnum):
+    """What the caller sends under a lock. It decides how long a lease the lock needs."""
 
-    NO = 0
-    YES = 1
-    #: All does, but a short lease was lost before: the metastore may be too slow for one.
-    SLOWLY = 2
+    #: Something without an expected value, such as a drop: the server's full lease, and no waiter may remove the lock.
+    BLIND = 0
+    #: Only requests with an expected value: a short lease will do.
+    CAS = 1
+    #: The same, but a short lease was lost before, so the metastore may be too slow for one: the server's full lease.
+    CAS_FULL_LEASE = 2
 
 
 class TableLock(Protocol):
-    def acquire(
-        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
-    ) -> HeldLock:
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
         """Wait for the exclusive lock on a table (which need not exist) and keep it alive.
 
-        request: who takes it, at most 36 characters of [0-9a-z-]; shown to operators.
-        compares: not NO if nothing is or will be under way from the caller that does not carry an expected value: no
-        drop. Then the lock may be `require_cas`, and for YES have a lease that is much shorter than the server's.
-        Raises LockNotAcquired (time is over; no entry is left behind), LockUnavailable, MetastoreUnavailable.
+        request: names the request to operators; at most 36 characters of [0-9a-z-].
+        use: BLIND unless everything that the caller has under way on the table carries an expected value. Otherwise
+        the lock may be `require_cas`, and for CAS its lease may be much shorter than the server's.
+        Raises LockNotAcquired (timed out; no entry is left behind), LockUnavailable, MetastoreUnavailable.
         """
         ...
 
 
 class Files(Protocol):
-    """Whole files by location. Locations are byte-true; file:/x, file:///x and /x are one file."""
+    """Whole files by location. Locations are byte for byte; file:/x, file:///x and /x are one file."""
 
     def read(self, location: str) -> bytes:
         """Raises MissingFile, StorageError."""
         ...
 
     def write(self, location: str, data: bytes) -> None:
-        """Create a file that is not there yet, with its folders; on return its length was read back and is right.
-        Raises AlreadyExists (nothing is overwritten), StorageError."""
+        """Create a new file, with its folders, and check its length by reading that back. Raises AlreadyExists (nothing
+        is overwritten), StorageError."""
         ...
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """`write` for several new files, by location and content, which costs less than one after the other. Raises as
-        `write`; none of them is left then, unless it cannot be removed."""
+        """`write` for several new files, given as location and content; costs less than one after the other. Raises as
+        `write`, and then removes all of them, as far as it can."""
         ...
 
     def length(self, location: str) -> int:
@@ -268,31 +276,31 @@ class Files(Protocol):
         ...
 
     def delete(self, location: str) -> bool:
-        """Remove a file; False if it was not there. Raises StorageError."""
+        """Remove a file; False if there was none. Raises StorageError."""
         ...
 
 
-class Event(Protocol):
-    """A flag that threads wait for."""
+class ThreadEvent(Protocol):
+    """A flag that threads wait for, as `threading.Event`."""
 
     def set(self) -> None: ...
 
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """True when set, False when the time (seconds) is over."""
+        """True when set, False after `timeout` seconds."""
         ...
 
 
 class Runtime(Protocol):
-    """The world's time and threads. Production: real threads. Simulation: baton-passing threads that a seed picks
-    from."""
+    """Time, threads and ids. In production real threads; in the simulation threads of which a seed lets one run at a
+    time."""
 
     def now(self) -> float:
         """Monotonic seconds; for waits and durations."""
         ...
 
-    def reading(self) -> Reading:
+    def read_clocks(self) -> ClockReading:
         """All clocks at once; for leases."""
         ...
 
@@ -308,38 +316,39 @@ class Runtime(Protocol):
 
     def uuid(self) -> str: ...
 
-    def event(self) -> Event: ...
+    def event(self) -> ThreadEvent: ...
 
     def mutex(self) -> AbstractContextManager[Any]: ...
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        """Run a function, which does not raise, on a thread of its own. The process ends only after it, unless it runs
-        in the background: then it may be cut off anywhere."""
+        """Run a function, which must not raise, on a thread of its own. The process waits for it before it ends, unless
+        background is true: then the function may be cut off anywhere."""
         ...
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Run functions side by side, in the caller's context, and return their results in order; the first exception
-        is raised after all ended. They must not wait for long: those of all callers share some threads."""
+        """Run functions in parallel, in the caller's context, and return their results in order. Raises the first
+        exception after all have ended. They must not block for long: all callers share a few threads."""
         ...
 
-    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
-        """Run `wait`, which may take long, on the caller's own thread, and `work` meanwhile on another one, in the
-        caller's context; or `work` after it, if no thread was free. Returns what `wait` returns once both have ended;
-        the error of either is raised then. `work` need not be begun any more after an error of `wait`."""
+    def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+        """Run `wait`, which may block for long, on the caller's own thread, and `work` in parallel on another thread,
+        in the caller's context; or `work` after `wait`, if no thread was free. Returns what `wait` returns once both
+        have ended; raises the error of either then. After an error of `wait`, `work` may never start."""
         ...
 
 
 class EventListener(Protocol):
     def publish(self, event: Mapping[str, Any]) -> None:
-        """Tell listeners. Never raises, never blocks for long. `event["event"]` names it:
+        """Tell listeners what happened. Never raises, never blocks for long. `event["event"]` is one of:
 
-        committed    `report`: a CommitReport
-        held-back    `table`, `seconds`: commits waited for one whose turn it was
-        rested       `table`, `seconds`: the table was left to a foreign writer
-        overdue      `table`: a move was not answered in time; its callers were told that its state is unknown. The lock
-                     is kept until it is over. What comes of it is told by `committed`, by `left-locked`, or by neither
-                     if it was refused
-        left-locked  `table`, `seconds`: it is still not known whether the move is over; the lock is left to its lease
+        committed               `report`: a CommitReport
+        retry-priority-wait     `table`, `seconds`: commits waited for one with retry priority
+        foreign-writer-backoff  `table`, `seconds`: commits paused to let a foreign writer commit
+        overdue                 `table`: the metastore did not answer a swap, rename or drop in time. Its callers got
+                                CommitStateUnknown; the lock is kept. A later `committed` or `lock-left-to-expire` says
+                                how it ended; none comes if the metastore refused it
+        lock-left-to-expire     `table`, `seconds`: the outcome is still unknown, so the lock was not given back; its
+                                lease ends it after so many seconds
         """
         ...
 
@@ -348,8 +357,8 @@ class EventListener(Protocol):
 class CommitPorts:
     """The ports that one coordinator works with.
 
-    manifests: makes a fresh `Manifests` for each attempt of a group, so that it flushes what this attempt staged.
-    foreign_waits: whether a writer that is not ours waits for a table's lock; False where that cannot be told.
+    manifests: makes a fresh `Manifests` for each attempt of a group, which flushes only what that attempt staged.
+    foreign_writer_waits: whether a foreign writer waits for a table's lock; False if that cannot be told.
     """
 
     pointer: TablePointer
@@ -358,4 +367,4 @@ class CommitPorts:
     manifests: Callable[[], Manifests]
     runtime: Runtime
     events: EventListener
-    foreign_waits: Callable[[TableName], bool] = lambda _name: False
+    foreign_writer_waits: Callable[[TableName], bool] = lambda _name: False

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from iceberg_hms.coordinator.ports import Compares, HeldLock, Pointer, Runtime, TableLock, TableName, TablePointer
+from iceberg_hms.coordinator.ports import HeldLock, LockUse, Pointer, Runtime, TableLock, TableName, TablePointer
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, NoSuchTable
 from iceberg_hms.locking.held_locks import ChosenHeldLock, NoLock
 from iceberg_hms.locking.lock_modes import LockMode, LockModes
@@ -66,15 +66,13 @@ class ChosenTableLock:
         self._works = False
         self._broken_until: float | None = None
 
-    def acquire(
-        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
-    ) -> HeldLock:
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
         """As the port says. LockUnavailable also when the table's mark and this process's settings do not agree."""
         deadline = self._runtime.now() + wait_seconds
         mode = self._modes.remembered(name) or self._modes.of(name, self._read(name))
         for _ in range(MODE_CHANGES_MAX):
             try:
-                held = self._take(name, mode, deadline, request, compares)
+                held = self._take(name, mode, deadline, request, use)
             except LockUnavailable:
                 # The table may have been moved away from this lock since we looked, for this very reason.
                 found = self._modes.of(name, self._read(name))
@@ -102,7 +100,7 @@ class ChosenTableLock:
         return _MarkingLock(self, mode, self._runtime, force)
 
     def take_to_mark(
-        self, name: TableName, mode: LockMode, deadline: float, request: str, *, compares: Compares, force: bool
+        self, name: TableName, mode: LockMode, deadline: float, request: str, *, use: LockUse, force: bool
     ) -> HeldLock:
         """ZooKeeper's lock and the metastore's. To ZOOKEEPER the second may be missing, if it is because the lock API
         is broken: this is how a table is moved away from it. To HMS it may not; ZooKeeper's may, if the table is not
@@ -115,7 +113,7 @@ class ChosenTableLock:
             else:
                 parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
             if mode is LockMode.HMS or self._hms_can_be_had():
-                parts.append(self._take_hms(name, deadline, request, compares))
+                parts.append(self._take_hms(name, deadline, request, use))
             elif not self._is_marked(name, row):
                 self._outwait(name, self._leftover_seconds(name.namespace))
         except BaseException:
@@ -159,27 +157,25 @@ class ChosenTableLock:
         self._modes.saw(row)
         return row
 
-    def _take(
-        self, name: TableName, mode: LockMode, deadline: float, request: str, compares: Compares
-    ) -> ChosenHeldLock:
+    def _take(self, name: TableName, mode: LockMode, deadline: float, request: str, use: LockUse) -> ChosenHeldLock:
         match mode:
             case LockMode.NONE:
                 return ChosenHeldLock([NoLock()], mode)
             case LockMode.ZOOKEEPER:
-                return self._take_both(name, deadline, request, compares)
+                return self._take_both(name, deadline, request, use)
             case LockMode.FREE if self._zookeeper is not None and not self._hms_can_be_had():
                 return ChosenHeldLock([self._take_zookeeper(name, deadline, request)], mode)
             case _:
-                return ChosenHeldLock([self._take_hms(name, deadline, request, compares)], mode)
+                return ChosenHeldLock([self._take_hms(name, deadline, request, use)], mode)
 
-    def _take_both(self, name: TableName, deadline: float, request: str, compares: Compares) -> ChosenHeldLock:
+    def _take_both(self, name: TableName, deadline: float, request: str, use: LockUse) -> ChosenHeldLock:
         # Asked first: whoever holds the ZooKeeper lock must not spend its time on an API that is broken.
         with_hms = self._hms_can_be_had()
         zookeeper = self._take_zookeeper(name, deadline, request)
         parts = [zookeeper]
         try:
             if with_hms:
-                parts.append(self._take_hms(name, deadline, request, compares))
+                parts.append(self._take_hms(name, deadline, request, use))
         except LockUnavailable:
             if self._hms_can_be_had():
                 zookeeper.release()
@@ -197,9 +193,9 @@ class ChosenTableLock:
             )
         return self._zookeeper.acquire(name, wait_seconds=self._remaining(deadline), request=request)
 
-    def _take_hms(self, name: TableName, deadline: float, request: str, compares: Compares) -> HeldLock:
+    def _take_hms(self, name: TableName, deadline: float, request: str, use: LockUse) -> HeldLock:
         try:
-            return self._hms.acquire(name, wait_seconds=self._remaining(deadline), request=request, compares=compares)
+            return self._hms.acquire(name, wait_seconds=self._remaining(deadline), request=request, use=use)
         except LockUnavailable as error:
             self._works = False
             step = f"create its transaction tables (schematool); or, if all writers of {name} are iceberg-hms with "
@@ -231,9 +227,7 @@ class _MarkingLock:
         self._runtime = runtime
         self._force = force
 
-    def acquire(
-        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
-    ) -> HeldLock:
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
         """As the port says."""
         deadline = self._runtime.now() + wait_seconds
-        return self._locks.take_to_mark(name, self._mode, deadline, request, compares=compares, force=self._force)
+        return self._locks.take_to_mark(name, self._mode, deadline, request, use=use, force=self._force)

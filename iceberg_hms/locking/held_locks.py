@@ -15,18 +15,18 @@ class NoLock:
     """coordinator.ports.HeldLock of a table that takes none: compare-and-swap is all that protects its swaps."""
 
     row: Pointer | None = None
-    excludes = False
+    exclusive = False
     require_cas = True
-    behind_foreign = False
+    behind_foreign_writer = False
 
     @property
     def lease_seconds(self) -> float:
         return _FOREVER
 
-    def unrenewed_seconds(self) -> float:
+    def seconds_since_renewal(self) -> float:
         return 0.0
 
-    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
+    def ensure_held(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
         return
 
     def renew(self) -> None:
@@ -35,7 +35,7 @@ class NoLock:
     def release(self) -> None:
         return
 
-    def leave(self) -> None:
+    def let_expire(self) -> None:
         return
 
 
@@ -48,9 +48,9 @@ class ChosenHeldLock:
         self.row: Pointer | None = None
 
     @property
-    def excludes(self) -> bool:
+    def exclusive(self) -> bool:
         """As the port says."""
-        return any(part.excludes for part in self.parts)
+        return any(part.exclusive for part in self.parts)
 
     @property
     def require_cas(self) -> bool:
@@ -58,23 +58,23 @@ class ChosenHeldLock:
         return any(part.require_cas for part in self.parts)
 
     @property
-    def behind_foreign(self) -> bool:
+    def behind_foreign_writer(self) -> bool:
         """As the port says."""
-        return any(part.behind_foreign for part in self.parts)
+        return any(part.behind_foreign_writer for part in self.parts)
 
     @property
     def lease_seconds(self) -> float:
         """As the port says: the shortest."""
         return min(part.lease_seconds for part in self.parts)
 
-    def unrenewed_seconds(self) -> float:
+    def seconds_since_renewal(self) -> float:
         """As the port says: the oldest."""
-        return max(part.unrenewed_seconds() for part in self.parts)
+        return max(part.seconds_since_renewal() for part in self.parts)
 
-    def ensure(self, *, blind: bool = False) -> None:
+    def ensure_held(self, *, blind: bool = False) -> None:
         """As the port says."""
         for part in self.parts:
-            part.ensure(blind=blind)
+            part.ensure_held(blind=blind)
 
     def renew(self) -> None:
         """As the port says."""
@@ -86,7 +86,7 @@ class ChosenHeldLock:
         for part in reversed(self.parts):
             part.release()
 
-    def leave(self) -> None:
+    def let_expire(self) -> None:
         """As the port says."""
         for part in self.parts:
-            part.leave()
+            part.let_expire()

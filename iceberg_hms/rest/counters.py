@@ -23,8 +23,8 @@ _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 #: Upper bounds of the histogram of group sizes.
 GROUP_SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 #: What events count for.
-_WAITS: Final = {"held-back": "turn", "rested": "pause"}
-_COUNTED: Final = {"overdue": "moves_overdue", "left-locked": "locks_left"}
+_WAITS: Final = {"retry-priority-wait": "turn", "foreign-writer-backoff": "pause"}
+_COUNTED: Final = {"overdue": "moves_overdue", "lock-left-to-expire": "locks_left"}
 #: Outcome of a commit by the status of its answer.
 _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 

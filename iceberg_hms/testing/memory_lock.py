@@ -7,8 +7,8 @@ from collections import defaultdict, deque
 from contextlib import AbstractContextManager
 from typing import Any
 
-from iceberg_hms.coordinator.ports import Compares, HeldLock, Pointer, Runtime, TableName
-from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, keep_covered
+from iceberg_hms.coordinator.ports import HeldLock, LockUse, Pointer, Runtime, TableName
+from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, renew_if_half_expired
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
 from iceberg_hms.runtime import ThreadRuntime
 
@@ -75,7 +75,7 @@ class MemoryTableLock:
         *,
         wait_seconds: float,
         request: str,
-        compares: Compares = Compares.NO,
+        use: LockUse = LockUse.BLIND,
     ) -> HeldLock:
         """As the port says."""
         if not _REQUEST.fullmatch(request):
@@ -91,7 +91,7 @@ class MemoryTableLock:
                 raise LockNotAcquired(f"The lock of {name} was not to be had in time")
             runtime.sleep(_POLL_SECONDS)
         self.acquired += 1
-        lease = min(self.short_lease_seconds, self._lease_seconds) if compares == Compares.YES else self._lease_seconds
+        lease = min(self.short_lease_seconds, self._lease_seconds) if use == LockUse.CAS else self._lease_seconds
         held = MemoryHeldLock(self.table, name, entry, lease)
         held.require_cas = lease < self._lease_seconds
         return held
@@ -101,9 +101,9 @@ class MemoryHeldLock:
     """coordinator.ports.HeldLock. Set `heartbeats` to False to let its lease run out, as a paused process does."""
 
     row: Pointer | None = None
-    excludes = True
+    exclusive = True
     require_cas = False
-    behind_foreign = False
+    behind_foreign_writer = False
 
     def __init__(self, table: LockQueues, name: TableName, entry: str, lease_seconds: float) -> None:
         self.heartbeats = True
@@ -119,21 +119,21 @@ class MemoryHeldLock:
         """As the port says."""
         return self._lease_seconds
 
-    def unrenewed_seconds(self) -> float:
+    def seconds_since_renewal(self) -> float:
         """As the port says."""
         if self.heartbeats:
             self._cover = self._new_cover()
         self._check_there()
-        return self._cover.seconds()
+        return self._cover.seconds_since_renewal()
 
-    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
+    def ensure_held(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
         """As the port says."""
-        keep_covered(self)
+        renew_if_half_expired(self)
 
     def renew(self) -> None:
         """As the port says."""
-        self.unrenewed_seconds()
-        self._cover.renewed(self._table.runtime.reading())
+        self.seconds_since_renewal()
+        self._cover.record_renewal(self._table.runtime.read_clocks())
 
     def _check_there(self) -> None:
         if not self._table.has(self._name, self._entry):
@@ -141,14 +141,14 @@ class MemoryHeldLock:
 
     def _new_cover(self) -> LeaseCheck:
         runtime = self._table.runtime
-        return LeaseCheck(runtime, self._lease_seconds, self._entry, runtime.reading())
+        return LeaseCheck(runtime, self._lease_seconds, self._entry, runtime.read_clocks())
 
     def release(self) -> None:
         """As the port says."""
         if not self.left:
             self._table.remove(self._name, self._entry)
 
-    def leave(self) -> None:
+    def let_expire(self) -> None:
         """As the port says; nothing but `LockQueues.reap` ends it."""
         self.left = True
         self.heartbeats = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from iceberg_hms.coordinator.ports import Identified, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered, UuidMatches
 from iceberg_hms.errors import (
     AlreadyExists,
     CompareAndSwapUnproven,
@@ -65,9 +65,9 @@ class MemoryTablePointer:
     before_moves: functions called one by one before the next moves, such as another writer's swap.
     load_errors: raised one by one by the next loads.
     look_ups: functions called one by one before the next look-ups of a UUID, each in one database.
-    atomic: whether swaps and renames go to a server that is proven to compare and swap atomically: what Unanswered says
-    of them. Without it swaps that must be atomic are not sent; the others compare all the same.
-    writes: what `takes_writes` answers.
+    atomic: whether swaps and renames go to a server that is proven to compare and swap atomically: what Unanswered
+    says of them. Without it swaps that must be atomic are not sent; the others compare all the same.
+    writes: what `accepts_writes` answers.
     calls: (method, table name), in order.
     """
 
@@ -101,16 +101,16 @@ class MemoryTablePointer:
             self.calls.append(("databases", TableName("", "")))
             return sorted(self.namespaces)
 
-    def identified(self, namespace: str, uuid: str, *, seconds: float) -> Identified:  # noqa: ARG002 - the port's
+    def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:  # noqa: ARG002 - the port's
         """As the port says."""
         with self._mutex:
-            self.calls.append(("identified", TableName(namespace, "")))
+            self.calls.append(("find_by_uuid", TableName(namespace, "")))
             if self.look_ups:
                 self.look_ups.popleft()()
             rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
             found = [_pointer(name, row) for name, row in rows if METADATA_LOCATION in row.parameters]
         said = [each for each in found if each.parameters.get(UUID, "").lower() == uuid.lower()]
-        return Identified(said, [each for each in found if UUID not in each.parameters])
+        return UuidMatches(said, [each for each in found if UUID not in each.parameters])
 
     def swap(
         self,
@@ -136,9 +136,9 @@ class MemoryTablePointer:
 
         return self._move("swap", base.name, move, self.atomic)
 
-    def takes_writes(self, name: TableName) -> bool | None:
+    def accepts_writes(self, name: TableName) -> bool | None:
         """As the port says: what `writes` says."""
-        self.calls.append(("takes_writes", name))
+        self.calls.append(("accepts_writes", name))
         return self.writes
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
@@ -236,7 +236,7 @@ class MemoryTablePointer:
                     self._delayed.append(move)
                 case ScriptedAnswer.IN_DOUBT:
                     self._delayed.append(move)
-                    return Refused(False, MetastoreRefused("The database did not answer"), final=False)
+                    return Refused(False, MetastoreRefused("The database did not answer"), in_doubt=True)
                 case ScriptedAnswer.REQUEST_LOST:
                     pass
             return Unanswered(MetastoreUnavailable("The metastore did not answer"), atomic)

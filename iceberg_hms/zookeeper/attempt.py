@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from iceberg_hms.clock import Reading
-from iceberg_hms.coordinator.ports import Event, Runtime, TableName
+from iceberg_hms.clock import ClockReading
+from iceberg_hms.coordinator.ports import Runtime, TableName, ThreadEvent
 from iceberg_hms.errors import LockNotAcquired
 from iceberg_hms.zookeeper.faults import NodeGone, NoReply
 from iceberg_hms.zookeeper.nodes import ROOT, OwnNode, Swapping, folder_of, in_order, left_swapping, prefix_of
@@ -38,7 +38,7 @@ class LockAttempt:
         name: TableName,
         data: bytes,
         deadline: float,
-        closed: Event,
+        closed: ThreadEvent,
         *,
         all_atomic: Callable[[], bool],
         move_seconds: float,
@@ -53,19 +53,19 @@ class LockAttempt:
         self._all_atomic = all_atomic
         self._move_seconds = move_seconds
         #: When a move that another left under way was looked at.
-        self._waited_since: dict[str, Reading] = {}
+        self._waited_since: dict[str, ClockReading] = {}
         self._id = runtime.uuid()
         self._wake = runtime.event()
         self._epoch = -1
         self._prefix = ""
         self._node: str | None = None
-        self._sent: Reading | None = None
+        self._sent: ClockReading | None = None
         #: A creation was sent: there may be a node.
         self._tried = False
         #: It was not answered: there may be a second one.
         self._may_have_strays = False
 
-    def run(self) -> tuple[OwnNode, Reading]:
+    def run(self) -> tuple[OwnNode, ClockReading]:
         """Wait until our node is the first. Returns it, and when the last write of it was sent.
 
         Raises LockNotAcquired, and ZooKeeperUnavailable when ZooKeeper is out of reach; then call `withdraw`.
@@ -132,8 +132,8 @@ class LockAttempt:
         node = self._session.read(path)
         if node is None:
             return True
-        told, now = Swapping.read(node.data, self._move_seconds), self._runtime.reading()
-        waited = told.waited + (0.0 if since is None else now.at_least_since(since))
+        told, now = Swapping.read(node.data, self._move_seconds), self._runtime.read_clocks()
+        waited = told.waited + (0.0 if since is None else now.min_seconds_since(since))
         if waited >= told.seconds or (self._all_atomic() and not told.blind):
             logger.warning("%s: what its writer sent to the metastore before its session ended is over", path)
             self._session.delete(path)
@@ -170,7 +170,7 @@ class LockAttempt:
 
     def _create(self) -> None:
         self._tried = True
-        sent = self._runtime.reading()
+        sent = self._runtime.read_clocks()
         self._node = self._session.create(self._folder, self._prefix, self._data)
         self._sent = sent
 
@@ -178,11 +178,11 @@ class LockAttempt:
         row = in_order(self._session.children(self._folder))
         return next((name for name in row if name.startswith(self._prefix)), None)
 
-    def _renewed(self, name: str) -> Reading:
+    def _renewed(self, name: str) -> ClockReading:
         """When the creation was sent, if it was answered and nobody was before us; else the node is written now."""
         if self._sent is not None:
             return self._sent
-        sent = self._runtime.reading()
+        sent = self._runtime.read_clocks()
         self._session.write(f"{self._folder}/{name}", self._data)
         return sent
 

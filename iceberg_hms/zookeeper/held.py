@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Pointer, Runtime
-from iceberg_hms.coordinator.protocol.lease_check import BEATS_PER_LEASE, LeaseCheck, keep_covered
+from iceberg_hms.coordinator.protocol.lease_check import HEARTBEATS_PER_LEASE, LeaseCheck, renew_if_half_expired
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.faults import NodeGone
 from iceberg_hms.zookeeper.nodes import OwnNode, Swapping
@@ -30,8 +30,8 @@ class ZooKeeperHeldLock:
     """
 
     row: Pointer | None = None
-    excludes = True
-    behind_foreign = False
+    exclusive = True
+    behind_foreign_writer = False
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ZooKeeperHeldLock:
         runtime: Runtime,
         node: OwnNode,
         *,
-        sent: Reading,
+        sent: ClockReading,
         on_release: Callable[[], None],
         all_atomic: Callable[[], bool],
         move_seconds: float,
@@ -71,22 +71,22 @@ class ZooKeeperHeldLock:
         self._session.on_close(self._closed)
         self._runtime.spawn(f"heartbeat {self._node.name}", self._beat, background=True)
 
-    def unrenewed_seconds(self) -> float:
+    def seconds_since_renewal(self) -> float:
         """As the port says. While the session is SUSPENDED the lock is not renewed, and not lost either: the servers
         keep it for the lease, so a swap that was answered within it was covered."""
         if self._session.epoch != self._node.epoch:
-            raise self._cover.lose("ended with its ZooKeeper session, which was lost")
-        return self._cover.seconds()
+            raise self._cover.mark_lost("ended with its ZooKeeper session, which was lost")
+        return self._cover.seconds_since_renewal()
 
-    def ensure(self, *, blind: bool = False) -> None:
+    def ensure_held(self, *, blind: bool = False) -> None:
         """As the port says. Before what no server fences we say so in ZooKeeper, in words that outlive our session.
         Where that is not said, the move may meet a server that is no fence all the same: so it is `require_cas`."""
-        self.unrenewed_seconds()
+        self.seconds_since_renewal()
         state = self._session.state
         if state is not SessionState.CONNECTED:
             raise LockLost(f"the ZooKeeper session of {self._node} is {state}")
         try:
-            keep_covered(self)
+            renew_if_half_expired(self)
         except LockUnavailable as error:
             raise LockLost(f"{self._node} could not be renewed: {error.message}") from error
         if not self._is_marked and (blind or not self._all_atomic()):
@@ -105,13 +105,13 @@ class ZooKeeperHeldLock:
         """As the port says. Raises LockLost; LockUnavailable while no server answers."""
         if self._released:
             raise LockLost(f"{self._node} was released")
-        self.unrenewed_seconds()
-        sent = self._runtime.reading()
+        self.seconds_since_renewal()
+        sent = self._runtime.read_clocks()
         try:
             self._session.write(self._node.path, self._node.data)
         except NodeGone:
-            raise self._cover.lose("was removed") from None
-        self._cover.renewed(sent)
+            raise self._cover.mark_lost("was removed") from None
+        self._cover.record_renewal(sent)
 
     def release(self) -> None:
         """As the port says."""
@@ -129,7 +129,7 @@ class ZooKeeperHeldLock:
         finally:
             self._on_release()
 
-    def leave(self) -> None:
+    def let_expire(self) -> None:
         """As the port says. Our session keeps the node, so it is removed when a lease has passed."""
         with self._mutex:
             if self._released:
@@ -167,11 +167,11 @@ class ZooKeeperHeldLock:
 
     def _closed(self) -> None:
         """The session is about to be closed."""
-        self._cover.lose("ended with its session, which was closed")
+        self._cover.mark_lost("ended with its session, which was closed")
         self._over.set()
 
     def _beat(self) -> None:
-        while not self._over.wait(self._lease_seconds / BEATS_PER_LEASE):
+        while not self._over.wait(self._lease_seconds / HEARTBEATS_PER_LEASE):
             try:
                 self.renew()
             except LockUnavailable as error:

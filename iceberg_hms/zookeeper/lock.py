@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iceberg_hms.coordinator.ports import Compares, Runtime, TableName
+from iceberg_hms.coordinator.ports import LockUse, Runtime, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable
 from iceberg_hms.zookeeper.attempt import LockAttempt
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
@@ -51,7 +51,7 @@ class ZooKeeperTableLock:
         *,
         wait_seconds: float,
         request: str,
-        compares: Compares = Compares.NO,  # noqa: ARG002 - the session decides how long a lock lives
+        use: LockUse = LockUse.BLIND,  # noqa: ARG002 - the session decides how long a lock lives
     ) -> ZooKeeperHeldLock:
         """As the port says. LockUnavailable: ZooKeeper is out of reach."""
         data = content(self._agent_info(request), self._user, self._host)

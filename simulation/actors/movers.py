@@ -62,7 +62,7 @@ class Mover:
 
     def _make(self) -> Callable[[], None] | None:
         """Make the move; returns what is left to do when it is known to be made."""
-        moves, move = self._coordinator.moves, self.move
+        moves, move = self._coordinator.operations, self.move
         wait = self._luck.pick(self.node.site.waits)
         match move.kind:
             case MoveKind.RENAME:
@@ -92,7 +92,7 @@ class Mover:
         base = self._coordinator.load(self.move.name)
         older = [entry["metadata-file"] for entry in base.metadata.metadata_log] or [base.pointer.metadata_location]
         source = self._pool.pop() if self._pool and self._luck.chance(0.5) else self._luck.pick(older)
-        self._coordinator.moves.register(self.move.name, source, overwrite=True, wait_seconds=wait)
+        self._coordinator.operations.register(self.move.name, source, overwrite=True, wait_seconds=wait)
 
     def _replace(self, wait: float) -> None:
         """Replace a table, as CREATE OR REPLACE does: its history stays, main begins anew."""

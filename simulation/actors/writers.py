@@ -319,7 +319,7 @@ class Auditor:
         try:
             if TABLE not in self._site.metastore.rows:
                 metadata = empty_table(node.runtime.uuid(), {}, node.runtime.now_ms())
-                coordinator.moves.create(TABLE, from_request([assert_create()], create_updates(metadata)))
+                coordinator.operations.create(TABLE, from_request([assert_create()], create_updates(metadata)))
             # In ZooKeeper, who follows a writer whose session ended waits for what that one sent.
             under_way = node.settings.unanswered_swap_timeout_ms / 1000 if self._site.ensemble is not None else 0.0
             wait = under_way + 10 * self._site.lease_seconds

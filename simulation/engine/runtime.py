@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Result
 from simulation.engine.scheduler import Process, Scheduler, Task
 from simulation.engine.seeded import Seeded
@@ -111,9 +111,9 @@ class SimulatedRuntime:
         """As `now`."""
         return self.now()
 
-    def reading(self) -> Reading:
+    def read_clocks(self) -> ClockReading:
         """As the port says."""
-        return Reading(self.now(), self._scheduler.now, self.now_ms() / 1000)
+        return ClockReading(self.now(), self._scheduler.now, self.now_ms() / 1000)
 
     def now_ms(self) -> int:
         """As the port says; each process's clock is wrong by its own skew."""
@@ -167,7 +167,7 @@ class SimulatedRuntime:
             raise errors[0]
         return results
 
-    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+    def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
         """Run both in an order that the seed picks, as `gather`."""
         result: Result = self.gather([work, wait])[1]
         return result

@@ -114,15 +114,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "trust-a-refusal",
         "a refusal is looked up: a metastore can refuse its own committed change",
         _RESOLUTION,
-        "                case Refused(final=True):\n",
-        "                case Refused(final=True):\n                    return CommitStatus.FAILURE\n"
-        "                case Refused(final=True):\n",
+        "                case Refused(in_doubt=False):\n",
+        "                case Refused(in_doubt=False):\n                    return CommitStatus.FAILURE\n"
+        "                case Refused(in_doubt=False):\n",
     ),
     Mutant(
         "skip-the-check-after-the-swap",
         "only what the lock covered is acknowledged",
         _RESOLUTION,
-        "            keep_covered(self._lock)\n",
+        "            renew_if_half_expired(self._lock)\n",
         "            pass\n",
     ),
     Mutant(

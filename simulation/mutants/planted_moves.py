@@ -21,11 +21,11 @@ MOVES: tuple[Mutant, ...] = (
         "drop-without-a-re-read",
         "what is dropped, and purged, was read under the lock",
         _MOVES,
-        "        with self._locked([name], wait_seconds, compares=Compares.NO) as locks:\n"
+        "        with self._locked([name], wait_seconds, use=LockUse.BLIND) as locks:\n"
         "            pointer = self._world.pointer.load(name)\n"
         "            answer = self._send(lambda: self._world.pointer.drop(pointer), locks, blind=True)\n",
         "        pointer = self._world.pointer.load(name)\n"
-        "        with self._locked([name], wait_seconds, compares=Compares.NO) as locks:\n"
+        "        with self._locked([name], wait_seconds, use=LockUse.BLIND) as locks:\n"
         "            answer = self._send(lambda: self._world.pointer.drop(pointer), locks, blind=True)\n",
         scenario="drops",
     ),
@@ -49,19 +49,19 @@ MOVES: tuple[Mutant, ...] = (
         "rename-without-the-locks",
         "a rename writes the row back whole: nobody may commit meanwhile",
         _MOVES,
-        "with self._locked(sorted({name, to}), wait_seconds, compares=compares) as locks:",
-        "with self._locked([], wait_seconds, compares=compares) as locks:",
+        "with self._locked(sorted({name, to}), wait_seconds, use=use) as locks:",
+        "with self._locked([], wait_seconds, use=use) as locks:",
         scenario="moves-ignored",
     ),
     Mutant(
         "rename-without-a-re-read",
         "a rename writes the row back whole: it is read under the lock",
         _MOVES,
-        "        with self._locked(sorted({name, to}), wait_seconds, compares=compares) as locks:\n"
+        "        with self._locked(sorted({name, to}), wait_seconds, use=use) as locks:\n"
         "            self._refuse_taken(to)\n"
         "            base = self._world.pointer.load(name)\n",
         "        base = self._world.pointer.load(name)\n"
-        "        with self._locked(sorted({name, to}), wait_seconds, compares=compares) as locks:\n"
+        "        with self._locked(sorted({name, to}), wait_seconds, use=use) as locks:\n"
         "            self._refuse_taken(to)\n",
         scenario="moves-ignored",
     ),
@@ -69,15 +69,15 @@ MOVES: tuple[Mutant, ...] = (
         "take-a-refused-move-for-made",
         "a refused move is looked up: mostly it was not made",
         _MOVES,
-        "            case Refused(final=True):\n                return made()\n",
-        "            case Refused(final=True):\n                return True\n",
+        "            case Refused(in_doubt=False):\n                return made()\n",
+        "            case Refused(in_doubt=False):\n                return True\n",
         scenario="moves-network",
     ),
     Mutant(
         "silence-is-a-move",
         "an unanswered move is looked for",
         _MOVES,
-        "return any(made() for _ in looks(self._world.runtime, self._settings))",
+        "return any(made() for _ in status_checks(self._world.runtime, self._settings))",
         "return True",
         scenario="moves-network",
     ),

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from thrift.Thrift import TException
 
-from iceberg_hms.coordinator.ports import Event, TableName
+from iceberg_hms.coordinator.ports import TableName, ThreadEvent
 from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, Findings
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -247,7 +247,7 @@ class SimulatedMetastoreClient(MetastoreClient):
             longest = network.patience_seconds if self.is_patient else network.timeout_seconds
             self._wait(network.runtime.event(), network.wire.some_time(longest))
 
-    def _wait(self, answered: Event, seconds: float) -> bool:
+    def _wait(self, answered: ThreadEvent, seconds: float) -> bool:
         """Wait for an answer; when it is overdue who waits for it is told."""
         ordinary = self._network.timeout_seconds
         if answered.wait(min(seconds, ordinary)):

@@ -175,16 +175,19 @@ class Node:
 
     def publish(self, event: Mapping[str, Any]) -> None:
         """coordinator.ports.Events: for those who judge; unless it has a defect."""
-        if self.site.wire.strikes("defects", 2 * HEAVY if event["event"] == "held-back" else LIGHT):
+        if self.site.wire.strikes("defects", 2 * HEAVY if event["event"] == "retry-priority-wait" else LIGHT):
             raise ValueError("what no port names")
-        told = {"held-back": self.site.history.held_back, "rested": self.site.history.rested}.get(event["event"])
+        told = {
+            "retry-priority-wait": self.site.history.held_back,
+            "foreign-writer-backoff": self.site.history.rested,
+        }.get(event["event"])
         if told is not None:
             now = self.runtime.now()
             told.append(Held(self.process.name, now - event["seconds"], now))
 
     def world(self) -> CommitPorts:
         return CommitPorts(
-            self.pointer, self.chosen, self.files, self.manifests, self.runtime, self, self.lock.foreign_waits
+            self.pointer, self.chosen, self.files, self.manifests, self.runtime, self, self.lock.foreign_writer_waits
         )
 
     def has_lock_in_vain(self, name: TableName) -> None:

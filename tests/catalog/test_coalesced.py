@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from iceberg_hms.catalog.coalesced import Coalesced
-from iceberg_hms.coordinator.ports import Event
+from iceberg_hms.coordinator.ports import ThreadEvent
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
 from iceberg_hms.runtime import ThreadRuntime
 
@@ -24,7 +24,7 @@ class Watched(ThreadRuntime):
         super().__init__()
         self.waiting = threading.Semaphore(0)
 
-    def event(self) -> Event:
+    def event(self) -> ThreadEvent:
         waiting = self.waiting
 
         class Announced(threading.Event):

@@ -96,7 +96,7 @@ class Harness:
         metadata = new_table_metadata(
             SCHEMA, None, None, "file:/wh/db/t", properties, uuid=clock.uuid(), now_ms=clock.now_ms()
         )
-        self.coordinator.moves.create(NAME, from_request([{"type": "assert-create"}], create_updates(metadata)))
+        self.coordinator.operations.create(NAME, from_request([{"type": "assert-create"}], create_updates(metadata)))
         return self.metadata()
 
     def commit(self, change: Any, wait_seconds: float = 30.0, coordinator: Coordinator | None = None) -> Any:

@@ -444,7 +444,7 @@ def test_a_defect_between_groups_keeps_nobody_waiting(harness):
     def broken(name):
         raise ValueError("a defect")
 
-    harness.coordinator._world = replace(harness.coordinator._world, foreign_waits=broken)
+    harness.coordinator._world = replace(harness.coordinator._world, foreign_writer_waits=broken)
     queued_behind_a_gate(harness, append("file:/0"), [append("file:/1"), append("file:/2")])
     harness.commit(append("file:/3"))
     assert len(harness.data_files()) == 4
@@ -522,7 +522,7 @@ def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
         for thread in threads:
             thread.join(30)
         harness.runtime.join()
-    assert turns or not [event for event in harness.events if event["event"] == "held-back"]
+    assert turns or not [event for event in harness.events if event["event"] == "retry-priority-wait"]
     landed = harness.metadata().snapshot_by_id(7) is not None
     assert landed is turns
     assert len(refused) == (1 if turns else 5)

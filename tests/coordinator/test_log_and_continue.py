@@ -176,7 +176,7 @@ def test_a_hold_that_cannot_be_published():
     publish = harness.publish
 
     def no_holds(event):
-        if event["event"] == "held-back":
+        if event["event"] == "retry-priority-wait":
             raise ValueError("what no port names")
         publish(event)
 
@@ -191,7 +191,7 @@ def test_leftovers_that_cannot_be_swept_keep_nobody_from_a_pause():
     harness.commit(append("file:/0"))
     asked = []
     world = harness.coordinator._world
-    harness.coordinator._world = replace(world, foreign_waits=lambda name: bool(asked.append(name)))
+    harness.coordinator._world = replace(world, foreign_writer_waits=lambda name: bool(asked.append(name)))
     leftovers = harness.coordinator._what_is_known(NAME).leftovers
     leftovers._wait(["file:/wh/db/t/metadata/old.avro"])
     leftovers.sweep = raising(ValueError("what no port names"))(None)
@@ -239,7 +239,7 @@ def test_a_pause_in_which_the_table_cannot_be_looked_at(harness):
         harness.pointer.load = broken
         return True
 
-    harness.coordinator._world = replace(harness.coordinator._world, foreign_waits=waits)
+    harness.coordinator._world = replace(harness.coordinator._world, foreign_writer_waits=waits)
     harness.commit(append("file:/0"))
     harness.pointer.load = load
     assert still_commits(harness)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.clock import SystemClock
-from iceberg_hms.coordinator.ports import HeldLock, TableName
+from iceberg_hms.coordinator.ports import HeldLock, LockUse, TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.locking.chosen_lock import BROKEN_AFTER, BROKEN_SECONDS, ChosenTableLock
 from iceberg_hms.locking.lock_modes import EXCLUSIVE, LOCK_MARK, LockMode, LockModes
@@ -52,11 +52,11 @@ class Lock(MemoryTableLock):
         self.suspended = False
         self.happens: list[Callable[[], None]] = []
 
-    def acquire(self, name: TableName, *, wait_seconds: float, request: str, compares: bool = False) -> Any:
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> Any:
         if self.broken:
             self.log.append(f"{self.name} fails")
             raise LockUnavailable("Internal error processing lock")
-        held = super().acquire(name, wait_seconds=wait_seconds, request=request, compares=compares)
+        held = super().acquire(name, wait_seconds=wait_seconds, request=request, use=use)
         self.log.append(self.name)
         if self.happens:
             self.happens.pop(0)()
@@ -73,10 +73,10 @@ class InSession:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._held, name)
 
-    def ensure(self, *, blind: bool = False) -> None:
+    def ensure_held(self, *, blind: bool = False) -> None:
         if self._lock.suspended:
             raise LockLost("the session is SUSPENDED")
-        self._held.ensure(blind=blind)
+        self._held.ensure_held(blind=blind)
 
 
 class World:
@@ -260,9 +260,9 @@ def test_no_move_starts_while_the_session_is_suspended() -> None:
     held = world.acquire()
     world.zookeeper.suspended = True
     with pytest.raises(LockLost, match="SUSPENDED"):
-        held.ensure()
+        held.ensure_held()
     world.zookeeper.suspended = False
-    held.ensure()
+    held.ensure_held()
     held.release()
 
 
@@ -308,7 +308,7 @@ def test_a_mark_is_changed_under_the_locks_of_both_modes(
     world.hms.broken = broken
     held = world.locks.for_marking(mode).acquire(NAME, wait_seconds=10, request="r-1")
     assert sorted(world.log) == sorted(taken)
-    held.ensure()
+    held.ensure_held()
     held.release()
     assert world.held == (False, False)
 
@@ -348,7 +348,7 @@ def test_zookeeper_s_lock_may_be_missing_on_the_way_back_by_force_alone(caplog: 
     held = forced(world)
     assert world.held == (True, False)
     assert "db.t goes back to the metastore's lock without ZooKeeper's" in caplog.text
-    held.ensure()
+    held.ensure_held()
     held.release()
     assert world.held == (False, False)
 

@@ -15,9 +15,9 @@ class Part:
     """A HeldLock whose cover a test sets. log: what was done to it. error: what `ensure` raises."""
 
     row = None
-    excludes = True
+    exclusive = True
     require_cas = False
-    behind_foreign = False
+    behind_foreign_writer = False
     error: Exception | None = None
 
     def __init__(self, name: str, log: list[str], *, age: float = 0.0, lease: float = 30.0) -> None:
@@ -26,10 +26,10 @@ class Part:
         self.age = age
         self.lease_seconds = lease
 
-    def unrenewed_seconds(self) -> float:
+    def seconds_since_renewal(self) -> float:
         return self.age
 
-    def ensure(self, *, blind: bool = False) -> None:
+    def ensure_held(self, *, blind: bool = False) -> None:
         self.log.append(f"ensure {self.name}{' blindly' if blind else ''}")
         if self.error is not None:
             raise self.error
@@ -41,7 +41,7 @@ class Part:
     def release(self) -> None:
         self.log.append(f"release {self.name}")
 
-    def leave(self) -> None:
+    def let_expire(self) -> None:
         self.log.append(f"leave {self.name}")
 
 
@@ -52,7 +52,7 @@ def held(*parts: Any) -> ChosenHeldLock:
 def test_all_parts_must_cover_and_the_weakest_decides() -> None:
     log: list[str] = []
     both = held(Part("a", log, age=3.0, lease=30.0), Part("b", log, age=5.0, lease=300.0))
-    assert (both.lease_seconds, both.unrenewed_seconds()) == (30.0, 5.0)
+    assert (both.lease_seconds, both.seconds_since_renewal()) == (30.0, 5.0)
     both.renew()
     assert log == ["renew a", "renew b"]
 
@@ -66,11 +66,11 @@ def test_the_last_taken_is_given_back_first() -> None:
 def test_a_move_starts_only_if_every_part_lets_it() -> None:
     log: list[str] = []
     parts = Part("a", log), Part("b", log)
-    held(*parts).ensure()
+    held(*parts).ensure_held()
     assert log == ["ensure a", "ensure b"]
     parts[1].error = LockLost("b is SUSPENDED")
     with pytest.raises(LockLost, match="SUSPENDED"):
-        held(*parts).ensure()
+        held(*parts).ensure_held()
 
 
 def test_only_a_lock_of_nothing_asks_for_a_fence() -> None:
@@ -80,15 +80,15 @@ def test_only_a_lock_of_nothing_asks_for_a_fence() -> None:
 
 def test_a_foreign_writer_before_any_of_them_was_before_all() -> None:
     first, second = Part("a", []), Part("b", [])
-    assert not held(first, second).behind_foreign
-    second.behind_foreign = True
-    assert held(first, second).behind_foreign
+    assert not held(first, second).behind_foreign_writer
+    second.behind_foreign_writer = True
+    assert held(first, second).behind_foreign_writer
 
 
 def test_no_lock_covers_always() -> None:
     lock = NoLock()
-    assert lock.unrenewed_seconds() == 0
-    lock.ensure()
+    assert lock.seconds_since_renewal() == 0
+    lock.ensure_held()
     lock.renew()
     lock.release()
 
@@ -96,7 +96,7 @@ def test_no_lock_covers_always() -> None:
 def test_all_parts_hear_what_a_move_is_and_that_it_may_still_be_made() -> None:
     log: list[str] = []
     both = held(Part("a", log), Part("b", log))
-    both.ensure(blind=True)
-    both.leave()
+    both.ensure_held(blind=True)
+    both.let_expire()
     assert log == ["ensure a blindly", "ensure b blindly", "leave a", "leave b"]
-    NoLock().leave()
+    NoLock().let_expire()

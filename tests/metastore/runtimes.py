@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.runtime import ThreadRuntime
 
 
@@ -40,6 +40,6 @@ class ByHand(Counted):
     def now(self) -> float:
         return self.time
 
-    def reading(self) -> Reading:
+    def read_clocks(self) -> ClockReading:
         boot = self.time + self.suspended
-        return Reading(self.time, boot, boot + self.wall_ahead)
+        return ClockReading(self.time, boot, boot + self.wall_ahead)

@@ -130,7 +130,7 @@ def test_what_a_commit_took_is_summed_and_a_group_s_calls_are_counted_once(catal
 
 def test_turns_and_pauses_are_heard_of() -> None:
     counters = Counters()
-    for event in ("held-back", "rested", "held-back", "committed"):
+    for event in ("retry-priority-wait", "foreign-writer-backoff", "retry-priority-wait", "committed"):
         counters.heard({"event": event, "table": TableName("n", "t"), "seconds": 0.5})
     found = values(counters.render())
     assert found["iceberg_hms_rest_commit_turns_total"] == 2
@@ -145,7 +145,7 @@ def test_moves_that_are_overdue_and_locks_that_are_left_are_heard_of() -> None:
     for event in (
         {"event": "overdue", "table": name},
         {"event": "overdue", "table": name},
-        {"event": "left-locked", "table": name, "seconds": 300.0},
+        {"event": "lock-left-to-expire", "table": name, "seconds": 300.0},
     ):
         counters.heard(event)
     found = values(counters.render())
@@ -172,7 +172,7 @@ def test_the_server_counts_its_conflicts_and_listens_to_its_catalog(catalog: Scr
     body = {"requirements": [{"type": "assert-table-uuid", "uuid": "other"}], "updates": []}
     assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 409
     [heard] = catalog.listeners
-    heard({"event": "rested", "seconds": 2.0})
+    heard({"event": "foreign-writer-backoff", "seconds": 2.0})
     found = values(web("GET", "/metrics").text)
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="assert-table-uuid"}'] == 1
     assert found["iceberg_hms_rest_commit_pause_seconds_total"] == 2

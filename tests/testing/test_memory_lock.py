@@ -23,7 +23,7 @@ def test_a_reaped_lock_is_lost() -> None:
     held = lock.acquire(NAME, wait_seconds=1, request="r")
     lock.table.reap(NAME)
     with pytest.raises(LockLost):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
     with pytest.raises(LockLost):
         held.renew()
     held.release()
@@ -41,11 +41,11 @@ def test_without_heartbeats_the_lease_runs_out() -> None:
     held = lock.acquire(NAME, wait_seconds=1, request="r")
     assert isinstance(held, MemoryHeldLock)
     lock.table.runtime.sleep(0.02)
-    held.unrenewed_seconds()
+    held.seconds_since_renewal()
     held.heartbeats = False
     lock.table.runtime.sleep(0.02)
     with pytest.raises(LockLost):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
 
 
 def test_scripted_errors_are_raised_once() -> None:

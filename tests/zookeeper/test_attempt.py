@@ -29,10 +29,10 @@ def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> Lock
 
 def test_a_free_lock_costs_two_requests_and_counts_from_the_first(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
-    before = writer.runtime.reading()
+    before = writer.runtime.read_clocks()
     node, sent = attempt(writer).run()
     assert writer.session.calls == ["create", "children"]
-    assert before <= sent <= writer.runtime.reading()
+    assert before <= sent <= writer.runtime.read_clocks()
     assert list(ensemble.nodes) == [node.path]
     assert node.strays is None
 
@@ -41,12 +41,12 @@ def test_a_free_lock_costs_two_requests_and_counts_from_the_first(writers: Any, 
 def test_a_lost_reply_leaves_one_node_and_the_lock_is_had(request_: str, writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     writer.session.lose_reply = [request_]
-    before = writer.runtime.reading()
+    before = writer.runtime.read_clocks()
     node, sent = attempt(writer).run()
     assert list(ensemble.nodes) == [node.path]
     # What was sent before the reply was lost proves nothing: the node was written again.
     assert writer.session.calls[-1] == "write"
-    assert before < sent <= writer.runtime.reading()
+    assert before < sent <= writer.runtime.read_clocks()
 
 
 def test_a_lost_reply_to_that_write_is_another_round(writers: Any, ensemble: Ensemble) -> None:
@@ -103,7 +103,7 @@ def test_a_waiter_watches_the_one_before_it_and_counts_from_when_it_is_the_first
     done = waiter.runtime.event()
     waiter.runtime.spawn("waiter", lambda: (got.append(attempt(waiter).run()), done.set())[0])
     wait_until(lambda: waiter.session.calls[-1:] == ["watch"])
-    released_at = waiter.runtime.reading()
+    released_at = waiter.runtime.read_clocks()
     ensemble.remove(held.path)
     assert done.wait(20)
     assert got[0][1] >= released_at
@@ -163,7 +163,7 @@ def test_no_connection_is_an_error_at_once(writers: Any) -> None:
 def left_by_a_dead_writer(writers: Any, *, blind: bool = False) -> None:
     dead = writers()
     held = dead.acquire()
-    held.ensure(blind=blind)
+    held.ensure_held(blind=blind)
     dead.session.close()
 
 

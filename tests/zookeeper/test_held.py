@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.clock import Reading, SystemClock
+from iceberg_hms.clock import ClockReading, SystemClock
 from iceberg_hms.coordinator.ports import HeldLock
 from iceberg_hms.errors import LockLost, LockUnavailable
 from iceberg_hms.zookeeper.held import ZooKeeperHeldLock
@@ -27,9 +27,9 @@ class LateClock(SystemClock):
     def monotonic(self) -> float:
         return 1_000.0 + self.late
 
-    def reading(self) -> Reading:
+    def read_clocks(self) -> ClockReading:
         now = self.monotonic()
-        return Reading(now, now + self.suspended, now + self.suspended)
+        return ClockReading(now, now + self.suspended, now + self.suspended)
 
 
 def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
@@ -42,7 +42,7 @@ def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
         writer.session,
         writer.runtime,
         node,
-        sent=writer.runtime.reading(),
+        sent=writer.runtime.read_clocks(),
         on_release=event.set,
         all_atomic=lambda: writer.all_atomic,
         move_seconds=600.0,
@@ -62,7 +62,7 @@ def test_a_session_that_ends_takes_the_lock_with_it(writers: Any) -> None:
     writer = writers()
     held = take(writer)
     writer.session.expire()
-    for question in (held.unrenewed_seconds, held.ensure, held.renew):
+    for question in (held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost, match=r"lock db\.t/me-0-lock-0000000000 ended with its ZooKeeper session"):
             question()
     held.release()
@@ -74,15 +74,15 @@ def test_a_suspended_session_stops_a_move_from_starting_but_what_was_covered_sta
     held = take(writer)
     writer.session.suspend()
     clock.late = 1
-    assert held.unrenewed_seconds() == 1
+    assert held.seconds_since_renewal() == 1
     with pytest.raises(LockLost, match="SUSPENDED"):
-        held.ensure()
+        held.ensure_held()
     with pytest.raises(LockUnavailable):
         held.renew()
     writer.session.resume()
     held.renew()
-    held.ensure()
-    assert held.unrenewed_seconds() == 0
+    held.ensure_held()
+    assert held.seconds_since_renewal() == 0
 
 
 def test_before_a_move_a_lock_is_renewed_when_half_of_its_lease_is_over(writers: Any) -> None:
@@ -90,12 +90,12 @@ def test_before_a_move_a_lock_is_renewed_when_half_of_its_lease_is_over(writers:
     writer = writers(clock=clock)
     held = take(writer)
     clock.late = LEASE / 2 - 1
-    held.ensure()
+    held.ensure_held()
     assert "write" not in writer.session.calls
     clock.late = LEASE / 2 + 1
-    held.ensure()
+    held.ensure_held()
     assert writer.session.calls[-1] == "write"
-    assert held.unrenewed_seconds() == 0
+    assert held.seconds_since_renewal() == 0
 
 
 def test_no_move_starts_under_a_lock_that_cannot_be_renewed(writers: Any) -> None:
@@ -105,8 +105,8 @@ def test_no_move_starts_under_a_lock_that_cannot_be_renewed(writers: Any) -> Non
     clock.late = LEASE / 2 + 1
     writer.session.lose_reply = ["write"]
     with pytest.raises(LockLost, match=r"could not be renewed: .*the reply was lost"):
-        held.ensure()
-    held.ensure()
+        held.ensure_held()
+    held.ensure_held()
 
 
 def test_a_lease_that_has_passed_is_the_end_even_if_no_server_said_so(writers: Any) -> None:
@@ -115,9 +115,9 @@ def test_a_lease_that_has_passed_is_the_end_even_if_no_server_said_so(writers: A
     held = take(writer)
     writer.session.suspend()
     clock.late = LEASE - 1
-    held.unrenewed_seconds()
+    held.seconds_since_renewal()
     clock.late = LEASE + 1
-    for question in (held.unrenewed_seconds, held.ensure, held.renew):
+    for question in (held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost, match="not renewed for its lease of 30 s"):
             question()
     assert "write" not in writer.session.calls
@@ -128,7 +128,7 @@ def test_a_lease_passes_while_the_machine_is_suspended(writers: Any) -> None:
     writer = writers(clock=clock)
     held = take(writer)
     clock.suspended = LEASE + 1
-    for question in (held.ensure, held.renew, held.unrenewed_seconds):
+    for question in (held.ensure_held, held.renew, held.seconds_since_renewal):
         with pytest.raises(LockLost, match="not renewed for its lease of 30 s"):
             question()
     assert "write" not in writer.session.calls
@@ -137,7 +137,7 @@ def test_a_lease_passes_while_the_machine_is_suspended(writers: Any) -> None:
 def test_a_lock_that_is_removed_is_lost_for_good(writers: Any, ensemble: Ensemble) -> None:
     held = take(writers())
     ensemble.remove(f"{FOLDER}/me-0-lock-0000000000")
-    for question in (held.renew, held.unrenewed_seconds, held.ensure, held.renew):
+    for question in (held.renew, held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost, match="removed"):
             question()
 
@@ -234,7 +234,7 @@ def test_a_session_that_is_closed_ends_the_lock_at_once_and_without_a_word(
     wait_until(lambda: len(beating()) == 1)
     writer.session.close()
     wait_until(lambda: not beating())
-    for question in (held.unrenewed_seconds, held.ensure, held.renew):
+    for question in (held.seconds_since_renewal, held.ensure_held, held.renew):
         with pytest.raises(LockLost, match="closed"):
             question()
     calls = list(writer.session.calls)
@@ -287,8 +287,8 @@ def test_a_move_that_nothing_fences_is_marked_until_its_lock_is_given_back(write
     writer = writers()
     held = take(writer)
     assert marker(ensemble) == []
-    held.ensure()
-    held.ensure()
+    held.ensure_held()
+    held.ensure_held()
     assert marker(ensemble) == [f"{FOLDER}/me-0-lock-0000000000-swapping"]
     assert writer.session.calls.count("mark") == 1
     held.release()
@@ -300,7 +300,7 @@ def test_the_mark_outlives_the_session_of_its_writer_until_the_writer_takes_it_b
 ) -> None:
     writer = writers()
     held = take(writer)
-    held.ensure()
+    held.ensure_held()
     writer.session.expire()
     assert list(ensemble.nodes) == marker(ensemble)
     held.release()
@@ -312,7 +312,7 @@ def test_where_all_servers_are_atomic_only_what_is_blind_is_marked(
     blind: bool, writers: Any, ensemble: Ensemble
 ) -> None:
     held = take(writers(all_atomic=True))
-    held.ensure(blind=blind)
+    held.ensure_held(blind=blind)
     assert len(marker(ensemble)) == blind
     assert held.require_cas is not blind
     held.release()
@@ -322,11 +322,11 @@ def test_what_is_not_marked_may_go_only_to_a_server_that_is_atomic(writers: Any,
     """The swap may meet a connection that is not, after it was decided that nothing need be said."""
     writer = writers(all_atomic=True)
     held = take(writer)
-    held.ensure()
+    held.ensure_held()
     assert (held.require_cas, marker(ensemble)) == (True, [])
     writer.all_atomic = False
     assert held.require_cas
-    held.ensure()
+    held.ensure_held()
     assert (held.require_cas, len(marker(ensemble))) == (False, 1)
     held.release()
 
@@ -336,7 +336,7 @@ def test_no_move_starts_that_may_not_be_marked(writers: Any, ensemble: Ensemble)
     held = take(writer)
     writer.session.lose_reply = ["mark"]
     with pytest.raises(LockLost, match="could not say that a move is sent"):
-        held.ensure()
+        held.ensure_held()
     held.release()
     assert ensemble.nodes == {}
 
@@ -345,8 +345,8 @@ def test_a_lock_that_is_left_stays_for_its_lease(writers: Any, ensemble: Ensembl
     writer = writers(lease_seconds=0.3)
     released = writer.runtime.event()
     held = take(writer, released)
-    held.ensure()
-    held.leave()
+    held.ensure_held()
+    held.let_expire()
     assert released.is_set()
     held.release()
     assert len(ensemble.nodes) == 2
@@ -356,8 +356,8 @@ def test_a_lock_that_is_left_stays_for_its_lease(writers: Any, ensemble: Ensembl
 def test_a_left_lock_is_no_longer_waited_for_when_the_session_is_closed(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     held = take(writer)
-    held.ensure()
-    held.leave()
+    held.ensure_held()
+    held.let_expire()
     writer.session.close()
     assert list(ensemble.nodes) == marker(ensemble)
     wait_until(lambda: not any(thread.name.startswith("left me-") for thread in threading.enumerate()))

@@ -150,6 +150,6 @@ def test_closing_does_not_wait_for_ever_and_ends_what_is_still_held(
     writer.lock.close()
     assert writer.session.closed
     with pytest.raises(LockLost, match="closed"):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
     held.release()
     assert caplog.records == []

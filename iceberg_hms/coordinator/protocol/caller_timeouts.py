@@ -1,9 +1,9 @@
-"""Moves of a pointer that are waited for longer than their callers wait.
+"""Tells callers that the metastore takes longer to answer than they should wait.
 
-A move that nothing but its lock fences is waited for until its server has surely done with it, or for
-`metastore.unanswered-swap-timeout-ms`. Its caller hears earlier that its state is unknown: whoever makes the move says
-with `when_overdue` how, and the driver that waits for the answer calls `overdue` when the ordinary time is over. It is
-bound to the context of the thread, as `usage` is.
+Where only a lock protects a swap, rename or drop, the driver waits for its answer until the server can no longer make
+it, or for `metastore.unanswered-swap-timeout-ms`. The callers get CommitStateUnknown earlier: the sender says with
+`on_caller_timeout` how to tell them, and the driver calls `notify_caller_timeout` when the ordinary timeout is over.
+The function is bound to the context of the sending thread, as in `usage`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_TELL: ContextVar[Callable[[], None] | None] = ContextVar("iceberg_hms_overdue", default=None)
+_NOTIFY: ContextVar[Callable[[], None] | None] = ContextVar("iceberg_hms_caller_timeout", default=None)
 
 
 @contextmanager
-def when_overdue(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell`, which does not raise, if a move that is sent within is not answered in the ordinary time."""
-    token = _TELL.set(tell)
+def on_caller_timeout(notify: Callable[[], None]) -> Iterator[None]:
+    """Call `notify`, which must not raise, if something that is sent within is not answered in the ordinary time."""
+    token = _NOTIFY.set(notify)
     try:
         yield
     finally:
-        _TELL.reset(token)
+        _NOTIFY.reset(token)
 
 
-def overdue() -> None:
-    """Tell the callers of a move that its ordinary time is over; its driver goes on waiting."""
-    tell = _TELL.get()
-    if tell is not None:
-        tell()
+def notify_caller_timeout() -> None:
+    """The ordinary time for an answer is over; the driver goes on waiting. Does nothing outside `on_caller_timeout`."""
+    notify = _NOTIFY.get()
+    if notify is not None:
+        notify()

@@ -25,8 +25,8 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import (
     CommitPorts,
-    Compares,
     HeldLock,
+    LockUse,
     Manifests,
     Pointer,
     Refused,
@@ -35,16 +35,16 @@ from iceberg_hms.coordinator.ports import (
     TableName,
     Unanswered,
 )
-from iceberg_hms.coordinator.protocol.caller_timeouts import overdue
+from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, trace
-from iceberg_hms.coordinator.protocol.lease_check import keep_covered, moving_under
+from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired, sending_under
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
-from iceberg_hms.coordinator.protocol.status_checks import looks, status_checks_while_pending
+from iceberg_hms.coordinator.protocol.status_checks import status_checks, status_checks_while_pending
 from iceberg_hms.coordinator.protocol.swap_outcome import Swap, SwapResolution, may_still_land
-from iceberg_hms.coordinator.protocol.unanswered_swaps import beside, leave
+from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
 from iceberg_hms.coordinator.protocol.usage import measured
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.errors import (
@@ -144,7 +144,9 @@ class CatalogOperations:
         def register() -> CommitReport:
             return self._told(lambda: self._register(name, location, overwrite, owner, wait_seconds))
 
-        return beside(self._world, name, f"registration of {name}", register) if overwrite else register()
+        return (
+            run_with_caller_timeout(self._world, name, f"registration of {name}", register) if overwrite else register()
+        )
 
     def _register(
         self, name: TableName, location: str, overwrite: bool, owner: str | None, wait_seconds: float
@@ -166,9 +168,7 @@ class CatalogOperations:
         self._cache.put(copy, metadata)
         sent: list[Swap] = []
         try:
-            previous = self._compared(
-                lambda compares: self._repoint(name, copy, metadata, wait_seconds, compares, sent)
-            )
+            previous = self._compared(lambda use: self._repoint(name, copy, metadata, wait_seconds, use, sent))
         except IcebergHmsError:
             if not sent:
                 delete_files(self._world.files, [copy])
@@ -180,12 +180,12 @@ class CatalogOperations:
         CommitStateUnknown."""
 
         def rename() -> None:
-            self._compared(lambda compares: self._rename(name, to, wait_seconds, compares))
+            self._compared(lambda use: self._rename(name, to, wait_seconds, use))
 
-        beside(self._world, name, f"rename of {name}", rename)
+        run_with_caller_timeout(self._world, name, f"rename of {name}", rename)
 
-    def _rename(self, name: TableName, to: TableName, wait_seconds: float, compares: Compares) -> None:
-        with self._locked(sorted({name, to}), wait_seconds, compares=compares) as locks:
+    def _rename(self, name: TableName, to: TableName, wait_seconds: float, use: LockUse) -> None:
+        with self._locked(sorted({name, to}), wait_seconds, use=use) as locks:
             self._refuse_taken(to)
             base = self._world.pointer.load(name)
             rename = partial(self._world.pointer.rename, base, to)
@@ -202,11 +202,11 @@ class CatalogOperations:
 
         Raises NoSuchTable, NotAnIcebergTable, LockNotAcquired, CommitStateUnknown.
         """
-        return beside(self._world, name, f"drop of {name}", lambda: self._drop(name, wait_seconds))
+        return run_with_caller_timeout(self._world, name, f"drop of {name}", lambda: self._drop(name, wait_seconds))
 
     def _drop(self, name: TableName, wait_seconds: float) -> TableVersion | None:
         # A drop carries no expected value: one that wakes after its lease would remove what others committed since.
-        with self._locked([name], wait_seconds, compares=Compares.NO) as locks:
+        with self._locked([name], wait_seconds, use=LockUse.BLIND) as locks:
             pointer = self._world.pointer.load(name)
             answer = self._send(lambda: self._world.pointer.drop(pointer), locks, blind=True)
             if not self._seen(name, answer, lambda: self._is_gone(name), locks):
@@ -265,7 +265,7 @@ class CatalogOperations:
             self._raise_unmade(answer, still_there=free and not conflict, what=what)
         if not found:
             perhaps_dropped = free and conflict
-            if isinstance(answer, Refused) and answer.final and not perhaps_dropped:
+            if isinstance(answer, Refused) and not answer.in_doubt and not perhaps_dropped:
                 answer = replace(answer, error=proved(answer.error))
             self._raise_unmade(answer, still_there=not perhaps_dropped, what=what)
         return None if new_file and any(self._is_ours(each, location) for each in found) else found[0]
@@ -279,7 +279,7 @@ class CatalogOperations:
         if metadata.uuid is None:
             return None
         try:
-            return [base.pointer for base in self._whereabouts.of(metadata.uuid, known_as)]
+            return [base.pointer for base in self._whereabouts.find(metadata.uuid, known_as)]
         except IcebergHmsError as error:
             logger.warning("%s could not be looked for under other names: %s", known_as, error)
             return None
@@ -290,12 +290,12 @@ class CatalogOperations:
         location: str,
         metadata: TableMetadata,
         wait_seconds: float,
-        compares: Compares,
+        use: LockUse,
         sent: list[Swap],
     ) -> str:
         """Swap a table to metadata that does not follow from its own. Returns what was replaced. sent: gets each swap
         that was sent."""
-        with self._locked([name], wait_seconds, compares=compares) as locks:
+        with self._locked([name], wait_seconds, use=use) as locks:
             [lock] = locks
             for _ in range(self._settings.commit_retry_num_retries + 1):
                 pointer = self._world.pointer.load(name)
@@ -303,37 +303,37 @@ class CatalogOperations:
                 swap = partial(self._world.pointer.swap, pointer, location, metadata, base.metadata)
                 answer = self._send(partial(_fenced_as_asked, locks, swap), locks)
                 sent.append(Swap(base, location, metadata, ()))
-                resolution = SwapResolution(self._world, self._cache, self._settings, sent[-1], lock, overdue=overdue)
+                resolution = SwapResolution(
+                    self._world, self._cache, self._settings, sent[-1], lock, overdue=notify_caller_timeout
+                )
                 found = resolution.resolve(answer)
                 if found is CommitStatus.SUCCESS:
                     return pointer.metadata_location
                 if may_still_land(answer, found):
-                    leave(self._world, name, locks)
+                    leave_locks_to_expire(self._world, name, locks)
                 if found is CommitStatus.UNKNOWN or not (isinstance(answer, Refused) and answer.conflict):
                     self._raise_unmade(
                         answer, still_there=found is CommitStatus.FAILURE, what=f"registration of {name}"
                     )
         raise CommitConflict(f"{name} moved under every attempt to register it, although its lock was held")
 
-    def _compared(self, move: Callable[[Compares], T]) -> T:
+    def _compared(self, move: Callable[[LockUse], T]) -> T:
         """A move that carries an expected value. Where the metastore is too slow for a short lease, or has a server
         that cannot be proven, nothing was sent, and it is made under locks with the server's lease."""
         try:
-            return move(Compares.YES)
+            return move(LockUse.CAS)
         except (LockLost, CompareAndSwapUnproven) as error:
             logger.info("a table's lock is taken again, with the server's lease: %s", error)
-            return move(Compares.SLOWLY)
+            return move(LockUse.CAS_FULL_LEASE)
 
     @contextmanager
-    def _locked(
-        self, names: Sequence[TableName], wait_seconds: float, *, compares: Compares
-    ) -> Iterator[Sequence[HeldLock]]:
+    def _locked(self, names: Sequence[TableName], wait_seconds: float, *, use: LockUse) -> Iterator[Sequence[HeldLock]]:
         """Locks in the order of the names, so that two renames that cross cannot wait for each other."""
         request = self._world.runtime.uuid()
         held: list[HeldLock] = []
         try:
             for name in names:
-                lock = self._world.lock.acquire(name, wait_seconds=wait_seconds, request=request, compares=compares)
+                lock = self._world.lock.acquire(name, wait_seconds=wait_seconds, request=request, use=use)
                 held.append(lock)
             yield held
         finally:
@@ -345,11 +345,11 @@ class CatalogOperations:
     ) -> SwapAnswer:
         try:
             for lock in locks:
-                lock.ensure(blind=blind)
+                lock.ensure_held(blind=blind)
         except IcebergHmsError as error:
             raise proved(error) from error.__cause__
         try:
-            with moving_under(locks):
+            with sending_under(locks):
                 return move()
         except IcebergHmsError as error:
             # The ports raise their own errors only for what happened before anything was sent.
@@ -365,22 +365,24 @@ class CatalogOperations:
         match answer:
             case Swapped():
                 return True
-            case Refused(final=True):
+            case Refused(in_doubt=False):
                 return made()
-            case Unanswered(atomic=False, waited=waited) if locks:
-                under_way = status_checks_while_pending(self._world.runtime, self._settings, waited, overdue)
+            case Unanswered(atomic=False, waited_seconds=waited_seconds) if locks:
+                under_way = status_checks_while_pending(
+                    self._world.runtime, self._settings, waited_seconds, notify_caller_timeout
+                )
                 seen = any(made() for _ in under_way)
                 if not seen:
-                    leave(self._world, name, locks)
+                    leave_locks_to_expire(self._world, name, locks)
                 return seen
             case Refused() | Unanswered():
-                return any(made() for _ in looks(self._world.runtime, self._settings))
+                return any(made() for _ in status_checks(self._world.runtime, self._settings))
 
     def _covered(self, locks: Sequence[HeldLock]) -> bool:
         """Whether the locks were held until now: what was moved is then what was loaded under them."""
         try:
             for lock in locks:
-                keep_covered(lock)
+                renew_if_half_expired(lock)
         except IcebergHmsError:
             return False
         return True
@@ -388,7 +390,7 @@ class CatalogOperations:
     def _raise_unmade(self, answer: SwapAnswer, *, still_there: bool, what: str) -> NoReturn:
         # The metastore found the table otherwise than it stands: another has undone what may have been our move.
         came_back = isinstance(answer, Refused) and answer.conflict and not isinstance(answer.error, AlreadyExists)
-        if isinstance(answer, Refused) and answer.final and still_there and not came_back:
+        if isinstance(answer, Refused) and not answer.in_doubt and still_there and not came_back:
             raise answer.error
         raise CommitStateUnknown(
             f"it is not known whether the {what} was made: {answer}",

@@ -34,8 +34,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import (
     CommitPorts,
-    Compares,
     HeldLock,
+    LockUse,
     Pointer,
     Refused,
     SwapAnswer,
@@ -44,18 +44,18 @@ from iceberg_hms.coordinator.ports import (
 )
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources, look_back
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt, Draft
-from iceberg_hms.coordinator.protocol.caller_timeouts import when_overdue
+from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.dependent_refusals import standing
-from iceberg_hms.coordinator.protocol.lease_check import keep_covered, moving_under
+from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired, sending_under
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, Outcome, PendingCommit, Unknown
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
 from iceberg_hms.coordinator.protocol.staging import Staging
 from iceberg_hms.coordinator.protocol.swap_outcome import Swap, SwapResolution, may_still_land
-from iceberg_hms.coordinator.protocol.unanswered_swaps import leave, tell_overdue
+from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, publish_overdue
 from iceberg_hms.coordinator.protocol.usage import Usage, measured
 from iceberg_hms.errors import (
     CommitConflict,
@@ -134,11 +134,11 @@ class GroupCommit:
         #: A metastore that answers too slowly for a short lease must not cost the group one lock after the other.
         self._lost_a_lock = False
         #: As `HeldLock` says of the lock that the group had.
-        self.behind_foreign = False
+        self.behind_foreign_writer = False
         self._last_location: str | None = None
         self._lock_wait_ms = 0.0
         self._swap_ms = 0.0
-        self._refusals = RefusedSwaps(settings.refusal_max_swaps, lambda: world.pointer.takes_writes(name))
+        self._refusals = RefusedSwaps(settings.refusal_max_swaps, lambda: world.pointer.accepts_writes(name))
         #: The table as it was last read under the lock.
         self._seen: TableMetadata | None = None
         #: Readers may have seen numbers up to this one, under snapshot ids that come again.
@@ -194,22 +194,22 @@ class GroupCommit:
         tries = self._settings.commit_retry_num_retries + 1 + len(self._waiting)
         for round_ in range(tries + 2 * self._settings.refusal_max_swaps + 2):
             moves = round_ - self._refusals.rounds
-            if moves >= tries or (moves > 0 and not lock.excludes and not self._step_back(moves)):
+            if moves >= tries or (moves > 0 and not lock.exclusive and not self._step_back(moves)):
                 break
             base = self._load(None if round_ else lock.row)
             self._seen = base.metadata
-            keep_covered(lock)
+            renew_if_half_expired(lock)
             attempt = self._unsent
             if not round_:
                 known = attempt.base.pointer.metadata_location if attempt else habit.last_location
                 self._contested = base.pointer.metadata_location != known
-                self.behind_foreign = lock.behind_foreign
+                self.behind_foreign_writer = lock.behind_foreign_writer
             if attempt is None or attempt.base.pointer.metadata_location != base.pointer.metadata_location:
                 self._moved += attempt is not None
                 self._abandon(attempt)
                 attempt = self._write(self._draft(base, self._stage(base)))
             if attempt is not None:
-                lock.ensure()
+                lock.ensure_held()
             if attempt is None or not self._take_for_swap(attempt):
                 if not self._waiting and not self._send_next(self._refusals.skipped()):
                     return
@@ -218,7 +218,7 @@ class GroupCommit:
         self._fail_waiting(
             CommitConflict(
                 f"{self._name} moved under every one of {self._moved} attempts"
-                + (", although it was locked" if lock.excludes else ""),
+                + (", although it was locked" if lock.exclusive else ""),
                 next_step="another writer swaps without the lock: see `iceberg-hms doctor`; then try again",
             ),
             base.metadata,
@@ -294,7 +294,7 @@ class GroupCommit:
             return None
         held: list[HeldLock] = []
         try:
-            self._world.runtime.meanwhile(build, lambda: held.append(self._acquire()))
+            self._world.runtime.run_while_waiting(build, lambda: held.append(self._acquire()))
         except Exception:
             for lock in held:
                 lock.release()
@@ -376,7 +376,7 @@ class GroupCommit:
                 self._name,
                 wait_seconds=max(0.0, deadline - started),
                 request=runtime.uuid(),
-                compares=Compares.SLOWLY if self._lost_a_lock else Compares.YES,
+                use=LockUse.CAS_FULL_LEASE if self._lost_a_lock else LockUse.CAS,
             )
         except IcebergHmsError:
             raise
@@ -401,7 +401,7 @@ class GroupCommit:
         found = SwapResolution(self._world, self._cache, self._settings, sent, lock, overdue=overdue).resolve(answer)
         self._swap_ms += (runtime.now() - started) * 1000
         if may_still_land(answer, found):
-            self.left_seconds = leave(self._world, self._name, [lock])
+            self.left_seconds = leave_locks_to_expire(self._world, self._name, [lock])
         if found is CommitStatus.SUCCESS:
             self._last_location = attempt.location
             self.leftovers += self._replaced
@@ -450,7 +450,7 @@ class GroupCommit:
         self, attempt: CommitAttempt, base: TableVersion, lock: HeldLock, overdue: Callable[[], None]
     ) -> SwapAnswer:
         try:
-            with when_overdue(overdue), moving_under([lock]):
+            with on_caller_timeout(overdue), sending_under([lock]):
                 return self._world.pointer.swap(
                     base.pointer,
                     attempt.location,
@@ -462,7 +462,7 @@ class GroupCommit:
             # The port raises its own errors only for what happened before anything was sent.
             self._proved_absent(attempt)
             self._unsent = attempt
-            if isinstance(error, CompareAndSwapUnproven) and lock.excludes:
+            if isinstance(error, CompareAndSwapUnproven) and lock.exclusive:
                 raise LockLost(f"it allows only a swap that is atomic: {error.message}") from error
             raise
         except Exception as error:  # noqa: BLE001 - whatever this is, the swap may have been sent
@@ -473,7 +473,7 @@ class GroupCommit:
         if self._is_overdue:
             return
         self._is_overdue = True
-        error = tell_overdue(self._world, self._name, f"whether {attempt.location} became {self._name}")
+        error = publish_overdue(self._world, self._name, f"whether {attempt.location} became {self._name}")
         for member in attempt.members:
             member.settle(Unknown(error))
         with log_and_continue(f"answering those of a group of {self._name} whose swap is overdue", REPORT):

@@ -29,15 +29,15 @@ logger = logging.getLogger(__name__)
 class RefusedSwaps:
     """Those of one group. Each of them was looked up: nothing of a batch that is `refused` is in the table.
 
-    most: how many parts of the group are sent. takes_writes: whether the metastore carries out a write elsewhere; None
-    if that cannot be told.
+    most: how many parts of the group are sent. accepts_writes: whether the metastore carries out a write elsewhere;
+    None if that cannot be told.
     """
 
-    def __init__(self, most: int, takes_writes: Callable[[], bool | None]) -> None:
+    def __init__(self, most: int, accepts_writes: Callable[[], bool | None]) -> None:
         #: How often there was something to send next.
         self.rounds = 0
         self._left = most
-        self._takes_writes = takes_writes
+        self._accepts_writes = accepts_writes
         #: What was refused, and sent again as it was.
         self._again: frozenset[PendingCommit] = frozenset()
         self._error: Exception | None = None
@@ -113,7 +113,7 @@ class RefusedSwaps:
 
     def _fails_elsewhere(self) -> bool:
         try:
-            return self._takes_writes() is False
+            return self._accepts_writes() is False
         except Exception:
             logger.exception("nobody can tell whether the metastore takes writes; the refused changes are tried apart")
             return False

@@ -11,7 +11,7 @@ from iceberg_hms.coordinator.ports import Runtime
 LONGEST_WAIT_SECONDS = 10.0
 
 
-def looks(runtime: Runtime, settings: Settings) -> Iterator[None]:
+def status_checks(runtime: Runtime, settings: Settings) -> Iterator[None]:
     """One turn a look: the first at once, the others after waits that double, within `commit.status-check.*`."""
     deadline = runtime.now() + settings.status_check_total_timeout_ms / 1000
     wait = settings.status_check_min_wait_ms / 1000
@@ -24,7 +24,7 @@ def looks(runtime: Runtime, settings: Settings) -> Iterator[None]:
         wait = min(wait * 2, settings.status_check_max_wait_ms / 1000)
 
 
-def looks_until(runtime: Runtime, settings: Settings, deadline: float) -> Iterator[None]:
+def status_checks_until(runtime: Runtime, settings: Settings, deadline: float) -> Iterator[None]:
     """The same until a time by `Runtime.now()`, however many they are, and the last one then."""
     wait = settings.status_check_min_wait_ms / 1000
     longest = min(settings.status_check_max_wait_ms / 1000, LONGEST_WAIT_SECONDS)
@@ -35,12 +35,12 @@ def looks_until(runtime: Runtime, settings: Settings, deadline: float) -> Iterat
 
 
 def status_checks_while_pending(
-    runtime: Runtime, settings: Settings, waited: float, overdue: Callable[[], None]
+    runtime: Runtime, settings: Settings, waited_seconds: float, overdue: Callable[[], None]
 ) -> Iterator[None]:
     """One turn a look for a move that nothing but its lock fences, until it can hardly be made any more: those of
     `looks`, then `overdue` is called, and then those until `metastore.unanswered-swap-timeout-ms` are over. waited: how
     long the driver waited for the answer, which counts."""
-    deadline = runtime.now() + settings.unanswered_swap_timeout_ms / 1000 - waited
-    yield from looks(runtime, settings)
+    deadline = runtime.now() + settings.unanswered_swap_timeout_ms / 1000 - waited_seconds
+    yield from status_checks(runtime, settings)
     overdue()
-    yield from looks_until(runtime, settings, deadline)
+    yield from status_checks_until(runtime, settings, deadline)

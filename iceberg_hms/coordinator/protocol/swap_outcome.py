@@ -29,11 +29,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import CommitPorts, Compares, HeldLock, Refused, SwapAnswer, Swapped, Unanswered
+from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, trace
-from iceberg_hms.coordinator.protocol.lease_check import keep_covered
+from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.protocol.status_checks import looks, status_checks_while_pending
+from iceberg_hms.coordinator.protocol.status_checks import status_checks, status_checks_while_pending
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -81,7 +81,7 @@ class SwapResolution:
             match answer:
                 case Swapped():
                     return self._confirm_coverage()
-                case Refused(final=True):
+                case Refused(in_doubt=False):
                     return self._covered(self._look(could_still_land=False))
                 case Refused():
                     sent = self._send_again()
@@ -89,8 +89,8 @@ class SwapResolution:
                 case Unanswered(atomic=True):
                     sent = self._send_again()
                     return self._confirm_coverage() if sent else self._covered(self._look_until_seen(atomic=True))
-                case Unanswered(waited=waited):
-                    return self._covered(self._look_while_under_way(waited))
+                case Unanswered(waited_seconds=waited_seconds):
+                    return self._covered(self._look_while_under_way(waited_seconds))
         except Exception:
             logger.exception("the outcome of a swap of %s could not be told", self._name)
             return CommitStatus.UNKNOWN
@@ -103,7 +103,7 @@ class SwapResolution:
         """The same swap once more. True if it was made now; any other answer leaves the first swap's question open."""
         base, swap = self._swap.base, self._swap
         try:
-            self._lock.ensure()
+            self._lock.ensure_held()
             answer = self._world.pointer.swap(
                 base.pointer, swap.location, swap.metadata, base.metadata, require_cas=True
             )
@@ -115,7 +115,7 @@ class SwapResolution:
     def _confirm_coverage(self) -> CommitStatus:
         """Acknowledge only what the lock covered: a writer that took a lost lock swaps blindly over ours."""
         try:
-            keep_covered(self._lock)
+            renew_if_half_expired(self._lock)
         except IcebergHmsError as error:
             logger.warning("the lock of %s did not cover its swap: %s", self._name, error)
             return self._look_behind_the_thief()
@@ -131,7 +131,7 @@ class SwapResolution:
                 self._name,
                 wait_seconds=wait,
                 request=self._world.runtime.uuid(),
-                compares=Compares.YES if self._lock.excludes and self._lock.require_cas else Compares.NO,
+                use=LockUse.CAS if self._lock.exclusive and self._lock.require_cas else LockUse.BLIND,
             )
         except IcebergHmsError as error:
             logger.warning("the lock of %s could not be taken again: %s", self._name, error)
@@ -142,14 +142,14 @@ class SwapResolution:
             again.release()
 
     def _look_until_seen(self, *, atomic: bool) -> CommitStatus:
-        for _ in looks(self._world.runtime, self._settings):
+        for _ in status_checks(self._world.runtime, self._settings):
             found = self._look(could_still_land=True, atomic=atomic)
             if found is not CommitStatus.UNKNOWN:
                 return found
         return CommitStatus.UNKNOWN
 
-    def _look_while_under_way(self, waited: float) -> CommitStatus:
-        for _ in status_checks_while_pending(self._world.runtime, self._settings, waited, self._overdue):
+    def _look_while_under_way(self, waited_seconds: float) -> CommitStatus:
+        for _ in status_checks_while_pending(self._world.runtime, self._settings, waited_seconds, self._overdue):
             if self._look(could_still_land=True) is CommitStatus.SUCCESS:
                 return CommitStatus.SUCCESS
         return CommitStatus.UNKNOWN

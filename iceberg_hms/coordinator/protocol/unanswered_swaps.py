@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, TableName
-from iceberg_hms.coordinator.protocol.caller_timeouts import when_overdue
+from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
 from iceberg_hms.errors import CommitStateUnknown
 
 logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-def tell_overdue(world: CommitPorts, name: TableName, what: str) -> CommitStateUnknown:
+def publish_overdue(world: CommitPorts, name: TableName, what: str) -> CommitStateUnknown:
     """Publish that a move is overdue. Returns what its callers hear. what: is not known."""
     logger.warning(
         "The metastore has not answered yet, and it is not known %s. The lock of %s is kept until the metastore "
@@ -34,7 +34,7 @@ def tell_overdue(world: CommitPorts, name: TableName, what: str) -> CommitStateU
     )
 
 
-def leave(world: CommitPorts, name: TableName, locks: Sequence[HeldLock]) -> float:
+def leave_locks_to_expire(world: CommitPorts, name: TableName, locks: Sequence[HeldLock]) -> float:
     """Do not give locks back under which a move may still be made. Returns for how many seconds they stay."""
     seconds = max((lock.lease_seconds for lock in locks), default=0.0)
     logger.warning(
@@ -45,12 +45,12 @@ def leave(world: CommitPorts, name: TableName, locks: Sequence[HeldLock]) -> flo
         seconds,
     )
     for lock in locks:
-        lock.leave()
-    world.events.publish({"event": "left-locked", "table": name, "seconds": seconds})
+        lock.let_expire()
+    world.events.publish({"event": "lock-left-to-expire", "table": name, "seconds": seconds})
     return seconds
 
 
-def beside(world: CommitPorts, name: TableName, what: str, move: Callable[[], Result]) -> Result:
+def run_with_caller_timeout(world: CommitPorts, name: TableName, what: str, move: Callable[[], Result]) -> Result:
     """Make a move on a thread of its own, so that its caller may leave when it is overdue. Raises what the move raises,
     and CommitStateUnknown when its caller leaves; the move goes on then. what: it is, for messages."""
     settled = world.runtime.event()
@@ -60,12 +60,12 @@ def beside(world: CommitPorts, name: TableName, what: str, move: Callable[[], Re
 
     def overdue() -> None:
         if not unknown:
-            unknown.append(tell_overdue(world, name, f"whether the {what} was made"))
+            unknown.append(publish_overdue(world, name, f"whether the {what} was made"))
             settled.set()
 
     def run() -> None:
         try:
-            with when_overdue(overdue):
+            with on_caller_timeout(overdue):
                 results.append(move())
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
             errors.append(error)

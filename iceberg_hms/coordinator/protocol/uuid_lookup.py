@@ -39,7 +39,7 @@ class UuidLookup:
         self._cache = cache
         self._seconds = settings.uuid_lookup_total_timeout_ms / 1000
 
-    def of(self, uuid: str, known_as: TableName) -> Sequence[TableVersion]:
+    def find(self, uuid: str, known_as: TableName) -> Sequence[TableVersion]:
         """The tables that have a UUID, as they are now: one, unless somebody registered it twice; none: it is nowhere.
         known_as: the name under which the table was last known.
 
@@ -59,13 +59,13 @@ class UuidLookup:
         return [known_as.namespace, *others]
 
     def _within(self, namespace: str, uuid: str, deadline: float) -> Iterator[TableVersion]:
-        rows = self._world.pointer.identified(namespace, uuid, seconds=self._left(deadline))
-        for pointer in rows.said:
+        rows = self._world.pointer.find_by_uuid(namespace, uuid, timeout_seconds=self._left(deadline))
+        for pointer in rows.matching:
             metadata = self._cache.get(pointer.metadata_location)
             # What a row says may be outdated: others register a file over a table, and leave it as it was.
             if _has(metadata, uuid):
                 yield TableVersion(pointer, metadata)
-        for pointer in rows.silent:
+        for pointer in rows.without_uuid:
             self._left(deadline)
             if self._is(pointer, uuid):
                 yield TableVersion(pointer, self._cache.get(pointer.metadata_location))

@@ -37,29 +37,29 @@ class ForeignWriterBackoff:
         self._looked_at = float("-inf")
         self._seen_at = float("-inf")
 
-    def after_group(self, location: str | None, *, behind_foreign: bool = False, moved: bool = False) -> bool:
+    def after_group(self, location: str | None, *, behind_foreign_writer: bool = False, moved: bool = False) -> bool:
         """A group has ended with the pointer at `location`, None if that is not known. Rests, if it is due and a
         foreign writer waits or has lost; True if it did.
 
-        behind_foreign: a foreign writer had the lock before the group. moved: somebody else, also another process of
-        ours, had moved the table before the group; if not, the lock was had in vain."""
+        behind_foreign_writer: a foreign writer had the lock before the group. moved: another writer, perhaps another
+        process of ours, had moved the table before the group; if not, the foreign writer lost."""
         runtime = self._world.runtime
         begun = runtime.now()
-        lost = behind_foreign and not moved
-        if behind_foreign:
+        lost = behind_foreign_writer and not moved
+        if behind_foreign_writer:
             self._seen_at = begun
         is_due = begun - self._looked_at >= self._interval or begun - self._seen_at < _ABOUT_SECONDS
         if not self._longest or location is None or not is_due or not self._share.is_left(begun):
             return False
         self._looked_at = begun
-        if not (lost or self._world.foreign_waits(self._name)):
+        if not (lost or self._world.foreign_writer_waits(self._name)):
             return False
         self._seen_at = begun
         while runtime.now() - begun < self._longest and self._stands_at(location):
             runtime.sleep(_LOOK_SECONDS)
         ended = runtime.now()
         self._share.used(begun, ended)
-        self._world.events.publish({"event": "rested", "table": self._name, "seconds": ended - begun})
+        self._world.events.publish({"event": "foreign-writer-backoff", "table": self._name, "seconds": ended - begun})
         return True
 
     def _stands_at(self, location: str) -> bool:

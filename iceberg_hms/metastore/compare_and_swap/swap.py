@@ -26,7 +26,7 @@ from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import refuse_uncovered
+from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks
 from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreError, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
 from iceberg_hms.metastore.compare_and_swap.scratch_row import (
@@ -72,7 +72,7 @@ class CompareAndSwapTables:
 
         Unanswered is `atomic` only if the connection's server was known to be atomic for this database when the alter
         was sent. With require_cas nothing is sent to any other, and CompareAndSwapUnproven is raised. Raises LockLost
-        (see `refuse_uncovered`) and MetastoreUnavailable if the alter was not sent.
+        (see `require_fresh_locks`) and MetastoreUnavailable if the alter was not sent.
         """
         probes_lost: list[NotSent] = []
         try:
@@ -212,7 +212,7 @@ class CompareAndSwapTables:
         can be made and is not atomic is waited for. Raises NotSent, and LockLost before such a one."""
         call = client.call
         if can_be_made and not atomic:
-            refuse_uncovered()
+            require_fresh_locks()
             call = client.call_patiently
         sent = self._clock.monotonic()
         try:
@@ -224,10 +224,10 @@ class CompareAndSwapTables:
                 environment_context=environment(expected),
             )
         except ServerFault as fault:
-            return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, fault.final)
+            return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)
         except NoAnswer as error:
             if error.is_over and can_be_made and not atomic:
-                return Refused(False, MetastoreUnavailable(error.message), final=False)
+                return Refused(False, MetastoreUnavailable(error.message), in_doubt=True)
             waited = self._clock.monotonic() - sent
             return Unanswered(MetastoreUnavailable(error.message), atomic, waited)
         return Swapped()
@@ -247,8 +247,8 @@ class CompareAndSwapTables:
                 logger.warning("The scratch view %s could not be dropped: %s", scratch, error.message)
                 self._remember_left(scratch)
 
-    def takes_writes(self, namespace: str) -> bool | None:
-        """As `TablePointer.takes_writes`, in a database."""
+    def accepts_writes(self, namespace: str) -> bool | None:
+        """As `TablePointer.accepts_writes`, in a database."""
         scratch = scratch_name(namespace, self._clock)
         try:
             trial = self._pool.run(lambda client: try_to_write(client.call, scratch), idempotent=False)
@@ -263,7 +263,7 @@ class CompareAndSwapTables:
 
 def _final(answer: SwapAnswer) -> SwapAnswer:
     """The same, where nothing was sent that can be made."""
-    return replace(answer, final=True) if isinstance(answer, Refused) else answer
+    return replace(answer, in_doubt=False) if isinstance(answer, Refused) else answer
 
 
 def _fault_of(answer: SwapAnswer) -> Fault | None:

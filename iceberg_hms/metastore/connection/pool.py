@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.caller_timeouts import overdue
+from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwapFindings
 from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri
@@ -41,7 +41,7 @@ class _Place:
 
     def overdue(self) -> None:
         self.release()
-        overdue()
+        notify_caller_timeout()
 
     def release(self) -> None:
         if self._taken:

@@ -25,9 +25,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Runtime, TableName
-from iceberg_hms.coordinator.protocol.lease_check import beat_seconds
+from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
 from iceberg_hms.metastore.locks.holder_identity import LockHolder, has_ended, parse
@@ -51,8 +51,8 @@ class _Sight:
     answered. told: it was logged that it stays."""
 
     heartbeat_ms: int | None
-    since: Reading
-    last: Reading
+    since: ClockReading
+    last: ClockReading
     looks: int = 1
     told: bool = False
 
@@ -100,7 +100,7 @@ class DeadLockReaper:
 
         own: our waiting entry, which was renewed just before.
         """
-        sent = self._runtime.reading()
+        sent = self._runtime.read_clocks()
         try:
             found = self._entries.of(name)
         except MetastoreError as error:
@@ -113,10 +113,10 @@ class DeadLockReaper:
                 removed += self._remove(name, suspect.entry, suspect.holder, why)
         return removed
 
-    def saw(self, found: Sequence[LockEntry], sent: Reading, lease_seconds: float) -> list[_Suspect]:
+    def saw(self, found: Sequence[LockEntry], sent: ClockReading, lease_seconds: float) -> list[_Suspect]:
         """Remember what a look showed, which was sent then and has just been answered; the suspects among
         them: those that one of our processes wrote."""
-        answered = self._runtime.reading()
+        answered = self._runtime.read_clocks()
         with self._mutex:
             return [
                 self._suspect(entry, holder, holder.lease_seconds or lease_seconds, sent, answered)
@@ -125,7 +125,7 @@ class DeadLockReaper:
             ]
 
     def _suspect(
-        self, entry: LockEntry, holder: LockHolder, lease: float, sent: Reading, answered: Reading
+        self, entry: LockEntry, holder: LockHolder, lease: float, sent: ClockReading, answered: ClockReading
     ) -> _Suspect:
         """An entry is silent from the reply that first showed it so to the request whose reply shows it now, by the
         clock that advanced least. Looks that come soon after another do not count, however long each took."""
@@ -138,11 +138,11 @@ class DeadLockReaper:
         if sent.wall < sight.since.wall and sent.running >= sight.since.running:
             # The wall clock was set back: it would take as long until it counts again.
             sight.since = sight.last = sent
-        apart = beat_seconds(lease) if holder.lease_seconds is None else lease / _COUNTED_PARTS
-        if sent.at_least_since(sight.last) >= apart:
+        apart = heartbeat_seconds(lease) if holder.lease_seconds is None else lease / _COUNTED_PARTS
+        if sent.min_seconds_since(sight.last) >= apart:
             sight.looks += 1
             sight.last = answered
-        return _Suspect(entry, holder, lease, sent.at_least_since(sight.since), sight.looks)
+        return _Suspect(entry, holder, lease, sent.min_seconds_since(sight.since), sight.looks)
 
     def _why_dead(self, suspect: _Suspect, now_there_ms: int | None) -> str:
         """The reason, in words; "" if it is not known to be dead. now_there_ms: the database's time."""
@@ -151,7 +151,7 @@ class DeadLockReaper:
             return ""
         silent = min(suspect.silent_seconds, (now_there_ms - entry.heartbeat_ms) / 1000)
         looked = suspect.looks >= LOOKS
-        if looked and silent >= MISSED_BEATS * beat_seconds(lease) and self._is_over(holder):
+        if looked and silent >= MISSED_BEATS * heartbeat_seconds(lease) and self._is_over(holder):
             return f"process {holder.pid} of this machine has ended"
         if silent < lease or not (looked or holder.lease_seconds is None):
             return ""
@@ -170,7 +170,7 @@ class DeadLockReaper:
         return True
 
     def _tell_once(self, name: TableName, entry: LockEntry, why: str) -> None:
-        now = self._runtime.reading()
+        now = self._runtime.read_clocks()
         with self._mutex:
             sight = self._seen.setdefault(entry.lock_id, _Sight(entry.heartbeat_ms, now, now))
             told, sight.told = sight.told, True
@@ -198,7 +198,7 @@ class LockWatch:
         self.interval_seconds = interval_seconds
         self._next_look = runtime.now() + interval_seconds
 
-    def saw(self, found: Sequence[LockEntry], sent: Reading) -> None:
+    def saw(self, found: Sequence[LockEntry], sent: ClockReading) -> None:
         """What the waiter's first look at the queue has just shown: from then on silence counts. Where somebody
         announces a short lease, the looks come often enough for that."""
         if self.interval_seconds:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Pointer, Runtime
-from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, beat_seconds, keep_covered
+from iceberg_hms.coordinator.protocol.lease_check import LeaseCheck, heartbeat_seconds, renew_if_half_expired
 from iceberg_hms.errors import LockLost, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
@@ -19,12 +19,12 @@ class HmsHeldLock:
     """coordinator.ports.HeldLock on one entry of the metastore's lock table.
 
     sent: when the call that got the lock was sent.
-    behind_foreign, require_cas: as the port says.
+    behind_foreign_writer, require_cas: as the port says.
     on_release: called once, after the entry was given back; told whether that worked. on_leave: in place of it.
     """
 
     row: Pointer | None = None
-    excludes = True
+    exclusive = True
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class HmsHeldLock:
         runtime: Runtime,
         entry: LockEntry,
         *,
-        sent: Reading,
-        behind_foreign: bool,
+        sent: ClockReading,
+        behind_foreign_writer: bool,
         require_cas: bool,
         lease_seconds: float,
         interval_seconds: float,
@@ -44,13 +44,13 @@ class HmsHeldLock:
         self._runtime = runtime
         self._entry = entry
         self._lease_seconds = lease_seconds
-        self._interval_seconds = min(interval_seconds, beat_seconds(lease_seconds))
+        self._interval_seconds = min(interval_seconds, heartbeat_seconds(lease_seconds))
         self._on_release = on_release
         self._on_leave = on_leave
         self._mutex = runtime.mutex()
         self._released = runtime.event()
         self._cover = LeaseCheck(runtime, lease_seconds, entry, sent)
-        self.behind_foreign = behind_foreign
+        self.behind_foreign_writer = behind_foreign_writer
         self.require_cas = require_cas
 
     @property
@@ -67,27 +67,29 @@ class HmsHeldLock:
         """Begin to send heartbeats on a thread of the runtime."""
         self._runtime.spawn(f"heartbeat-{self._entry.lock_id}", self._beat, background=True)
 
-    def unrenewed_seconds(self) -> float:
+    def seconds_since_renewal(self) -> float:
         """As the port says."""
-        return self._cover.seconds()
+        return self._cover.seconds_since_renewal()
 
-    def ensure(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
+    def ensure_held(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
         """As the port says."""
-        keep_covered(self)
+        renew_if_half_expired(self)
 
     def renew(self) -> None:
         """As the port says."""
         if self._released.is_set():
             raise LockLost(f"{self._entry} was released")
-        self._cover.seconds()
-        sent = self._runtime.reading()
+        self._cover.seconds_since_renewal()
+        sent = self._runtime.read_clocks()
         try:
             self._entries.renew(self._entry)
         except ServerFault as fault:
             if fault.fault is Fault.NO_SUCH_LOCK:
-                raise self._cover.lose("is no longer in the metastore: it was removed, or its lease passed") from None
+                raise self._cover.mark_lost(
+                    "is no longer in the metastore: it was removed, or its lease passed"
+                ) from None
             raise MetastoreUnavailable(f"{self._entry} could not be renewed: {fault.detail}") from fault
-        self._cover.renewed(sent)
+        self._cover.record_renewal(sent)
 
     def _beat(self) -> None:
         while not self._released.wait(self._interval_seconds):
@@ -100,7 +102,7 @@ class HmsHeldLock:
             except MetastoreError as error:
                 logger.warning("A heartbeat of %s failed: %s", self._entry, error.message)
 
-    def leave(self) -> None:
+    def let_expire(self) -> None:
         """As the port says."""
         if not self._end():
             return

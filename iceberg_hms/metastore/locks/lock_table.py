@@ -14,7 +14,7 @@ from typing import Any
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.lease_check import beat_seconds
+from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -134,7 +134,7 @@ def _why_dead(row: Row, age_ms: float, lease_ms: float) -> str:
     if holder is not None and holder.lease_seconds is not None:
         lease_ms = min(lease_ms, 1000 * holder.lease_seconds)
     # A process of a clone of this machine goes on renewing its lock.
-    beats_ms = MISSED_BEATS * beat_seconds(lease_ms / 1000) * 1000
+    beats_ms = MISSED_BEATS * heartbeat_seconds(lease_ms / 1000) * 1000
     if holder is not None and age_ms >= beats_ms and has_ended(holder):
         return f"process {holder.pid} of this machine has ended"
     if age_ms > lease_ms:

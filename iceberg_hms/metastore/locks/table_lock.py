@@ -12,10 +12,10 @@ import logging
 import math
 from collections.abc import Callable
 
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Compares, Event, HeldLock, Runtime, TableName
-from iceberg_hms.coordinator.protocol.lease_check import beat_seconds
+from iceberg_hms.coordinator.ports import HeldLock, LockUse, Runtime, TableName, ThreadEvent
+from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
@@ -76,18 +76,16 @@ class HmsTableLock:
         self._mutex = self._runtime.mutex()
         self._in_use = 0
 
-    def acquire(
-        self, name: TableName, *, wait_seconds: float, request: str, compares: Compares = Compares.NO
-    ) -> HeldLock:
+    def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
         """As the port says. Raises InvalidInput for a malformed request."""
         held = None
         self._count(1)
         deadline = self._runtime.now() + wait_seconds
-        short = compares == Compares.YES
+        short = use == LockUse.CAS
         try:
             while held is None:
                 try:
-                    held = self._acquire(name, deadline, request, compares=compares, short=short)
+                    held = self._acquire(name, deadline, request, use=use, short=short)
                 except LockLost as error:
                     # A metastore may be too slow for a short lease.
                     short = False
@@ -97,12 +95,12 @@ class HmsTableLock:
                 self._count(-1)
         return held
 
-    def _acquire(self, name: TableName, deadline: float, request: str, *, compares: Compares, short: bool) -> HeldLock:
+    def _acquire(self, name: TableName, deadline: float, request: str, *, use: LockUse, short: bool) -> HeldLock:
         """Raises LockLost as `_Attempt.run`. short: it may have a short lease."""
         if self._closed.is_set():
             raise LockNotAcquired(f"The lock of {name} is not asked for: the catalog is closed")
         lease = self._likely_lease()
-        word = self._pool.verdicts.word(name.namespace) if compares else SwapProtection.BLIND
+        word = self._pool.verdicts.word(name.namespace) if use else SwapProtection.BLIND
         announced = self._short_lease(lease) if short and word is SwapProtection.CAS else None
         info = self._new_agent_info(request, word, announced)
         watch = self._stale.watch(name, lease)
@@ -136,7 +134,7 @@ class HmsTableLock:
                 self._runtime,
                 entry,
                 sent=sent,
-                behind_foreign=attempt.behind_foreign,
+                behind_foreign_writer=attempt.behind_foreign_writer,
                 require_cas=word is not SwapProtection.BLIND,
                 lease_seconds=min(announced or math.inf, self._told_lease()),
                 interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
@@ -153,7 +151,7 @@ class HmsTableLock:
         with self._mutex:
             self._in_use += change
 
-    def foreign_waits(self, name: TableName) -> bool:
+    def foreign_writer_waits(self, name: TableName) -> bool:
         """Whether a writer that is not ours waits for a table's lock. False where the metastore does not tell."""
         try:
             entries = self._entries.of(name)
@@ -225,13 +223,13 @@ class _Attempt:
         deadline: float,
         lease_seconds: float,
         watch: LockWatch,
-        closed: Event,
+        closed: ThreadEvent,
     ) -> None:
         self.agent_info = agent_info
         #: A lock call was sent and not answered well: an entry may be there, or appear, that we do not know of.
         self.may_have_strays = False
         #: A writer that is not ours was before us.
-        self.behind_foreign = False
+        self.behind_foreign_writer = False
         self._entries = entries
         self._runtime = runtime
         self._settings = settings
@@ -241,17 +239,17 @@ class _Attempt:
         self._watch = watch
         self._closed = closed
         self._entry: LockEntry | None = None
-        self._sent = runtime.reading()
+        self._sent = runtime.read_clocks()
         self._faults = 0
         self._has_seen_queue = False
         self._checks = self._new_checks()
         self._position = self._new_position()
         self._lease_seconds = lease_seconds
-        self._beat_seconds = beat_seconds(lease_seconds)
+        self._beat_seconds = heartbeat_seconds(lease_seconds)
         #: When the first call was sent whose entry may still be found.
-        self._unanswered: Reading | None = None
+        self._unanswered: ClockReading | None = None
 
-    def run(self) -> tuple[LockEntry, Reading]:
+    def run(self) -> tuple[LockEntry, ClockReading]:
         """The acquired entry, and when the call that got it was sent. Raises LockLost when our entry was not renewed
         for its lease: it may be there still, but another waiter may be about to remove it."""
         while True:
@@ -296,7 +294,7 @@ class _Attempt:
         )
         deadline = min(self._deadline, self._runtime.now() + settings.lock_creation_timeout_ms / 1000)
         while True:
-            self._sent = self._runtime.reading()
+            self._sent = self._runtime.read_clocks()
             self._unanswered = self._unanswered or self._sent
             asked = self._runtime.now()
             problem: MetastoreError
@@ -370,7 +368,7 @@ class _Attempt:
             self._checks.sleep(min(remaining, max(self._check_seconds, between)), between)
         if self.may_have_strays:
             entry = self._find() or entry
-        if self._position.ahead and self._runtime.reading().at_most_since(self._sent) < self._check_seconds:
+        if self._position.ahead and self._runtime.read_clocks().max_seconds_since(self._sent) < self._check_seconds:
             self._look(entry)
             if self._position.ahead:
                 return entry
@@ -378,10 +376,10 @@ class _Attempt:
 
     def _check(self, entry: LockEntry) -> LockEntry | None:
         """Ask for our entry, which renews it. None when it is gone."""
-        sent = self._runtime.reading()
+        sent = self._runtime.read_clocks()
         try:
             entry = self._entries.check(entry)
-            silent = self._runtime.reading().at_most_since(self._sent)
+            silent = self._runtime.read_clocks().max_seconds_since(self._sent)
             if silent > self._lease_seconds:
                 raise LockLost(f"{entry} was not renewed for {silent:.0f} s while it waited")
             self._sent = sent
@@ -411,7 +409,7 @@ class _Attempt:
 
     def _look(self, entry: LockEntry) -> None:
         """See how many are before us. Where that cannot be seen our entry alone is looked at, as Java does."""
-        sent = self._runtime.reading()
+        sent = self._runtime.read_clocks()
         try:
             found = self._entries.of(self._name)
         except MetastoreError as error:
@@ -423,7 +421,7 @@ class _Attempt:
             if not self._has_seen_queue:
                 self._watch.saw(ahead, sent)
                 self._has_seen_queue = True
-            self.behind_foreign |= any(map(_is_foreign, ahead))
+            self.behind_foreign_writer |= any(map(_is_foreign, ahead))
 
     def _holder(self) -> str:
         try:

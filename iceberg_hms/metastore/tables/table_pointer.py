@@ -15,8 +15,8 @@ from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Identified, Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import refuse_uncovered
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered, UuidMatches
+from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks
 from iceberg_hms.errors import (
     AlreadyExists,
     InvalidInput,
@@ -84,13 +84,13 @@ class HmsTablePointer:
         """As the port says."""
         return self._names.databases()
 
-    def identified(self, namespace: str, uuid: str, *, seconds: float) -> Identified:
+    def find_by_uuid(self, namespace: str, uuid: str, *, timeout_seconds: float) -> UuidMatches:
         """As the port says."""
-        rows = self._names.with_uuid(namespace, uuid, seconds=seconds)
+        rows = self._names.with_uuid(namespace, uuid, seconds=timeout_seconds)
         there = [row for row in rows if row.parameters.get(METADATA_LOCATION)]
         found = [_pointer(TableName(namespace, row.tableName), row) for row in there]
         silent = [each for each in found if UUID not in each.parameters]
-        return Identified([each for each in found if UUID in each.parameters], silent)
+        return UuidMatches([each for each in found if UUID in each.parameters], silent)
 
     def swap(
         self,
@@ -123,9 +123,9 @@ class HmsTablePointer:
         self._remember_refused(base.name, cols)
         return self._alter(base, self._with_columns(table, old_columns, metadata), require_cas)
 
-    def takes_writes(self, name: TableName) -> bool | None:
+    def accepts_writes(self, name: TableName) -> bool | None:
         """As the port says."""
-        return self._fence.takes_writes(name.namespace)
+        return self._fence.accepts_writes(name.namespace)
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`."""
@@ -215,18 +215,18 @@ class HmsTablePointer:
         def send(client: MetastoreClient) -> SwapAnswer:
             call = client.call
             if patiently:
-                refuse_uncovered()
+                require_fresh_locks()
                 call = client.call_patiently
             sent = self._clock.monotonic()
             try:
                 call(method, **arguments)
             except ServerFault as fault:
-                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, fault.final)
+                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)
             except NoAnswer as error:
                 if error.is_over and patiently:
-                    return Refused(False, MetastoreUnavailable(error.message), final=False)
+                    return Refused(False, MetastoreUnavailable(error.message), in_doubt=True)
                 waited = self._clock.monotonic() - sent
-                return Unanswered(MetastoreUnavailable(error.message), waited=waited)
+                return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)
             return Swapped()
 
         return self._pool.run(send, idempotent=False)

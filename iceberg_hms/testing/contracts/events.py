@@ -19,10 +19,10 @@ Check = Callable[[EventListener, Callable[[Listener], None]], None]
 _NAME: Final = TableName("db", "t")
 _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "committed", "report": CommitReport(_NAME, "file:/m", TableMetadata({}), snapshot_ids=(7,))},
-    {"event": "held-back", "table": _NAME, "seconds": 0.5},
-    {"event": "rested", "table": _NAME, "seconds": 0.5},
+    {"event": "retry-priority-wait", "table": _NAME, "seconds": 0.5},
+    {"event": "foreign-writer-backoff", "table": _NAME, "seconds": 0.5},
     {"event": "overdue", "table": _NAME},
-    {"event": "left-locked", "table": _NAME, "seconds": 300.0},
+    {"event": "lock-left-to-expire", "table": _NAME, "seconds": 300.0},
     {"event": "something-new"},
 )
 

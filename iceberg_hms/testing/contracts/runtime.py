@@ -122,7 +122,7 @@ def what_is_done_meanwhile_has_ended_when_the_wait_has(runtime: Runtime) -> None
         ended.append("work")
 
     with usage.measured() as measured:
-        expect_equal(runtime.meanwhile(work, lambda: ended.append("wait") or 7), 7, "the wait's result")  # type: ignore[func-returns-value]
+        expect_equal(runtime.run_while_waiting(work, lambda: ended.append("wait") or 7), 7, "the wait's result")  # type: ignore[func-returns-value]
     expect_equal(sorted(ended), ["wait", "work"], "what has ended")
     expect_equal(measured.writes, [1], "bytes that were counted")
 
@@ -142,7 +142,7 @@ def an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended(runtime: 
         begun: list[int] = []
         ended.clear()
         with expect_raises(LookupError, "meanwhile"):
-            runtime.meanwhile(work, wait)
+            runtime.run_while_waiting(work, wait)
         expect_equal(len(ended), len(begun), "who had ended before the error was raised")
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from iceberg_hms.clock import Reading
-from iceberg_hms.coordinator.ports import Compares, HeldLock, Runtime, TableLock, TableName
+from iceberg_hms.clock import ClockReading
+from iceberg_hms.coordinator.ports import HeldLock, LockUse, Runtime, TableLock, TableName
 from iceberg_hms.errors import InvalidInput, LockLost, LockNotAcquired
 from iceberg_hms.testing.contracts import expect, expect_raises
 
@@ -33,15 +33,15 @@ _WRITERS: Final = 6
 _TURNS: Final = 5
 
 
-def _since(guard: Guard, earlier: Reading) -> float:
-    return guard.runtime.reading().at_most_since(earlier)
+def _since(guard: Guard, earlier: ClockReading) -> float:
+    return guard.runtime.read_clocks().max_seconds_since(earlier)
 
 
 def a_free_lock_is_had_and_covers(guard: Guard) -> None:
-    before = guard.runtime.reading()
+    before = guard.runtime.read_clocks()
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
-        age = held.unrenewed_seconds()
+        age = held.seconds_since_renewal()
         expect(0 <= age <= _since(guard, before), "it was renewed before it was asked for, or in the future")
         expect(held.lease_seconds > 0, "no lease")
     finally:
@@ -143,9 +143,9 @@ def renewing_moves_the_cover(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
         guard.runtime.sleep(0.05)
-        sent = guard.runtime.reading()
+        sent = guard.runtime.read_clocks()
         held.renew()
-        expect(held.unrenewed_seconds() <= _since(guard, sent), "a renewal does not count")
+        expect(held.seconds_since_renewal() <= _since(guard, sent), "a renewal does not count")
     finally:
         held.release()
 
@@ -153,19 +153,19 @@ def renewing_moves_the_cover(guard: Guard) -> None:
 def moves_may_start_under_a_fresh_lock(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
-        held.ensure()
-        expect(held.excludes is True, "nothing is locked")
-        expect(held.behind_foreign is False, "nobody else asked for the lock")
+        held.ensure_held()
+        expect(held.exclusive is True, "nothing is locked")
+        expect(held.behind_foreign_writer is False, "nobody else asked for the lock")
         expect(held.row is None or held.row.name == guard.name, "the row of another table")
     finally:
         held.release()
 
 
 def only_what_compares_has_a_lease_of_its_own(guard: Guard) -> None:
-    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1", compares=Compares.NO)
+    held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1", use=LockUse.BLIND)
     served, requires_cas = held.lease_seconds, held.require_cas
     held.release()
-    held = guard.second.acquire(guard.name, wait_seconds=_LONG, request="r-2", compares=Compares.YES)
+    held = guard.second.acquire(guard.name, wait_seconds=_LONG, request="r-2", use=LockUse.CAS)
     try:
         expect(not requires_cas, "the lock of a drop requires compare-and-swap, which a drop has not")
         expect(held.lease_seconds <= served, "what compares has a longer lease than what does not")

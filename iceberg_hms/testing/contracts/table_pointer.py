@@ -247,7 +247,7 @@ def a_rename_is_refused(pointer: TablePointer, place: Place) -> None:
 def a_metastore_that_works_takes_writes_and_nothing_is_left(pointer: TablePointer, place: Place) -> None:
     before = made(pointer, place)
     name = before.name
-    expect(pointer.takes_writes(name) is True, "a metastore that works takes no writes")
+    expect(pointer.accepts_writes(name) is True, "a metastore that works takes no writes")
     expect_equal(pointer.load(name).metadata_location, before.metadata_location, "the table's pointer")
     tables = getattr(pointer, "list_tables", None)
     if tables is not None:
@@ -264,16 +264,16 @@ def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
     expect_equal(pointer.create(place.name("silent"), place.file(1), silent, "ada"), Swapped(), "create without a UUID")
     to = TableName(place.other_namespace, "moved")
     for uuid, here, there in ((_UUID, [base.name], []), (_UUID.upper(), [], [to]), (_ANOTHER_UUID, [], [])):
-        found = pointer.identified(place.namespace, uuid, seconds=60.0)
-        expect_equal([each.name for each in found.said], here, f"said {uuid}")
-        expect_equal([each.name for each in found.silent], [place.name("silent")], f"silent beside {uuid}")
-        moved = pointer.identified(place.other_namespace, uuid, seconds=60.0)
-        expect_equal([each.name for each in moved.said], there, f"said {uuid} in the other namespace")
+        found = pointer.find_by_uuid(place.namespace, uuid, timeout_seconds=60.0)
+        expect_equal([each.name for each in found.matching], here, f"said {uuid}")
+        expect_equal([each.name for each in found.without_uuid], [place.name("silent")], f"silent beside {uuid}")
+        moved = pointer.find_by_uuid(place.other_namespace, uuid, timeout_seconds=60.0)
+        expect_equal([each.name for each in moved.matching], there, f"said {uuid} in the other namespace")
         if here:
-            expect_equal(found.said[0].metadata_location, base.metadata_location, "metadata_location")
+            expect_equal(found.matching[0].metadata_location, base.metadata_location, "metadata_location")
             expect_equal(pointer.rename(base, to), Swapped(), "rename")
-    nowhere = pointer.identified("no_such_namespace", _UUID, seconds=60.0)
-    expect_equal([*nowhere.said, *nowhere.silent], [], "rows of a missing namespace")
+    nowhere = pointer.find_by_uuid("no_such_namespace", _UUID, timeout_seconds=60.0)
+    expect_equal([*nowhere.matching, *nowhere.without_uuid], [], "rows of a missing namespace")
 
 
 CHECKS: tuple[Check, ...] = (

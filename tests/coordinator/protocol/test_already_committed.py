@@ -246,7 +246,7 @@ def test_a_change_of_a_table_that_is_gone_or_another_now_may_be_in_that_one(harn
     """mine lands, its answer is lost | the table is renamed | mine is sent again: a 404 would delete its files"""
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     harness.commit(mine)
-    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1.0)
+    harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1.0)
     with pytest.raises(CommitStateUnknown, match=r"its snapshot is in db\.other, and it was not committed again"):
         harness.commit(mine)
     harness.create()
@@ -261,7 +261,7 @@ def test_a_change_that_landed_and_expired_under_another_name_is_not_refused(harn
     harness.commit(mine)
     add(harness, 20, "other")
     expire(harness, 1, 2, MINE)
-    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1.0)
+    harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1.0)
     with pytest.raises(CommitStateUnknown, match=r"is not in db\.other any more, but it was"):
         harness.commit(mine, coordinator=harness.another())
 
@@ -270,7 +270,7 @@ def test_a_change_that_landed_and_expired_under_another_name_is_not_refused(harn
 def test_a_change_that_was_never_in_a_renamed_table_failed(harness, replaced):
     """mine is made | the table is renamed, and another is made under its name | mine is sent"""
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
-    harness.coordinator.moves.rename(NAME, TableName("db", "renamed"), wait_seconds=1.0)
+    harness.coordinator.operations.rename(NAME, TableName("db", "renamed"), wait_seconds=1.0)
     if replaced:
         harness.create()
     with pytest.raises((NoSuchTable, RequirementFailed)) as caught:
@@ -282,7 +282,7 @@ def test_a_change_that_was_never_in_a_renamed_table_failed(harness, replaced):
 def test_a_change_whose_table_was_dropped_failed_if_no_swap_carried_it(harness, replaced, monkeypatch):
     """mine is made | the table is dropped, and another is made under its name | mine is sent, for the first time"""
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
-    harness.coordinator.moves.drop(NAME, wait_seconds=1.0)
+    harness.coordinator.operations.drop(NAME, wait_seconds=1.0)
     if replaced:
         harness.create()
     # A server that began after mine was made cannot know what its predecessor sent.
@@ -300,7 +300,7 @@ def test_a_change_that_landed_in_a_table_that_was_dropped_is_not_told_that_it_fa
     long_running(harness, monkeypatch)
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     harness.commit(mine)
-    harness.coordinator.moves.drop(NAME, wait_seconds=1.0)
+    harness.coordinator.operations.drop(NAME, wait_seconds=1.0)
     with pytest.raises(CommitStateUnknown, match=r"there is no table db\.t"):
         harness.commit(mine)
 
@@ -318,7 +318,7 @@ def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harnes
     harness.lock.table.reap(NAME)
     [known] = harness.coordinator._known.values()
     known.left_until = 0.0
-    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1.0)
+    harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1.0)
     with pytest.raises(CommitStateUnknown, match="dropped or renamed"):
         harness.commit(mine)
 
@@ -333,13 +333,13 @@ def test_a_change_whose_table_cannot_be_looked_for_may_be_in_it(harness, trouble
     if trouble == "no uuid":
         shipped = Writer(harness.manifests).fast_append(harness.metadata(), MINE, "mine")
         mine = from_request([], shipped)
-    harness.coordinator.moves.rename(NAME, TableName("db", "renamed"), wait_seconds=1.0)
+    harness.coordinator.operations.rename(NAME, TableName("db", "renamed"), wait_seconds=1.0)
     if trouble == "nobody can look":
 
         def gone(*_, **__):
             raise MetastoreUnavailable("gone")
 
-        harness.pointer.identified = gone
+        harness.pointer.find_by_uuid = gone
     with pytest.raises(CommitStateUnknown, match=r"could not be looked for|does not say which"):
         harness.commit(mine)
 
@@ -384,7 +384,7 @@ def test_the_table_of_a_group_is_looked_for_once(harness, replaced, in_time):
     """its callers wait for that, and none can leave where each look takes all the time that it may"""
     base = with_files(harness, "a", "b")
     changes = [request(base, Writer(harness.manifests).fast_append(base, id_, "mine")) for id_ in range(20, 28)]
-    harness.coordinator.moves.drop(NAME, wait_seconds=1.0)
+    harness.coordinator.operations.drop(NAME, wait_seconds=1.0)
     if replaced:
         harness.create()
     members = harness.members(*changes)

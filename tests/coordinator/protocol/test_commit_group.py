@@ -495,20 +495,20 @@ def test_a_row_is_good_for_one_look_only(harness):
 def test_a_swap_starts_only_if_the_lock_lets_it_and_else_the_lock_is_taken_again(harness):
     suspended = [True]
 
-    def ensure():
+    def ensure_held():
         assert "swap" not in [call for call, _ in harness.pointer.calls]
         if suspended:
             suspended.pop()
             raise LockLost("the session is SUSPENDED")
 
     harness.pointer.calls.clear()
-    when_locking(harness, after=lambda held: setattr(held, "ensure", ensure))
+    when_locking(harness, after=lambda held: setattr(held, "ensure_held", ensure_held))
     assert harness.commit(append("file:/a")).attempts == 1
     assert harness.lock.acquired == 2
 
 
 def locks_nothing(held):
-    held.require_cas, held.excludes = True, False
+    held.require_cas, held.exclusive = True, False
 
 
 def test_where_nothing_is_locked_the_swap_goes_only_to_a_proven_server(harness):
@@ -568,7 +568,7 @@ def test_it_is_told_whether_a_foreign_writer_had_the_lock_before_and_whether_the
     when_locking(
         harness,
         before=lambda: moves and harness.foreign_commit(theirs="yes"),
-        after=lambda held: setattr(held, "behind_foreign", True),
+        after=lambda held: setattr(held, "behind_foreign_writer", True),
     )
     seen = []
     after_group = ForeignWriterBackoff.after_group
@@ -580,7 +580,7 @@ def test_it_is_told_whether_a_foreign_writer_had_the_lock_before_and_whether_the
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ForeignWriterBackoff, "after_group", watched)
         harness.commit(append("file:/a"))
-    assert seen == [{"behind_foreign": True, "moved": moves}]
+    assert seen == [{"behind_foreign_writer": True, "moved": moves}]
 
 
 def test_a_report_tells_what_the_group_used(harness):

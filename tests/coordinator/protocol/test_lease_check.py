@@ -2,7 +2,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from iceberg_hms.coordinator.protocol.lease_check import keep_covered, moving_under, refuse_uncovered
+from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired, require_fresh_locks, sending_under
 from iceberg_hms.errors import LockLost
 from tests.coordinator.harness import NAME, append
 from tests.coordinator.protocol.test_commit_group import harness as harness
@@ -15,7 +15,7 @@ class Lock:
     def __init__(self, *, age=200.0, lost=False, renews=True):
         self.age, self.lost, self.renews, self.renewed = age, lost, renews, 0
 
-    def unrenewed_seconds(self):
+    def seconds_since_renewal(self):
         if self.lost:
             raise LockLost("reaped")
         return self.age
@@ -29,22 +29,22 @@ class Lock:
 @pytest.mark.parametrize(("age", "renewed"), [(0.0, 0), (150.0, 0), (150.1, 1)])
 def test_a_lock_is_renewed_when_half_of_its_lease_is_over(age, renewed):
     lock = Lock(age=age)
-    keep_covered(lock)
+    renew_if_half_expired(lock)
     assert lock.renewed == renewed
 
 
 @pytest.mark.parametrize("lock", [Lock(lost=True), Lock(renews=False)])
 def test_a_lock_that_is_lost_is_told(lock):
     with pytest.raises(LockLost):
-        keep_covered(lock)
+        renew_if_half_expired(lock)
 
 
 @pytest.mark.parametrize(("age", "refused"), [(150.0, False), (150.1, True)])
 def test_a_move_goes_out_under_locks_that_are_fresh(age, refused):
     locks = [Lock(age=0.0), Lock(age=age)]
-    with moving_under(locks), pytest.raises(LockLost) if refused else nullcontext():
-        refuse_uncovered()
-    refuse_uncovered()
+    with sending_under(locks), pytest.raises(LockLost) if refused else nullcontext():
+        require_fresh_locks()
+    require_fresh_locks()
     assert [lock.renewed for lock in locks] == [0, 0]
 
 

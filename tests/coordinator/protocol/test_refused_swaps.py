@@ -4,7 +4,7 @@ take."""
 import pytest
 
 from iceberg_hms.coordinator.ports import Refused
-from iceberg_hms.coordinator.protocol.caller_timeouts import overdue
+from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, Unknown
 from iceberg_hms.errors import AccessDenied, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.rest.errors import rule_for
@@ -45,7 +45,7 @@ class Poisonable:
 
     @property
     def scratch_writes(self):
-        return self.harness.pointer.calls.count(("takes_writes", NAME))
+        return self.harness.pointer.calls.count(("accepts_writes", NAME))
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_a_scratch_write_that_breaks_off_tells_nothing(table):
     def broken(name):
         raise ValueError("what no port names")
 
-    table.harness.pointer.takes_writes = broken
+    table.harness.pointer.accepts_writes = broken
     outcomes = table.group(*poisoned_at([1], 3))
     assert_told(outcomes[1], MetastoreRefused, 400)
     assert len(table.harness.data_files()) == 2
@@ -204,7 +204,7 @@ def test_a_lock_that_is_lost_in_between_is_taken_again(table):
 
     def loses(name, **kwargs):
         held = acquire(name, **kwargs)
-        ensure = held.ensure
+        ensure = held.ensure_held
 
         def ensured():
             if len(table.swaps) == 4 and not lost:
@@ -212,7 +212,7 @@ def test_a_lock_that_is_lost_in_between_is_taken_again(table):
                 raise LockLost("taken away")
             ensure()
 
-        held.ensure = ensured
+        held.ensure_held = ensured
         return held
 
     table.harness.lock.acquire = loses
@@ -227,14 +227,14 @@ def test_an_error_in_between_leaves_nobody_without_an_answer(table):
 
     def breaks(name, **kwargs):
         held = acquire(name, **kwargs)
-        ensure = held.ensure
+        ensure = held.ensure_held
 
         def ensured():
             if len(table.swaps) == 5:
                 raise MetastoreUnavailable("gone")
             ensure()
 
-        held.ensure = ensured
+        held.ensure_held = ensured
         return held
 
     table.harness.lock.acquire = breaks
@@ -290,7 +290,7 @@ def test_those_set_aside_are_answered_after_a_swap_that_is_overdue(table, poison
     def slow(*args, **options):
         answer = swap(*args, **options)
         if len(table.swaps) == number:
-            overdue()
+            notify_caller_timeout()
         return answer
 
     table.harness.pointer.swap = slow

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.status_checks import LONGEST_WAIT_SECONDS, looks, looks_until
+from iceberg_hms.coordinator.protocol.status_checks import LONGEST_WAIT_SECONDS, status_checks, status_checks_until
 from tests.coordinator.harness import QuickRuntime
 
 
@@ -21,7 +21,7 @@ from tests.coordinator.harness import QuickRuntime
 def test_the_first_look_is_at_once_and_the_others_within_their_bounds(changes, waits):
     runtime = QuickRuntime()
     settings = replace(Settings.load({}, environ={}), **changes)
-    assert len(list(looks(runtime, settings))) == 1 + len(waits)
+    assert len(list(status_checks(runtime, settings))) == 1 + len(waits)
     assert runtime.slept == waits
 
 
@@ -39,13 +39,14 @@ class Clock(QuickRuntime):
 def test_no_wait_goes_beyond_the_total_time():
     runtime = Clock()
     settings = replace(Settings.load({}, environ={}), status_check_num_retries=9, status_check_total_timeout_ms=4_000)
-    assert len(list(looks(runtime, settings))) == 3
+    assert len(list(status_checks(runtime, settings))) == 3
     assert runtime.slept == [1.0, 2.0]
 
 
 def test_looks_until_a_time_are_as_many_as_it_takes_and_the_last_is_then():
     runtime = Clock()
     settings = Settings.load({}, environ={})
-    assert [runtime.now() for _ in looks_until(runtime, settings, 40.0)] == [1.0, 3.0, 7.0, 15.0, 25.0, 35.0, 40.0]
+    checked_at = [runtime.now() for _ in status_checks_until(runtime, settings, 40.0)]
+    assert checked_at == [1.0, 3.0, 7.0, 15.0, 25.0, 35.0, 40.0]
     assert max(runtime.slept) == LONGEST_WAIT_SECONDS
-    assert list(looks_until(runtime, settings, 40.0)) == []
+    assert list(status_checks_until(runtime, settings, 40.0)) == []

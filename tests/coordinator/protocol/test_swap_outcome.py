@@ -4,7 +4,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, Refused, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
-from iceberg_hms.coordinator.protocol.lease_check import keep_covered
+from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import Committed
 from iceberg_hms.coordinator.protocol.swap_outcome import Swap, SwapResolution, may_still_land
@@ -48,19 +48,19 @@ class ScriptedPointer:
 class ScriptedLock:
     lease_seconds = 300.0
     row = None
-    excludes = True
+    exclusive = True
     require_cas = False
 
     def __init__(self, runtime, age=0.0, lost=False, renews=True):
         self.age, self.lost, self.renews, self.renewed = age, lost, renews, 0
 
-    def unrenewed_seconds(self):
+    def seconds_since_renewal(self):
         if self.lost:
             raise LockLost("reaped")
         return self.age
 
-    def ensure(self):
-        keep_covered(self)
+    def ensure_held(self):
+        renew_if_half_expired(self)
 
     def renew(self):
         self.renewed += 1
@@ -75,7 +75,7 @@ class ScriptedTableLock:
     def __init__(self, error=None):
         self.taken, self.error = 0, error
 
-    def acquire(self, name, *, wait_seconds, request, compares):
+    def acquire(self, name, *, wait_seconds, request, use):
         if self.error:
             raise self.error
         self.taken += 1
@@ -171,24 +171,24 @@ def test_a_refusal_is_looked_up_once(found, expected, conflict):
 def test_an_error_of_the_database_proves_no_absence(found):
     """swap: its COMMIT is not answered in time, says the metastore | look: absent | the database carries it out"""
     pointer = ScriptedPointer(found, again=MetastoreUnavailable("not proven to compare and swap"))
-    assert resolve(Refused(False, GONE, final=False), pointer) is CommitStatus.UNKNOWN
+    assert resolve(Refused(False, GONE, in_doubt=True), pointer) is CommitStatus.UNKNOWN
     assert pointer.looks == 4, "commit.status-check.num-retries is 3"
 
 
 def test_what_a_database_has_in_doubt_counts_once_it_is_seen():
     pointer = ScriptedPointer("file:/base", GONE, "file:/on-ours", again=GONE)
-    assert resolve(Refused(False, GONE, final=False), pointer) is CommitStatus.SUCCESS
+    assert resolve(Refused(False, GONE, in_doubt=True), pointer) is CommitStatus.SUCCESS
 
 
 def test_an_error_of_the_database_may_be_of_the_moment_so_the_swap_is_sent_again_where_that_is_fenced():
     pointer = ScriptedPointer("file:/base", again=Swapped())
-    assert resolve(Refused(False, GONE, final=False), pointer) is CommitStatus.SUCCESS
+    assert resolve(Refused(False, GONE, in_doubt=True), pointer) is CommitStatus.SUCCESS
     assert (pointer.sent_again, pointer.looks) == (1, 0)
 
 
 @pytest.mark.parametrize(
     "answer",
-    [Refused(True, GONE), Refused(False, GONE, final=False), Unanswered(GONE), Unanswered(GONE, atomic=True)],
+    [Refused(True, GONE), Refused(False, GONE, in_doubt=True), Unanswered(GONE), Unanswered(GONE, atomic=True)],
 )
 def test_what_is_seen_in_the_table_counts_only_under_a_lock_that_covered_it(answer):
     """swap: made under a lock that we had lost; no good answer | look: there | its new holder swaps over it | look"""
@@ -212,7 +212,10 @@ def test_silence_from_an_unproven_server_is_never_sent_again_and_its_absence_pro
 def test_a_driver_that_has_waited_is_not_waited_for_again():
     runtime = QuickRuntime()
     before = runtime.now()
-    assert resolve(Unanswered(GONE, waited=590), ScriptedPointer("file:/base"), runtime=runtime) is CommitStatus.UNKNOWN
+    assert (
+        resolve(Unanswered(GONE, waited_seconds=590), ScriptedPointer("file:/base"), runtime=runtime)
+        is CommitStatus.UNKNOWN
+    )
     assert runtime.now() - before < 12
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from iceberg_hms.coordinator import coordinator as queues
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.caller_timeouts import overdue
+from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, MetastoreUnavailable, NoSuchTable
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 OTHER = TableName("db", "u")
-GONE = Unanswered(MetastoreUnavailable("gone"), waited=600.0)
+GONE = Unanswered(MetastoreUnavailable("gone"), waited_seconds=600.0)
 
 
 class SlowMetastore:
@@ -26,7 +26,7 @@ class SlowMetastore:
 
         def wait(*args, **options):
             setattr(harness.pointer, method, move)
-            overdue()
+            notify_caller_timeout()
             self.waits.set()
             assert self.go.wait(30)
             return answer or move(*args, **options)
@@ -114,7 +114,7 @@ def test_a_lock_whose_swap_may_still_be_made_is_not_given_back(harness):
     slow.go.set()
     harness.runtime.join()
     assert held(harness) == 1
-    assert told(harness) == ["committed", "overdue", "left-locked"]
+    assert told(harness) == ["committed", "overdue", "lock-left-to-expire"]
     assert harness.metadata_files() > files, "nothing is deleted that the swap names"
 
 
@@ -157,7 +157,7 @@ def test_the_caller_of_a_move_leaves_and_the_move_goes_on_under_its_lock(harness
     slow = SlowMetastore(harness, method)
     before = dict(harness.pointer.rows)
     with pytest.raises(CommitStateUnknown, match="has not answered yet"):
-        MOVES[method](harness.coordinator.moves, harness.location())
+        MOVES[method](harness.coordinator.operations, harness.location())
     assert held(harness) == 1
     slow.go.set()
     harness.runtime.join()
@@ -169,11 +169,11 @@ def test_the_caller_of_a_move_leaves_and_the_move_goes_on_under_its_lock(harness
 def test_the_locks_of_a_move_that_may_still_be_made_are_left(harness, method):
     slow = SlowMetastore(harness, method, GONE)
     with pytest.raises(CommitStateUnknown):
-        MOVES[method](harness.coordinator.moves, harness.location())
+        MOVES[method](harness.coordinator.operations, harness.location())
     slow.go.set()
     harness.runtime.join()
     assert held(harness) == 1
-    assert told(harness) == ["committed", "overdue", "left-locked"]
+    assert told(harness) == ["committed", "overdue", "lock-left-to-expire"]
     if method == "rename":
         assert len(harness.lock.table.entries[OTHER]) == 1
 
@@ -183,7 +183,7 @@ def test_a_rename_that_a_server_fences_is_not_waited_for(harness):
     slow.go.set()
     before = harness.runtime.now()
     with pytest.raises(CommitStateUnknown):
-        harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+        harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
     harness.runtime.join()
     assert harness.runtime.now() - before < 20
     assert held(harness) == 0
@@ -191,8 +191,8 @@ def test_a_rename_that_a_server_fences_is_not_waited_for(harness):
 
 def test_a_move_that_is_answered_in_time_is_its_callers_as_ever(harness):
     assert harness.pointer.rename(harness.pointer.load(NAME), OTHER) == Swapped()
-    harness.coordinator.moves.rename(OTHER, NAME, wait_seconds=1)
-    base = harness.coordinator.moves.drop(NAME, wait_seconds=1)
+    harness.coordinator.operations.rename(OTHER, NAME, wait_seconds=1)
+    base = harness.coordinator.operations.drop(NAME, wait_seconds=1)
     assert base is not None
     assert told(harness) == ["committed"]
 
@@ -204,8 +204,8 @@ def test_a_move_is_made_where_no_thread_can_be_had(harness):
         raise RuntimeError("can't start new thread")
 
     harness.runtime.spawn = spawn
-    harness.coordinator.moves.rename(NAME, OTHER, wait_seconds=1)
+    harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
     assert harness.pointer.load(OTHER)
     with pytest.raises(NoSuchTable):
-        harness.coordinator.moves.drop(NAME, wait_seconds=1)
-    assert harness.coordinator.moves.drop(OTHER, wait_seconds=1) is not None
+        harness.coordinator.operations.drop(NAME, wait_seconds=1)
+    assert harness.coordinator.operations.drop(OTHER, wait_seconds=1) is not None

@@ -37,10 +37,10 @@ class Place(Harness):
             self.now = name
 
     def found(self, uuid=None):
-        return [base.pointer.name for base in self.whereabouts.of(uuid or self.uuid, NAME)]
+        return [base.pointer.name for base in self.whereabouts.find(uuid or self.uuid, NAME)]
 
     def looks(self):
-        return [name.namespace for method, name in self.pointer.calls if method == "identified"]
+        return [name.namespace for method, name in self.pointer.calls if method == "find_by_uuid"]
 
 
 def test_a_table_is_found_by_the_first_question_where_it_was_known():
@@ -163,7 +163,7 @@ def test_a_creation_that_was_made_and_renamed_by_another_was_made(empty, taken, 
     empty.pointer.answers.append(answer)
     rows = {NAME: rival_table(empty)} if taken else {}
     before_look(empty, 2, lambda: (rename(empty, to=to), empty.pointer.rows.update(rows)))
-    report = empty.coordinator.moves.create(NAME, creation())
+    report = empty.coordinator.operations.create(NAME, creation())
     assert not report.already_committed
     assert empty.pointer.rows[to].parameters["metadata_location"] == report.metadata_location
     assert empty.files.read(report.metadata_location)
@@ -181,7 +181,7 @@ def test_a_creation_that_was_made_renamed_and_committed_to_was_made(empty):
         rename(empty)
 
     before_look(empty, 2, move_on)
-    report = empty.coordinator.moves.create(NAME, creation())
+    report = empty.coordinator.operations.create(NAME, creation())
     assert empty.files.read(report.metadata_location)
 
 
@@ -197,7 +197,7 @@ def test_a_creation_that_was_refused_and_whose_name_is_free_may_have_been_made(e
         def gone(*_, **__):
             raise MetastoreUnavailable("gone")
 
-        empty.pointer.identified = gone
+        empty.pointer.find_by_uuid = gone
     files = set(empty.files.locations())
     with pytest.raises(CommitStateUnknown, match="delete nothing"):
         empty.create()

@@ -18,7 +18,7 @@ class Clock(Harness):
         self.foreign, self.asked, self.late = True, 0, 0.0
         self.runtime.now = lambda: self.late
         self.runtime.sleep = self.pass_by
-        world = replace(self.coordinator._world, foreign_waits=self.waits)
+        world = replace(self.coordinator._world, foreign_writer_waits=self.waits)
         self.pauses = ForeignWriterBackoff(world, self.settings, NAME)
 
     def waits(self, name):
@@ -45,7 +45,7 @@ def test_from_time_to_time_it_is_looked_whether_somebody_waits():
 def test_it_is_looked_after_every_group_while_a_foreign_writer_is_about():
     harness = Clock()
     harness.foreign = False
-    harness.group(behind_foreign=True, moved=True)
+    harness.group(behind_foreign_writer=True, moved=True)
     assert [harness.group(0.05) for _ in range(10)] == [False] * 10
     assert harness.asked == 11
     harness.group(30.0)
@@ -64,9 +64,9 @@ def test_who_waited_is_about():
 def test_the_table_rests_for_who_had_the_lock_in_vain_and_nobody_is_asked():
     harness = Clock()
     harness.foreign = False
-    assert harness.group(behind_foreign=True)
+    assert harness.group(behind_foreign_writer=True)
     assert harness.asked == 0
-    assert not harness.group(0.05, behind_foreign=True), "its share is used up"
+    assert not harness.group(0.05, behind_foreign_writer=True), "its share is used up"
 
 
 def test_another_process_of_ours_that_moves_the_table_is_no_foreign_writer():
@@ -80,7 +80,7 @@ def test_the_table_rests_for_a_bounded_time():
     harness = Clock()
     assert harness.group()
     assert harness.late == pytest.approx(1.0, abs=0.11)
-    [event] = [event for event in harness.events if event["event"] == "rested"]
+    [event] = [event for event in harness.events if event["event"] == "foreign-writer-backoff"]
     assert (event["table"], event["seconds"]) == (NAME, pytest.approx(1.0, abs=0.11))
 
 
@@ -129,7 +129,7 @@ def test_groups_of_a_coordinator_look_for_foreign_writers():
     harness.create()
     asked = []
     harness.coordinator._world = replace(
-        harness.coordinator._world, foreign_waits=lambda name: bool(asked.append(name))
+        harness.coordinator._world, foreign_writer_waits=lambda name: bool(asked.append(name))
     )
     harness.commit(append("file:/a"))
     assert asked == [NAME]

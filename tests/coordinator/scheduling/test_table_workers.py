@@ -53,7 +53,9 @@ class Tables:
             location = f"file:/wh/db/{name.name}"
             uuid, now = SYSTEM_CLOCK.uuid(), SYSTEM_CLOCK.now_ms()
             metadata = new_table_metadata(SCHEMA, None, None, location, {}, uuid=uuid, now_ms=now)
-            self.coordinator.moves.create(name, from_request([{"type": "assert-create"}], create_updates(metadata)))
+            self.coordinator.operations.create(
+                name, from_request([{"type": "assert-create"}], create_updates(metadata))
+            )
 
     def lock(self, names):
         for name in names:

@@ -9,8 +9,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.caller_timeouts import when_overdue
-from iceberg_hms.coordinator.protocol.lease_check import moving_under
+from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
+from iceberg_hms.coordinator.protocol.lease_check import sending_under
 from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.locking.held_locks import NoLock
 from iceberg_hms.metastore.compare_and_swap.findings import BROKEN_SECONDS, CompareAndSwap, Findings, SwapProtection
@@ -132,7 +132,7 @@ def test_any_other_error_to_the_probe_tells_nothing(
     answer = fence.alter(base, moved_to(base, "m1"))
     assert isinstance(answer, Refused)
     assert not answer.conflict
-    assert answer.final, "no probe is carried out later"
+    assert not answer.in_doubt, "no probe is carried out later"
     assert connected(pool) is CompareAndSwap.UNKNOWN
     assert pool.verdicts.word("db") is SwapProtection.UNPROVEN
     assert fence.alter(base, moved_to(base, "m1")) == Swapped()
@@ -310,7 +310,7 @@ def test_one_sql_error_on_a_first_swap_is_an_ordinary_refusal(
     answer = fence.alter(base, moved_to(base, "m1"))
     assert isinstance(answer, Refused)
     assert not answer.conflict
-    assert not answer.final
+    assert answer.in_doubt
     assert None not in hms.expected, "written without a fence"
     assert location(hms) == "m0"
     hms.before_alter = lambda _table: None
@@ -501,13 +501,13 @@ def test_a_trial_that_is_left_behind_is_dropped_later_and_a_server_that_is_gone_
     hms: Recording, server: Running, fence: CompareAndSwapTables, base: Pointer
 ) -> None:
     hms.misbehave["drop_table"].append(MetaException("busy"))
-    assert fence.takes_writes(base.name.namespace) is False
+    assert fence.accepts_writes(base.name.namespace) is False
     assert len(hms.tables) == 2
     fence._drop_left()
     assert len(hms.tables) == 1
-    assert fence.takes_writes(base.name.namespace) is True
+    assert fence.accepts_writes(base.name.namespace) is True
     server.stop()
-    assert fence.takes_writes(base.name.namespace) is False
+    assert fence.accepts_writes(base.name.namespace) is False
 
 
 @pytest.mark.parametrize("kind", ["checked", "ignored", "broken"])
@@ -520,7 +520,7 @@ def test_a_swap_that_nothing_fences_is_waited_for_on_its_connection(
         assert fence.alter(base, moved_to(base, "m0")) == Swapped()  # the verdict is there
         late = Late()
         hms.misbehave[ALTER].append(late)
-        with when_overdue(late.go.set):
+        with on_caller_timeout(late.go.set):
             assert fence.alter(base, moved_to(base, "m1")) == Swapped()
     assert late.go.is_set()
     assert location(hms) == "m1"
@@ -530,7 +530,7 @@ def test_the_first_swap_of_a_connection_is_waited_for(hms: Recording, server: Ru
     hms.compare_and_swap = "checked"
     late = Late()
     hms.misbehave[ALTER] += [None, late]
-    with pool_of(server, timeout_ms=50) as pool, when_overdue(late.go.set):
+    with pool_of(server, timeout_ms=50) as pool, on_caller_timeout(late.go.set):
         assert CompareAndSwapTables(pool).alter(base, moved_to(base, "m1")) == Swapped()
     assert late.go.is_set()
 
@@ -541,7 +541,7 @@ def test_a_swap_that_is_fenced_has_the_ordinary_time(hms: Recording, server: Run
         assert fence.alter(base, moved_to(base, "m0")) == Swapped()
         hms.misbehave[ALTER].append(Silence())
         told: list[bool] = []
-        with when_overdue(lambda: told.append(True)):
+        with on_caller_timeout(lambda: told.append(True)):
             assert is_unanswered(fence.alter(base, moved_to(base, "m1")), atomic=True)
     assert told == []
 
@@ -553,14 +553,14 @@ def test_it_is_told_how_long_an_answer_was_waited_for(hms: Recording, server: Ru
     answer = CompareAndSwapTables(pool).alter(base, moved_to(base, "m1"))
     pool.close()
     assert isinstance(answer, Unanswered)
-    assert answer.waited >= 0.6
+    assert answer.waited_seconds >= 0.6
 
 
 class Aged(NoLock):
     lease_seconds = 300.0
     age = 0.0
 
-    def unrenewed_seconds(self) -> float:
+    def seconds_since_renewal(self) -> float:
         return self.age
 
 
@@ -575,7 +575,7 @@ def test_an_alter_that_nothing_fences_is_not_sent_if_its_lock_aged_while_the_ser
     hms.compare_and_swap = behaviour
     lock = Aged()
     hms.before_alter = lambda _table: setattr(lock, "age", 150.1 if hms.expected == asked else 0.0)
-    with moving_under([lock]):
+    with sending_under([lock]):
         if raised:
             with pytest.raises(LockLost):
                 fence.alter(base, moved_to(base, "m1"))

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.caller_timeouts import when_overdue
+from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault
@@ -158,7 +158,7 @@ def test_who_waits_patiently_leaves_its_place_to_heartbeats(server: Running) -> 
     with pool_of(server, size=1, timeout_ms=100) as pool:
 
         def wait_for_it() -> None:
-            with when_overdue(overdue.set):
+            with on_caller_timeout(overdue.set):
                 pool.run(move, idempotent=False)
 
         mover = threading.Thread(target=wait_for_it)

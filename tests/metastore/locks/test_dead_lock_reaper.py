@@ -327,14 +327,14 @@ def test_a_look_that_waited_longer_than_another_does_not_date_a_heartbeat_back(
     """Two waiters of one process: the look of one was sent first and answered last."""
     entries.enqueue(NAME, ELSEWHERE + "cas-15")
     own = entries.enqueue(NAME, agent_info("r"))
-    sent_first = runtime.reading()
+    sent_first = runtime.read_clocks()
     pass_time(20.0)
     row = entries.of(NAME)
-    found.saw(row, runtime.reading(), LEASE)
+    found.saw(row, runtime.read_clocks(), LEASE)
     [suspect, _] = found.saw(row, sent_first, LEASE)
     assert suspect.silent_seconds == 0.0
     pass_time(1.0)
-    [suspect, _] = found.saw(row, runtime.reading(), LEASE)
+    [suspect, _] = found.saw(row, runtime.read_clocks(), LEASE)
     assert (suspect.silent_seconds, suspect.looks) == (1.0, 1)
     entries.remove(own)
 
@@ -358,7 +358,7 @@ def test_who_waits_behind_a_short_lease_looks_often_enough_for_it(
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + announced)
     watch = DeadLockReaper(entries, runtime, 60.0).watch(NAME, LEASE)
-    watch.saw(entries.of(NAME), runtime.reading())
+    watch.saw(entries.of(NAME), runtime.read_clocks())
     assert watch.interval_seconds == min(60.0, interval, LEASE / 8)
 
 
@@ -447,7 +447,7 @@ def test_looks_keep_their_distance_and_zero_never_looks(
     watch = DeadLockReaper(entries, runtime, 2.0).watch(NAME, LEASE)
     assert not watch.look(own)
     for _ in range(2):
-        watch.saw(entries.of(NAME), runtime.reading())
+        watch.saw(entries.of(NAME), runtime.read_clocks())
         pass_time(BEATS / 2)
     entries.check(own)
     hms.calls.clear()

@@ -33,8 +33,8 @@ def hold(entries: LockEntries, runtime: ByHand, released: list[bool | None]) -> 
             entries,
             runtime,
             entries.enqueue(NAME, "agent"),
-            sent=runtime.reading(),
-            behind_foreign=False,
+            sent=runtime.read_clocks(),
+            behind_foreign_writer=False,
             require_cas=False,
             lease_seconds=lease,
             interval_seconds=interval,
@@ -48,9 +48,9 @@ def hold(entries: LockEntries, runtime: ByHand, released: list[bool | None]) -> 
 def test_a_renewal_covers_from_when_it_was_sent(hold: Hold, runtime: ByHand) -> None:
     held = hold()
     runtime.time += 100
-    assert held.unrenewed_seconds() == 100
+    assert held.seconds_since_renewal() == 100
     held.renew()
-    assert held.unrenewed_seconds() == 0
+    assert held.seconds_since_renewal() == 0
 
 
 @pytest.mark.parametrize("clock", ["time", "suspended", "wall_ahead"])
@@ -59,9 +59,9 @@ def test_a_lock_that_was_not_renewed_for_its_lease_is_lost_by_any_clock_and_for_
 ) -> None:
     held = hold(lease=10)
     setattr(runtime, clock, getattr(runtime, clock) + 10)
-    assert held.unrenewed_seconds() == 10
+    assert held.seconds_since_renewal() == 10
     setattr(runtime, clock, getattr(runtime, clock) + 0.1)
-    for question in (held.unrenewed_seconds, held.renew, held.ensure, held.unrenewed_seconds):
+    for question in (held.seconds_since_renewal, held.renew, held.ensure_held, held.seconds_since_renewal):
         with pytest.raises(LockLost, match="not renewed for its lease of 10 s"):
             question()
     assert "heartbeat" not in hms.calls
@@ -72,7 +72,7 @@ def test_a_wall_clock_that_is_set_back_does_not_make_a_lease_younger(hold: Hold,
     held = hold(lease=10)
     runtime.time += 9
     runtime.wall_ahead = -3_600
-    assert held.unrenewed_seconds() == 9
+    assert held.seconds_since_renewal() == 9
 
 
 def test_a_renewal_that_is_answered_after_the_lease_does_not_count(hold: Hold, hms: FakeHms, runtime: ByHand) -> None:
@@ -89,7 +89,7 @@ def test_a_renewal_that_is_answered_after_the_lease_does_not_count(hold: Hold, h
     with pytest.raises(LockLost, match="not renewed for its lease of 10 s"):
         held.renew()
     with pytest.raises(LockLost):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
 
 
 def test_heartbeats_end_with_the_lease_though_the_entry_is_still_there(
@@ -109,7 +109,7 @@ def test_a_lock_that_the_metastore_removed_stays_lost(hold: Hold, hms: FakeHms) 
     with pytest.raises(LockLost):
         held.renew()
     with pytest.raises(LockLost, match="no longer in the metastore"):
-        held.unrenewed_seconds()
+        held.seconds_since_renewal()
     held.release()
 
 
@@ -122,7 +122,7 @@ def test_a_renewal_that_fails_otherwise_loses_nothing(hold: Hold, hms: FakeHms, 
     with pytest.raises(MetastoreUnavailable):
         held.renew()
     runtime.time += 1
-    assert held.unrenewed_seconds() == 1
+    assert held.seconds_since_renewal() == 1
 
 
 def test_heartbeats_go_on_by_themselves_until_release(hold: Hold, hms: FakeHms, runtime: ByHand) -> None:
@@ -191,9 +191,9 @@ def test_a_lock_that_is_left_stays_and_is_renewed_no_more(
     hold: Hold, hms: FakeHms, released: list[bool | None], caplog: pytest.LogCaptureFixture
 ) -> None:
     held = hold()
-    held.leave()
+    held.let_expire()
     held.release()
-    held.leave()
+    held.let_expire()
     assert released == [None]
     assert list(hms.locks) == [held.lock_id]
     assert f"locks break {held.lock_id} --yes" in caplog.text

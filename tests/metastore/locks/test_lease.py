@@ -8,7 +8,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import ConfigValSecurityException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.coordinator.ports import Compares
+from iceberg_hms.coordinator.ports import LockUse
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -63,22 +63,22 @@ def test_a_server_that_does_not_tell_is_told_apart_from_one_that_is_gone() -> No
 
 
 @pytest.mark.parametrize(
-    ("verdict", "compares", "setting", "served", "said", "lease"),
+    ("verdict", "use", "setting", "served", "said", "lease"),
     [
-        (CompareAndSwap.ATOMIC, True, 15_000, "300s", "cas-15", 15),
-        (CompareAndSwap.ATOMIC, True, 4_001, "300s", "cas-5", 5),
-        (CompareAndSwap.ATOMIC, False, 15_000, "300s", "blind", 300),
-        (CompareAndSwap.UNKNOWN, False, 15_000, "300s", "blind", 300),
-        (CompareAndSwap.ATOMIC, True, 0, "300s", "cas", 300),
-        (CompareAndSwap.ATOMIC, True, 15_000, "10s", "cas", 10),
-        (CompareAndSwap.UNKNOWN, True, 15_000, "300s", "unproven", 300),
-        (CompareAndSwap.IGNORED, True, 15_000, "300s", "blind", 300),
-        (CompareAndSwap.CHECKED, True, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.ATOMIC, LockUse.CAS, 15_000, "300s", "cas-15", 15),
+        (CompareAndSwap.ATOMIC, LockUse.CAS, 4_001, "300s", "cas-5", 5),
+        (CompareAndSwap.ATOMIC, LockUse.BLIND, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.UNKNOWN, LockUse.BLIND, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.ATOMIC, LockUse.CAS, 0, "300s", "cas", 300),
+        (CompareAndSwap.ATOMIC, LockUse.CAS, 15_000, "10s", "cas", 10),
+        (CompareAndSwap.UNKNOWN, LockUse.CAS, 15_000, "300s", "unproven", 300),
+        (CompareAndSwap.IGNORED, LockUse.CAS, 15_000, "300s", "blind", 300),
+        (CompareAndSwap.CHECKED, LockUse.CAS, 15_000, "300s", "blind", 300),
     ],
 )
 def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived_by(
     verdict: CompareAndSwap,
-    compares: bool,
+    use: LockUse,
     setting: int,
     served: str,
     said: str,
@@ -90,10 +90,10 @@ def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived
     hms.config["hive.txn.timeout"] = served
     lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_short_lease_ms=setting))
     pool.verdicts.learned(pool.uris[0], NAME.namespace, verdict)
-    held: Any = lock.acquire(NAME, wait_seconds=1, request="r", compares=compares)
+    held: Any = lock.acquire(NAME, wait_seconds=1, request="r", use=use)
     (entry,) = hms.locks.values()
     assert entry.agentInfo.rpartition("/")[2] == said
-    assert (held.lease_seconds, held.require_cas, held.excludes) == (lease, said != "blind", True)
+    assert (held.lease_seconds, held.require_cas, held.exclusive) == (lease, said != "blind", True)
     assert held._interval_seconds == min(lease / 10, 5)
     held.release()
     lock.close()
@@ -131,7 +131,7 @@ def test_after_a_short_lease_was_lost_a_lock_has_the_servers_and_may_be_taken_fr
     runtime = Counted()
     lock = HmsTableLock(pool, runtime, SETTINGS)
     pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
-    held = lock.acquire(NAME, wait_seconds=1, request="r", compares=Compares.SLOWLY)
+    held = lock.acquire(NAME, wait_seconds=1, request="r", use=LockUse.CAS_FULL_LEASE)
     (entry,) = hms.locks.values()
     assert entry.agentInfo.rpartition("/")[2] == "cas"
     assert (held.lease_seconds, held.require_cas) == (300, True)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.protocol.lease_check import beat_seconds
+from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import LockNotAcquired
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.poll_rate import PollRate
@@ -63,4 +63,4 @@ def test_a_waiting_entry_is_renewed_in_time_however_many_wait(pool: ClientPool, 
             others.enter_context(lock._crowd.joined())
         with pytest.raises(LockNotAcquired):
             lock.acquire(NAME, wait_seconds=600, request="r")
-    assert max(runtime.sleeps) == beat_seconds(300) * 2.5
+    assert max(runtime.sleeps) == heartbeat_seconds(300) * 2.5

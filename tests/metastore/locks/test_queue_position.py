@@ -9,6 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from thrift.Thrift import TApplicationException
 
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import LockUse
 from iceberg_hms.errors import LockNotAcquired
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -106,7 +107,7 @@ def test_a_frozen_holder_on_another_machine_costs_less_than_30_seconds(
     lock._entries.enqueue(NAME, ELSEWHERE + "cas-15")
     if not queue_is_seen:
         hms.misbehave["show_locks"].append(MetaException("deadlock"))
-    lock.acquire(NAME, wait_seconds=1_000, request="r", compares=True).release()
+    lock.acquire(NAME, wait_seconds=1_000, request="r", use=LockUse.CAS).release()
     assert 15 <= runtime.now() < 25
     runtime.join()
 
@@ -121,7 +122,7 @@ def test_a_waiter_with_a_short_lease_renews_its_entry_in_time(pool: ClientPool, 
     silent: list[int] = []
     runtime.awake = lambda: silent.append(hms.now_ms - max(entry.lastheartbeat for entry in hms.locks.values()))
     with pytest.raises(LockNotAcquired):
-        lock.acquire(NAME, wait_seconds=120, request="r", compares=True)
+        lock.acquire(NAME, wait_seconds=120, request="r", use=LockUse.CAS)
     assert max(silent) <= 3_000
     runtime.join()
 
@@ -147,7 +148,7 @@ def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(pool: Cli
             hms.locks.pop(other.lock_id)
 
     runtime.awake = sleep_through_the_release
-    held: Any = lock.acquire(NAME, wait_seconds=60, request="r", compares=True)
+    held: Any = lock.acquire(NAME, wait_seconds=60, request="r", use=LockUse.CAS)
     there, words = list(hms.locks), said(hms)
     held.release()
     lock.close()
@@ -171,7 +172,7 @@ def test_an_entry_of_a_call_that_was_not_answered_for_a_lease_is_not_taken_up(po
         raise TApplicationException(TApplicationException.INTERNAL_ERROR)
 
     hms.lock = answer_too_late  # type: ignore[method-assign]
-    held: Any = lock.acquire(NAME, wait_seconds=600, request="r", compares=True)
+    held: Any = lock.acquire(NAME, wait_seconds=600, request="r", use=LockUse.CAS)
     there, words = list(hms.locks), said(hms)
     held.release()
     lock.close()
@@ -180,9 +181,9 @@ def test_an_entry_of_a_call_that_was_not_answered_for_a_lease_is_not_taken_up(po
     assert hms.locks == {}
 
 
-@pytest.mark.parametrize("compares", [True, False])
+@pytest.mark.parametrize("use", [LockUse.CAS, LockUse.BLIND])
 def test_the_lock_of_a_killed_writer_stays_if_it_may_have_sent_a_drop(
-    compares: bool, pool: ClientPool, hms: FakeHms
+    use: LockUse, pool: ClientPool, hms: FakeHms
 ) -> None:
     """A metastore may carry the drop out yet. It expects no value, and would remove what is committed until then."""
     runtime = TimedWith(hms)
@@ -192,12 +193,12 @@ def test_the_lock_of_a_killed_writer_stays_if_it_may_have_sent_a_drop(
     )
     lock = HmsTableLock(pool, runtime, SETTINGS)
     pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
-    left = killed.acquire(NAME, wait_seconds=1, request="r", compares=compares)
-    left.leave()
-    if compares:
+    left = killed.acquire(NAME, wait_seconds=1, request="r", use=use)
+    left.let_expire()
+    if use is LockUse.CAS:
         lock.acquire(NAME, wait_seconds=100, request="r").release()
     else:
         with pytest.raises(LockNotAcquired):
             lock.acquire(NAME, wait_seconds=100, request="r")
-    assert len(hms.locks) == (0 if compares else 1)
+    assert len(hms.locks) == (0 if use is LockUse.CAS else 1)
     runtime.join()

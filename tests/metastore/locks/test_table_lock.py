@@ -11,9 +11,9 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import CheckLockRequest, MetaException
 from thrift.Thrift import TApplicationException
 
-from iceberg_hms.clock import Reading
+from iceberg_hms.clock import ClockReading
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import LockUse, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -87,8 +87,8 @@ class Timed(Counted):
     def now(self) -> float:
         return sum(self.sleeps)
 
-    def reading(self) -> Reading:
-        return Reading(self.now(), self.now(), self.now())
+    def read_clocks(self) -> ClockReading:
+        return ClockReading(self.now(), self.now(), self.now())
 
 
 class TimedWith(Timed):
@@ -179,7 +179,7 @@ def test_a_lock_outlives_the_store_of_one_handler(method: str, lock: HmsTableLoc
     waiter.start()
     held = lock.acquire(NAME, wait_seconds=5, request="r")
     held.renew()
-    held.ensure()
+    held.ensure_held()
     held.release()
     waiter.join()
     assert not hms.misbehave[method], "the handler was asked"
@@ -449,8 +449,8 @@ def test_a_lock_says_what_its_process_knows_of_the_fence(lock: HmsTableLock, poo
     said = []
     for verdict in (CompareAndSwap.UNKNOWN, CompareAndSwap.ATOMIC, CompareAndSwap.IGNORED):
         pool.verdicts.learned(pool.uris[0], NAME.namespace, verdict)
-        for compares in (True, False):
-            held = lock.acquire(NAME, wait_seconds=1, request="r", compares=compares)
+        for use in (LockUse.CAS, LockUse.BLIND):
+            held = lock.acquire(NAME, wait_seconds=1, request="r", use=use)
             (entry,) = hms.locks.values()
             said.append(entry.agentInfo.rpartition("/")[2])
             held.release()
@@ -540,20 +540,20 @@ def test_who_loses_sight_of_the_queue_asks_for_its_own_entry_instead(pool: Clien
 
 def test_only_a_writer_that_is_not_ours_and_waits_is_a_foreign_waiter(lock: HmsTableLock) -> None:
     lock._entries.enqueue(NAME, "Iceberg-0123")
-    assert not lock.foreign_waits(NAME), "it has the lock"
+    assert not lock.foreign_writer_waits(NAME), "it has the lock"
     lock._entries.enqueue(NAME, agent_info("r-1"))
-    assert not lock.foreign_waits(NAME), "it is ours"
+    assert not lock.foreign_writer_waits(NAME), "it is ours"
     lock._entries.enqueue(NAME, "Iceberg-4567")
-    assert lock.foreign_waits(NAME)
-    assert not lock.foreign_waits(TableName("db", "u"))
+    assert lock.foreign_writer_waits(NAME)
+    assert not lock.foreign_writer_waits(TableName("db", "u"))
 
 
 def test_a_query_of_hives_that_reads_is_no_foreign_writer(hms: FakeHms, lock: HmsTableLock) -> None:
     lock._entries.enqueue(NAME, "Iceberg-0123")
     reader = lock._entries.enqueue(NAME, "hive-query")
-    assert lock.foreign_waits(NAME)
+    assert lock.foreign_writer_waits(NAME)
     hms.locks[reader.lock_id].type = LockType.SHARED_READ
-    assert not lock.foreign_waits(NAME)
+    assert not lock.foreign_writer_waits(NAME)
 
 
 @pytest.mark.parametrize(
@@ -572,10 +572,10 @@ def test_who_held_the_lock_before_is_known(
 
     hms.show_locks = give_back  # type: ignore[method-assign]
     held = lock.acquire(NAME, wait_seconds=60, request="r")
-    assert held.behind_foreign is foreign
+    assert held.behind_foreign_writer is foreign
     held.release()
     again = lock.acquire(NAME, wait_seconds=60, request="r")
-    assert not again.behind_foreign
+    assert not again.behind_foreign_writer
     again.release()
     runtime.join()
 
@@ -584,4 +584,4 @@ def test_who_waits_is_not_known_where_the_lock_table_cannot_be_read(hms: FakeHms
     for writer in ("Iceberg-0123", "Iceberg-4567"):
         lock._entries.enqueue(NAME, writer)
     hms.misbehave["show_locks"].append(TApplicationException(TApplicationException.UNKNOWN_METHOD, "none"))
-    assert not lock.foreign_waits(NAME)
+    assert not lock.foreign_writer_waits(NAME)

@@ -14,7 +14,7 @@ from thrift.Thrift import TApplicationException
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, Refused, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import moving_under
+from iceberg_hms.coordinator.protocol.lease_check import sending_under
 from iceberg_hms.errors import (
     AccessDenied,
     InvalidInput,
@@ -102,8 +102,8 @@ def test_a_drop_is_not_sent_if_its_lock_aged_while_a_connection_was_waited_for(
     assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
     base = pointer.load(NAME)
     lock = NoLock()
-    lock.unrenewed_seconds = lambda: lock.lease_seconds * 0.51  # type: ignore[method-assign]
-    with moving_under([lock]), pytest.raises(LockLost):
+    lock.seconds_since_renewal = lambda: lock.lease_seconds * 0.51  # type: ignore[method-assign]
+    with sending_under([lock]), pytest.raises(LockLost):
         pointer.drop(base)
     assert pointer.load(NAME) == base
 
@@ -240,7 +240,7 @@ def test_a_move_that_met_a_closed_store_is_no_proof_and_the_next_call_works(
     sent = hms.calls.count(method)
     answer = move(pointer, base)
     # A drop is under its lock until the server has done with it, which this one has.
-    assert answer.final is False if isinstance(answer, Refused) else isinstance(answer, Unanswered)
+    assert answer.in_doubt if isinstance(answer, Refused) else isinstance(answer, Unanswered)
     assert isinstance(answer, Refused) is (method == "drop_table")
     assert "Persistence Manager has been closed" in str(answer.error)
     assert hms.calls.count(method) == sent + 1

@@ -44,9 +44,9 @@ def test_its_lock_is_waited_for_seen_as_foreign_and_given_back() -> None:
     def ours(node: Node) -> None:
         held = node.lock.acquire(TABLE, wait_seconds=60.0, request="r")
         node.runtime.sleep(20.0)
-        seen.append(node.lock.foreign_waits(TABLE))
+        seen.append(node.lock.foreign_writer_waits(TABLE))
         held.release()
-        assert node.lock.acquire(TABLE, wait_seconds=60.0, request="r").behind_foreign
+        assert node.lock.acquire(TABLE, wait_seconds=60.0, request="r").behind_foreign_writer
 
     def work(metastore: ForeignMetastore, node: Node) -> None:
         node.runtime.sleep(5.0)

@@ -78,7 +78,7 @@ def test_locks_exclude_one_another_and_are_given_back() -> None:
         held = member.lock.acquire(T, wait_seconds=300.0, request="r")
         inside.append(member.process.name)
         member.runtime.sleep(60.0)
-        held.ensure()
+        held.ensure_held()
         assert inside == [member.process.name]
         inside.pop()
         held.release()
@@ -104,14 +104,14 @@ def test_a_short_break_suspends_and_a_long_one_loses_the_session() -> None:
         member.cut(5.0)
         assert member.session.state is SessionState.SUSPENDED
         with pytest.raises(LockLost):
-            held.ensure()
+            held.ensure_held()
         member.runtime.sleep(8.0)
-        held.ensure()
+        held.ensure_held()
         member.cut(60.0)
         member.runtime.sleep(61.0)
         assert (member.session.state, member.session.epoch) == (SessionState.CONNECTED, 1)
         with pytest.raises(LockLost):
-            held.ensure()
+            held.ensure_held()
         assert member.world.ensemble.holders() == []
 
     World().run(work)
@@ -124,7 +124,7 @@ def test_a_process_that_slept_past_its_session_believes_to_be_connected_until_it
         member.world.scheduler.step()
         believes = member.session.state
         with pytest.raises(LockLost):
-            held.ensure()
+            held.ensure_held()
         seen.append(believes)
         member.runtime.sleep(10.0)
         assert member.session.epoch == 1
@@ -187,7 +187,7 @@ def test_partitions_come_and_go_and_the_lock_with_them() -> None:
                     continue
                 member.runtime.sleep(5.0)
                 try:
-                    held.ensure()
+                    held.ensure_held()
                 except LockLost:
                     outcomes.add(LockLost)
                 held.release()

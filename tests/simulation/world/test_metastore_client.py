@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped
+from iceberg_hms.coordinator.ports import LockUse, Pointer, Refused, SwapAnswer, Swapped
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent
@@ -158,7 +158,7 @@ def test_a_commit_in_doubt_is_answered_with_an_error_and_made_later(verdict: Swa
         assert schedule.metastore.location(TABLE) == "b"
         if any("in doubt" in line for line in schedule.wire.trace.lines()):
             assert isinstance(answer, Refused)
-            assert not answer.final
+            assert answer.in_doubt
             assert not answer.conflict
             doubts += then == FIRST
     assert doubts
@@ -256,7 +256,7 @@ def test_heartbeats_keep_a_lock_beyond_its_lease() -> None:
     def work(node: Node) -> None:
         held = node.lock.acquire(TABLE, wait_seconds=5.0, request="r")
         node.runtime.sleep(1000.0)
-        assert held.unrenewed_seconds() < 10.0
+        assert held.seconds_since_renewal() < 10.0
         held.release()
 
     ran(work)
@@ -268,7 +268,7 @@ def test_a_process_that_slept_past_its_lease_knows_it() -> None:
         node.process.paused_until = 200.0
         node.site.scheduler.step()
         with pytest.raises(LockLost):
-            held.ensure()
+            held.ensure_held()
 
     ran(work)
 
@@ -303,7 +303,7 @@ def test_an_entry_of_a_lost_reply_is_found_and_what_comes_late_is_swept_away() -
 
 def test_a_waiter_removes_the_lock_of_a_process_that_crashed_if_it_may() -> None:
     def dies(node: Node) -> None:
-        node.lock.acquire(TABLE, wait_seconds=5.0, request="r", compares=removed)
+        node.lock.acquire(TABLE, wait_seconds=5.0, request="r", use=LockUse.CAS if removed else LockUse.BLIND)
         node.site.scheduler.crash(node.process)
 
     def waits(node: Node) -> None:

@@ -99,7 +99,7 @@ def test_processes_run_on_several_machines_and_each_says_which_one_it_is() -> No
 def test_what_is_held_back_and_what_rests_is_noted_with_its_times() -> None:
     def work(node: Node) -> None:
         node.runtime.sleep(2.0)
-        for event in ("held-back", "rested", "committed"):
+        for event in ("retry-priority-wait", "foreign-writer-backoff", "committed"):
             node.publish({"event": event, "table": TABLE, "seconds": 0.5})
 
     history = run(work).history

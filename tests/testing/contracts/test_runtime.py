@@ -47,7 +47,7 @@ class Elsewhere(ThreadRuntime):
 class Unfinished(ThreadRuntime):
     """Does not wait for the work, or not where the wait fails."""
 
-    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+    def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
         def quiet() -> None:
             with contextlib.suppress(LookupError):
                 work()
@@ -60,7 +60,7 @@ class Unfinished(ThreadRuntime):
 class Silent(ThreadRuntime):
     """Keeps the error of the work to itself."""
 
-    def meanwhile(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
+    def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
         with contextlib.suppress(LookupError):
             work()
         return wait()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.ports import HeldLock, TableName
+from iceberg_hms.coordinator.ports import HeldLock, LockUse, TableName
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts import table_lock
 from iceberg_hms.testing.memory_lock import LockQueues, MemoryTableLock
@@ -51,7 +51,7 @@ class ShortForAll(MemoryTableLock):
     """Gives a drop a lock that is taken from it while it sleeps."""
 
     def acquire(self, name: TableName, **options: Any) -> HeldLock:
-        return super().acquire(name, **{**options, "compares": True})
+        return super().acquire(name, **{**options, "use": LockUse.CAS})
 
 
 class ShortAndUnfenced(MemoryTableLock):

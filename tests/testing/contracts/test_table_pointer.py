@@ -86,7 +86,7 @@ def test_a_hive_table_that_is_overwritten_is_found() -> None:
 
 def test_a_trial_that_is_left_behind_is_found() -> None:
     class Litters(MemoryTablePointer):
-        def takes_writes(self, name: TableName) -> bool | None:
+        def accepts_writes(self, name: TableName) -> bool | None:
             self.rows[TableName(name.namespace, "scratch")] = self.rows[name]
             return True
 
