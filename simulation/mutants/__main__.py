@@ -13,30 +13,30 @@ from simulation.mutants.planted import MUTANTS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Hunt every mutant. Returns 0 if all are found, else 1; the table goes to stdout."""
+    """Hunt the mutants. Returns 0 if all are found, else 1; writes a table to stdout."""
     parser = argparse.ArgumentParser(
         prog="python -m simulation.mutants",
         description="Plant each defect in a copy of the package, and run the simulation until it finds the defect.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (default: all)")
-    parser.add_argument("--schedules", type=int, default=10_000, help="at most, a mutant (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first schedule")
-    parser.add_argument("--jobs", type=int, default=1, help="mutants hunted side by side (default %(default)s)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="hunt these alone (default: all)")
+    parser.add_argument("--schedules", type=int, default=10_000, help="at most, for each mutant (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first schedule (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants to hunt at the same time (default %(default)s)")
     options = parser.parse_args(arguments)
     unknown = set(options.names) - {mutant.name for mutant in MUTANTS}
     if unknown:
-        parser.error(f"no such mutant: {', '.join(sorted(unknown))}; there are {', '.join(m.name for m in MUTANTS)}")
+        parser.error(f"no such mutant: {', '.join(sorted(unknown))}; known: {', '.join(m.name for m in MUTANTS)}")
     chosen = [mutant for mutant in MUTANTS if not options.names or mutant.name in options.names]
-    verdicts = []
+    results = []
     for mutant in chosen:
-        # All before the first hunt, which takes minutes.
+        # Refuse a text that does not match now: a hunt takes minutes.
         patched((PACKAGE / mutant.module).read_text(encoding="utf-8"), mutant)
     with ThreadPoolExecutor(options.jobs) as executor:
-        for verdict in executor.map(partial(hunt, schedules=options.schedules, seed=options.seed), chosen):
-            verdicts.append(verdict)
-            sys.stderr.write(table([verdict]).splitlines()[1] + "\n")
-    sys.stdout.write(table(verdicts))
-    return 0 if all(each.found is not None for each in verdicts) else 1
+        for result in executor.map(partial(hunt, schedules=options.schedules, seed=options.seed), chosen):
+            results.append(result)
+            sys.stderr.write(table([result]).splitlines()[1] + "\n")
+    sys.stdout.write(table(results))
+    return 0 if all(each.found is not None for each in results) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Planted defects: each breaks one rule of the protocol in a copy of the package, and the simulation must find it.
+"""Plants a defect, which breaks one rule of the protocol, in a copy of the package, and runs the simulation on it.
 
-A mutant that survives means that the simulation cannot see the rule that it breaks: add the weather, the writer or the
-invariant that shows it. The texts are those of the sources; a test fails as soon as one does not match exactly once.
+A mutant that survives means that the simulation cannot see the rule that the mutant breaks: add the fault, the writer
+or the invariant that shows it. The texts are those of the sources; a test fails when one does not match exactly once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMEOUT = 3600
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
-    """found: the invariant that broke and what it saw, None if the mutant survived. schedules: how many it took."""
+    """found: the broken invariant and its finding, None if the mutant survived. schedules: how many were run."""
 
     mutant: Mutant
     found: str | None
@@ -43,7 +43,7 @@ def patched(source: str, mutant: Mutant) -> str:
     """A module's text with the defect in it. Raises InvalidInput if the old text is not there exactly once."""
     count = source.count(mutant.old)
     if count != 1:
-        raise InvalidInput(f"{mutant.name}: its text is in {mutant.module} {count} times, not once")
+        raise InvalidInput(f"{mutant.name}: {mutant.module} has the text {count} times, not once")
     return source.replace(mutant.old, mutant.new)
 
 
@@ -81,11 +81,11 @@ def hunt(mutant: Mutant, *, schedules: int, seed: int) -> MutantResult:
     raise InvalidInput(f"{mutant.name} does not run: {finished.stderr.strip().splitlines()[-1:]}")
 
 
-def table(verdicts: Sequence[MutantResult]) -> str:
+def table(results: Sequence[MutantResult]) -> str:
     """One line a mutant."""
-    lines = [f"{'mutant':<34} {'found by':<24} {'in scenario':<12} {'schedule':>8} {'seconds':>8}"]
-    for each in verdicts:
+    lines = [f"{'mutant':<40} {'found by':<26} {'in scenario':<20} {'schedule':>8} {'seconds':>8}"]
+    for each in results:
         found = "SURVIVED" if each.found is None else each.found.partition(":")[0]
-        lines.append(f"{each.mutant.name:<34} {found:<24} {each.scenario:<12} {each.schedules:>8} {each.seconds:>8.1f}")
-    caught = sum(each.found is not None for each in verdicts)
-    return "\n".join([*lines, f"{caught} of {len(verdicts)} found", ""])
+        lines.append(f"{each.mutant.name:<40} {found:<26} {each.scenario:<20} {each.schedules:>8} {each.seconds:>8.1f}")
+    caught = sum(each.found is not None for each in results)
+    return "\n".join([*lines, f"{caught} of {len(results)} found", ""])

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """name: for the table. breaks: the rule that it breaks. module: path below the package. old, new: its text.
-    scenario: where it is hunted; one alone for what the turns of all would take too long to show."""
+    """One defect.
+
+    name: what the defect does. breaks: the rule that it breaks. module: a path below the package.
+    old, new: a text that stands once in the module, and what replaces it.
+    scenario: the one to run; `all` where a few schedules of each are enough to show it.
+    """
 
     name: str
     breaks: str

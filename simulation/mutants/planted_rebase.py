@@ -1,54 +1,54 @@
-"""The planted defects of commits that are put on a parent which their client has not seen, and of their order."""
+"""Planted defects of rebased and renumbered snapshots, and of proofs that a commit was in the table."""
 
 from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
-_SHIPPED = "changes/manifest_delta.py"
+_MANIFEST_DELTA = "changes/manifest_delta.py"
 _REBASE = "changes/rebase.py"
-_NUMBERS = "changes/sequence_numbers.py"
+_SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
 _STAGING = "coordinator/protocol/staging.py"
 _LINEAGE = "changes/lineage.py"
-_SENT = "changes/client_commit.py"
-_GROUP = "coordinator/protocol/commit_group.py"
+_CLIENT_COMMIT = "changes/client_commit.py"
+_COMMIT_GROUP = "coordinator/protocol/commit_group.py"
 
 REBASE: tuple[Mutant, ...] = (
     Mutant(
         "drop-a-head-manifest",
         "a rebased list has all of the head's manifests that the client did not replace",
-        _SHIPPED,
+        _MANIFEST_DELTA,
         "            return (*self.own, *head)\n",
         "            return (*self.own, *head[1:])\n",
         scenario="rebase-calm",
     ),
     Mutant(
-        "forget-the-own-manifests",
+        "drop-the-client-s-manifests",
         "a rebased list has the client's own manifests",
-        _SHIPPED,
+        _MANIFEST_DELTA,
         "            return (*self.own, *head)\n",
         "            return tuple(head)\n",
         scenario="rebase-calm",
     ),
     Mutant(
         "keep-the-client-s-list",
-        "a rebased snapshot has a list of its own",
-        _NUMBERS,
+        "a rebased snapshot has a manifest list of its own",
+        _SEQUENCE_NUMBERS,
         '    raw["manifest-list"] = manifests.stage_list(base, Snapshot(raw), files)\n',
         "    manifests.stage_list(base, Snapshot(raw), files)\n",
         scenario="groups",
     ),
     Mutant(
         "keep-the-client-s-parent",
-        "a rebased snapshot stands on the head",
+        "a rebased snapshot's parent is the head",
         _REBASE,
         '        raw["parent-snapshot-id"] = head.snapshot_id\n',
         '        raw["parent-snapshot-id"] = snapshot.parent_id or head.snapshot_id\n',
         scenario="rebase-calm",
     ),
     Mutant(
-        "reuse-a-stale-number",
+        "reuse-a-stale-sequence-number",
         "a rebased snapshot gets the table's next sequence number",
-        _NUMBERS,
+        _SEQUENCE_NUMBERS,
         '        raw["sequence-number"] = base.next_sequence_number\n',
         "        pass\n",
         scenario="rebase-calm",
@@ -56,39 +56,39 @@ REBASE: tuple[Mutant, ...] = (
     Mutant(
         "keep-the-client-s-row-ids",
         "a rebased manifest gets the table's next row ids",
-        _SHIPPED,
+        _MANIFEST_DELTA,
         "        first_row_id=None if manifest.content == ManifestContent.DATA else manifest.first_row_id,\n",
         "        first_row_id=manifest.first_row_id,\n",
         scenario="rebase",
     ),
     Mutant(
         "count-no-rows",
-        "a rebased snapshot moves the table's next row id by all rows that it numbers",
-        _NUMBERS,
+        "a rebased snapshot advances the table's next row id by all rows that it numbers",
+        _SEQUENCE_NUMBERS,
         "    return (next_row_id or 0) - base.next_row_id\n",
         "    return 0\n",
         scenario="rebase",
     ),
     Mutant(
         "stage-on-the-base-of-the-group",
-        "each change of a group is staged on those before it",
+        "each change of a group is staged on the changes before it",
         _STAGING,
         "stage_one(self.metadata, member.change, noted, self._now_ms)",
         "stage_one(self.base, member.change, noted, self._now_ms)",
         scenario="rebase-calm",
     ),
     Mutant(
-        "refuse-what-has-expired",
+        "refuse-an-expired-change",
         "a change is refused only if nothing of it is in the table, expired or not",
-        _GROUP,
+        _COMMIT_GROUP,
         "        elif Lineage(member.change.identity, metadata).presence is Presence.ABSENT:\n",
         "        elif True:\n",
         scenario="expired",
     ),
     Mutant(
-        "rebase-what-has-expired",
-        "a snapshot that may have been there is not put on another parent",
-        _SENT,
+        "rebase-an-expired-change",
+        "a snapshot that may have been in the table is not rebased",
+        _CLIENT_COMMIT,
         "        is_new = Lineage(self.identity, base).presence is Presence.ABSENT\n",
         "        is_new = True\n",
         scenario="expired",
@@ -102,8 +102,8 @@ REBASE: tuple[Mutant, ...] = (
         scenario="expired-network",
     ),
     Mutant(
-        "take-all-for-older",
-        "without numbers only the ancestors of a snapshot are known to be older than it",
+        "take-every-snapshot-for-older",
+        "without sequence numbers only a snapshot's ancestors are known to be older",
         _LINEAGE,
         """            return [row for row in base.snapshot_rows if row["snapshot-id"] not in self._older]\n""",
         "            return []\n",

@@ -12,26 +12,26 @@ BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 
 def test_a_mutant_that_breaks_the_protocol_is_found() -> None:
-    verdict = hunt(BY_NAME["skip-the-flush"], schedules=5, seed=1)
-    assert verdict.found is not None
-    assert verdict.found.startswith("pointer-is-whole: ")
-    assert (verdict.scenario, verdict.schedules) == ("calm", 1)
+    result = hunt(BY_NAME["skip-the-flush"], schedules=5, seed=1)
+    assert result.found is not None
+    assert result.found.startswith("pointer-is-whole: ")
+    assert (result.scenario, result.schedules) == ("calm", 1)
 
 
 def test_a_mutant_that_changes_nothing_survives(capsys: pytest.CaptureFixture[str]) -> None:
     harmless = replace(BY_NAME["skip-the-flush"], name="harmless", new=BY_NAME["skip-the-flush"].old)
-    verdict = hunt(harmless, schedules=1, seed=1)
-    assert verdict.found is None
-    assert "SURVIVED" in table([verdict])
+    result = hunt(harmless, schedules=1, seed=1)
+    assert result.found is None
+    assert "SURVIVED" in table([result])
 
 
-def test_a_mutant_that_does_not_run_is_an_error_and_no_success() -> None:
+def test_a_mutant_that_does_not_run_is_an_error() -> None:
     with pytest.raises(InvalidInput, match="does not run"):
         hunt(replace(BY_NAME["skip-the-flush"], new="(((("), schedules=1, seed=1)
 
 
 @pytest.mark.parametrize(("text", "count"), [("nothing", 0), ("old and old", 2)])
-def test_a_text_that_is_not_there_exactly_once_is_refused(text: str, count: int) -> None:
+def test_a_text_that_does_not_match_exactly_once_is_refused(text: str, count: int) -> None:
     mutant = Mutant("m", "a rule", "x.py", "old", "new")
     with pytest.raises(InvalidInput, match=f"{count} times"):
         patched(text, mutant)
