@@ -19,7 +19,7 @@ ON_BOTH_CORES := -n 2 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants matrix format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants matrix wheel format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,10 @@ simulate: setup  ## the commit protocol in a world that goes wrong: SCHEDULES=10
 
 mutants: setup  ## planted defects of the protocol, each of which the simulation must find
 	$(RUN) $(PY) -m simulation.mutants --jobs $(JOBS)
+
+wheel: setup  ## wheel and sdist in dist/, after the wheel was tried on Python 3.11, 3.12 and 3.13, all of which it needs
+	$(RUN) $(PY) -m pytest integration/test_distributions.py
+	rm -rf dist && $(PY) -m build
 
 format: setup  ## let ruff mend what it can
 	$(PY) -m ruff check --fix --quiet
