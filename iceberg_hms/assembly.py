@@ -20,12 +20,12 @@ from iceberg_hms.errors import ConfigError
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin, LockKeeper, LockRecord
 from iceberg_hms.locking.lock_modes import LockModes
-from iceberg_hms.metastore.connection import capabilities
+from iceberg_hms.metastore import capabilities
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks import lock_table
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
-from iceberg_hms.metastore.locks.unavailable_lock import leftover_seconds
+from iceberg_hms.metastore.locks.unavailable_lock import granted_lock_seconds
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.runtime import ThreadRuntime
@@ -91,7 +91,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         LockModes(runtime, setting=settings.lock),
         runtime,
         lock_api_works=lambda: lock_table.api_works(pool, settings, clock=clock),
-        leftover_seconds=lambda namespace: leftover_seconds(pool, settings, namespace, clock=clock),
+        granted_lock_seconds=lambda namespace: granted_lock_seconds(pool, settings, namespace, clock=clock),
     )
     files = PyArrowFiles(fsync=settings.storage_fsync, gather=runtime.gather, io_threads=settings.io_threads)
     manifests = ManifestStore(files, settings, runtime)
@@ -137,7 +137,7 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
         agent_info=agent_info,
         user=settings.user,
         host=socket.gethostname(),
-        all_atomic=pool.verdicts.all_atomic,
+        all_atomic=pool.cas_support.all_atomic,
         move_seconds=settings.unanswered_swap_timeout_ms / 1000,
     )
 

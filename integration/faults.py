@@ -28,7 +28,7 @@ from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.compare_and_swap.scratch_row import PROBE_KEY
+from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from iceberg_hms.testing.faults.proxy import FaultProxy

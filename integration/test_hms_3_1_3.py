@@ -15,7 +15,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Swapped, TableName
 from iceberg_hms.errors import IcebergHmsError, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.locking.lock_modes import HIVE_LOCK_ENABLED
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
@@ -92,12 +92,12 @@ def test_each_connection_is_found_to_ignore_the_expected_value(server: OldMetast
         assert verdict(pool, namespace) is CompareAndSwap.UNKNOWN
         assert pointer.swap(pointer.load(name), f"file:/m{number + 1}", metadata, metadata) == Swapped()
         assert verdict(pool, namespace) is CompareAndSwap.IGNORED
-        assert pool.verdicts.word(namespace) is SwapProtection.BLIND
+        assert pool.cas_support.protection(namespace) is SwapProtection.BLIND
         pool.close()
 
 
 def verdict(pool: ClientPool, namespace: str) -> CompareAndSwap:
-    return pool.run(lambda client: client.findings.of(namespace), idempotent=True)
+    return pool.run(lambda client: client.cas_support.of(namespace), idempotent=True)
 
 
 def test_the_probe_changes_nothing_though_what_it_expects_is_ignored(server: OldMetastore, namespace: str) -> None:

@@ -24,7 +24,7 @@ from iceberg_hms.coordinator.ports import Swapped, TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.locking.lock_modes import HIVE_LOCK_ENABLED
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts import table_lock, table_pointer
@@ -116,9 +116,9 @@ def test_the_first_swap_on_a_connection_finds_out(case: Case, server: OldMetasto
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     for number in (1, 2):
         assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata) == Swapped()
-        assert pool.run(lambda client: client.findings.of(namespace), idempotent=True) is case.verdict
+        assert pool.run(lambda client: client.cas_support.of(namespace), idempotent=True) is case.verdict
     assert pointer.load(name).metadata_location == "file:/m2"
-    assert pool.verdicts.word(namespace) is case.word
+    assert pool.cas_support.protection(namespace) is case.word
     pool.close()
 
 

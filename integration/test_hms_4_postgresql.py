@@ -13,8 +13,8 @@ import pytest
 import iceberg_hms
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
-from iceberg_hms.metastore.connection.capabilities import probe
+from iceberg_hms.metastore.capabilities import probe
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.faults.script import CUT_BEFORE_REPLY, FREEZE
 from integration.conftest import make_namespace

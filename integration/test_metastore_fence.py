@@ -18,8 +18,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName
 from iceberg_hms.errors import CommitConflict, LockNotAcquired, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
-from iceberg_hms.metastore.compare_and_swap.scratch_row import environment
+from iceberg_hms.metastore.compare_and_swap.alter import alter_environment
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -124,7 +124,7 @@ def test_the_probe_is_refused_before_anything_else_and_changes_nothing(
         row.parameters = {**base.parameters, "metadata_location": "file:/m1"}
         with pytest.raises(ServerFault) as caught:
             client.call(ALTER, dbname=name.namespace, tbl_name=name.name, new_tbl=row,
-                        environment_context=environment(expected))  # fmt: skip
+                        environment_context=alter_environment(expected))  # fmt: skip
         return caught.value.fault
 
     for schema in (metadata, wrong_columns):
@@ -146,10 +146,10 @@ def test_the_first_swap_proves_the_connection_and_the_next_says_so(
     name = TableName(namespace, "t")
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
-    assert pool.verdicts.word(namespace) is SwapProtection.UNPROVEN
+    assert pool.cas_support.protection(namespace) is SwapProtection.UNPROVEN
     assert pointer.swap(pointer.load(name), "file:/m1", metadata, metadata) == Swapped()
-    assert pool.verdicts.word(namespace) is SwapProtection.CAS
-    assert pool.run(lambda client: client.findings.of(namespace), idempotent=True) is CompareAndSwap.ATOMIC
+    assert pool.cas_support.protection(namespace) is SwapProtection.CAS
+    assert pool.run(lambda client: client.cas_support.of(namespace), idempotent=True) is CompareAndSwap.ATOMIC
 
 
 def test_what_must_be_fenced_leaves_no_scratch_row(metastore: Any, pool: ClientPool, namespace: str) -> None:
@@ -175,8 +175,8 @@ def test_without_direct_sql_compare_and_swap_is_broken_and_the_swap_goes_without
         base = pointer.load(name)
         for number in (1, 2):
             assert pointer.swap(pointer.load(name), f"file:/m{number}", metadata, metadata) == Swapped()
-        assert pool.verdicts.of(server.uri, name.namespace) is CompareAndSwap.BROKEN
-        assert pool.verdicts.word(name.namespace) is SwapProtection.BLIND
+        assert pool.cas_support.of(server.uri, name.namespace) is CompareAndSwap.BROKEN
+        assert pool.cas_support.protection(name.namespace) is SwapProtection.BLIND
         with pytest.raises(MetastoreUnavailable, match="broken"):
             pointer.swap(base, "file:/m3", metadata, metadata, require_cas=True)
         assert pointer.load(name).metadata_location == "file:/m2"
@@ -251,7 +251,7 @@ def test_a_lock_of_another_machine_goes_after_its_lease_by_both_clocks(tmp_path:
     with LocalMetastore(tmp_path / "short lease", conf={"hive.txn.timeout": f"{lease:.0f}s"}) as server:
         pool = ClientPool([server.uri])
         settings = Settings.load({"lock.stale-check-interval-ms": 200}, environ={})
-        pool.verdicts.learned(server.uri, "default", CompareAndSwap.ATOMIC)
+        pool.cas_support.learn(server.uri, "default", CompareAndSwap.ATOMIC)
         lock = HmsTableLock(pool, ThreadRuntime(), settings)
         name = TableName("default", "t")
         elsewhere = LockEntries(pool, "x").enqueue(name, f"iceberg-hms/{'0' * 32}/1/2-3/r.000/cas")

@@ -12,8 +12,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
 from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
-from iceberg_hms.metastore.connection.capabilities import probe
+from iceberg_hms.metastore.capabilities import probe
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.holder_identity import AGENT_INFO_MAX
 from iceberg_hms.metastore.locks.lock_entries import LockEntries

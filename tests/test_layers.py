@@ -34,6 +34,10 @@ GOOD = {
     "coordinator/ports.py": "from iceberg_hms.changes import change\n",
     "coordinator/protocol/invariants.py": "",
     "coordinator/scheduling/time_budget.py": "from iceberg_hms.coordinator import ports\n",
+    "metastore/capabilities.py": "from iceberg_hms.metastore.locks import lease\n",
+    "metastore/locks/lease.py": "from iceberg_hms.metastore.compare_and_swap import proofs\n",
+    "metastore/tables/parameters.py": "from iceberg_hms.metastore.compare_and_swap import proofs\n",
+    "metastore/compare_and_swap/proofs.py": "from iceberg_hms.metastore.connection import client\n",
     "metastore/connection/client.py": (
         "import hmsclient\nimport thrift.Thrift\nfrom iceberg_hms.coordinator import ports\n"
     ),
@@ -94,6 +98,12 @@ BAD: dict[str, dict[str, str]] = {
         "format/schema/name_mapping.py": "from iceberg_hms.format.avro import avro_file",
         "format/locations.py": "from iceberg_hms.format import json_fields",
     },
+    "metastore-rooms": {
+        "metastore/connection/pool.py": "from iceberg_hms.metastore.compare_and_swap import proofs",
+        "metastore/compare_and_swap/alter.py": "from iceberg_hms.metastore.tables import parameters",
+        "metastore/tables/table_names.py": "from iceberg_hms.metastore.locks import lease",
+        "metastore/locks/lock_table.py": "from iceberg_hms.metastore import capabilities",
+    },
     "spark-uses": {"spark/show.py": "from iceberg_hms.inspect import pointer"},
     "drivers": {
         "catalog/create.py": "from iceberg_hms.storage import files",
@@ -113,7 +123,7 @@ BAD: dict[str, dict[str, str]] = {
         "coordinator/e.py": "import pyarrow.fs",
     },
     "thrift": {"catalog/a.py": "from thrift.Thrift import TException", "cli/a.py": "import hmsclient.genthrift"},
-    "kazoo": {"metastore/a.py": "from kazoo.client import KazooClient"},
+    "kazoo": {"metastore/connection/a.py": "from kazoo.client import KazooClient"},
     "java": {"catalog/b.py": "import pyspark.sql", "rest/a.py": "from py4j.java_gateway import JavaGateway"},
     "http": {"catalog/c.py": "import starlette.requests", "cli/b.py": "import uvicorn"},
     "avro": {"storage/a.py": "import fastavro", "format/manifests/b.py": "from fastavro import reader"},

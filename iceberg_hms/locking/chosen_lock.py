@@ -40,7 +40,7 @@ class ChosenTableLock:
     pointer: reads the rows.
     hms, zookeeper: the locks; None without `zookeeper.hosts`.
     lock_api_works: asks every server of the list, on fresh connections, whether any carries out lock calls.
-    leftover_seconds: for how long a metastore's lock that was got before its API broke may still be swapped under;
+    granted_lock_seconds: for how long a metastore's lock that was got before its API broke may still be swapped under;
     asked once for a database.
     """
 
@@ -53,7 +53,7 @@ class ChosenTableLock:
         runtime: Runtime,
         *,
         lock_api_works: Callable[[], bool],
-        leftover_seconds: Callable[[str], float],
+        granted_lock_seconds: Callable[[str], float],
     ) -> None:
         self._pointer = pointer
         self._hms = hms
@@ -61,7 +61,7 @@ class ChosenTableLock:
         self._modes = modes
         self._runtime = runtime
         self._lock_api_works = lock_api_works
-        self._ask_leftover_seconds = leftover_seconds
+        self._ask_granted_lock_seconds = granted_lock_seconds
         self._leftover: dict[str, float] = {}
         self._works = False
         self._broken_until: float | None = None
@@ -115,7 +115,7 @@ class ChosenTableLock:
             if mode is LockMode.HMS or self._hms_can_be_had():
                 parts.append(self._take_hms(name, deadline, request, use))
             elif not self._is_marked(name, row):
-                self._outwait(name, self._leftover_seconds(name.namespace))
+                self._outwait(name, self._granted_lock_seconds(name.namespace))
         except BaseException:
             ChosenHeldLock(parts, mode).release()
             raise
@@ -134,9 +134,9 @@ class ChosenTableLock:
             logger.warning("%s goes back to the metastore's lock without ZooKeeper's: %s", name, error.message)
             return []
 
-    def _leftover_seconds(self, namespace: str) -> float:
+    def _granted_lock_seconds(self, namespace: str) -> float:
         if namespace not in self._leftover:
-            self._leftover[namespace] = self._ask_leftover_seconds(namespace)
+            self._leftover[namespace] = self._ask_granted_lock_seconds(namespace)
         return self._leftover[namespace]
 
     def _is_marked(self, name: TableName, row: Pointer | None) -> bool:

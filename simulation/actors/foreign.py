@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import LockNotAcquired, MetastoreError
-from iceberg_hms.metastore.compare_and_swap.scratch_row import environment
+from iceberg_hms.metastore.compare_and_swap.alter import alter_environment
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.thrift_types import (
     CheckLockRequest,
@@ -55,7 +55,7 @@ class ForeignMetastore:
             dbname=name.namespace,
             tbl_name=name.name,
             new_tbl=new,
-            environment_context=environment(None if blindly else (METADATA_LOCATION, before)),
+            environment_context=alter_environment(None if blindly else (METADATA_LOCATION, before)),
         )
 
     @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
+_ALTER = "metastore/compare_and_swap/alter.py"
 _CLIENT = "metastore/connection/client.py"
 _FAULTS = "metastore/connection/faults.py"
 _SWAP = "metastore/compare_and_swap/swap.py"
@@ -18,10 +19,10 @@ DRIVERS: tuple[Mutant, ...] = (
         "trust-one-database-error",
         "compare-and-swap counts as broken only if a scratch row proves it",
         _SWAP,
-        "        self._ask_scratch_row(client, namespace)\n"
-        "        if client.findings.of(namespace) is not CompareAndSwap",
-        "        client.findings.learned(namespace, CompareAndSwap.BROKEN)\n"
-        "        if client.findings.of(namespace) is not CompareAndSwap",
+        "        self._prove_on_scratch_row(client, namespace)\n"
+        "        if client.cas_support.of(namespace) is not CompareAndSwap",
+        "        client.cas_support.learn(namespace, CompareAndSwap.BROKEN)\n"
+        "        if client.cas_support.of(namespace) is not CompareAndSwap",
         scenario="bad-database",
     ),
     Mutant(
@@ -52,7 +53,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "take-an-unknown-server-for-atomic",
         "a server's compare-and-swap is proved, not presumed",
         _SWAP,
-        "_VERDICTS.get(_fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)",
+        "_SUPPORT_BY_FAULT.get(_fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)",
         "CompareAndSwap.ATOMIC",
         scenario="sleepers",
     ),
@@ -67,9 +68,9 @@ DRIVERS: tuple[Mutant, ...] = (
     Mutant(
         "take-an-unanswered-swap-for-unsent",
         "a swap without an answer may have been made",
-        _SWAP,
-        "            return Unanswered(MetastoreUnavailable(error.message), atomic, waited)\n",
-        "            raise NotSent(error.message) from error\n",
+        _ALTER,
+        "        return Unanswered(MetastoreUnavailable(error.message), atomic, waited)\n",
+        "        raise MetastoreUnavailable(error.message) from error\n",
         scenario="ignored",
     ),
     Mutant(
@@ -101,7 +102,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "a lock entry announces only a protection that is known",
         _LOCK,
         "        info = self._new_agent_info(request, word, announced)\n",
-        "        info = self._new_agent_info(request, Word.CAS, announced)\n",
+        "        info = self._new_agent_info(request, SwapProtection.CAS, announced)\n",
         scenario="sleepers",
     ),
     Mutant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.locks.holder_identity import LockHolder, last_part
 from simulation.engine.scheduler import Process
 

@@ -15,7 +15,7 @@ from thrift.Thrift import TException
 
 from iceberg_hms.coordinator.ports import TableName, ThreadEvent
 from iceberg_hms.coordinator.protocol import usage
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, Findings
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, ConnectionCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.connection.thrift_types import LockState
@@ -83,10 +83,10 @@ class SimulatedMetastoreClient(MetastoreClient):
 
     def __init__(self, network: Network, service: Service) -> None:
         self.uri = service.uri
-        self.findings = Findings(network.runtime.now)
+        self.cas_support = ConnectionCasSupport(network.runtime.now)
         if network.proven and service.verdict is SwapSupport.ATOMIC:
-            self.findings.learned(DATABASE, CompareAndSwap.ATOMIC)
-            self.findings.swapped(DATABASE)
+            self.cas_support.learn(DATABASE, CompareAndSwap.ATOMIC)
+            self.cas_support.record_swap(DATABASE)
         self._network = network
         self._service = service
         self._is_open = True

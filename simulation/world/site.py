@@ -18,11 +18,11 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LockModes
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks import lock_table
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
-from iceberg_hms.metastore.locks.unavailable_lock import leftover_seconds
+from iceberg_hms.metastore.locks.unavailable_lock import granted_lock_seconds
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
@@ -125,7 +125,7 @@ class Node:
         if self._proven:
             for uri in uris:
                 if self.site.servers[uri].verdict is SwapSupport.ATOMIC:
-                    pool.verdicts.learned(uri, DATABASE, CompareAndSwap.ATOMIC)
+                    pool.cas_support.learn(uri, DATABASE, CompareAndSwap.ATOMIC)
         return pool
 
     @cached_property
@@ -156,7 +156,7 @@ class Node:
             LockModes(self.runtime, setting=site.lock),
             self.runtime,
             lock_api_works=lambda: lock_table.api_works(self.pool, self.settings, clock=self.runtime),
-            leftover_seconds=lambda namespace: leftover_seconds(
+            granted_lock_seconds=lambda namespace: granted_lock_seconds(
                 self.pool, self.settings, namespace, clock=self.runtime
             ),
         )
@@ -265,6 +265,6 @@ class Node:
             agent_info=lambda request: request,
             user="simulated",
             host=self.process.name,
-            all_atomic=lambda namespace: self.pool.verdicts.all_atomic(namespace),
+            all_atomic=lambda namespace: self.pool.cas_support.all_atomic(namespace),
             move_seconds=self.site.settings.unanswered_swap_timeout_ms / 1000,
         )

@@ -18,7 +18,7 @@ from iceberg_hms.cli.doctor import (
 )
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.metastore.connection.capabilities import Capabilities, CompareAndSwap
+from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap
 from iceberg_hms.storage.files import PyArrowFiles
 from tests.cli.fakes import METASTORE, answer, run
 

@@ -97,7 +97,7 @@ class World:
             LockModes(self.runtime, setting=setting),
             self.runtime,
             lock_api_works=self.lock_api_works,
-            leftover_seconds=lambda _namespace: self.leftover,
+            granted_lock_seconds=lambda _namespace: self.leftover,
         )
         if other is None:
             self.pointer.create(NAME, "memory:/t/0", METADATA, None)

@@ -59,7 +59,7 @@ class Place:
             LockModes(services.world.runtime, setting="hms"),
             services.world.runtime,
             lock_api_works=lambda: self.lock_api,
-            leftover_seconds=lambda _namespace: 0.0,
+            granted_lock_seconds=lambda _namespace: 0.0,
         )
         settings = Settings.load({"zookeeper": hosts}, environ={})
         self.admin = LockAdmin(services.world, settings, chosen, dict(keepers))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from tests.metastore.fake_hms import FakeHms, Running, pool_of, running
@@ -27,6 +28,13 @@ def server(hms: FakeHms) -> Iterator[Running]:
 def pool(server: Running) -> Iterator[ClientPool]:
     with pool_of(server) as pool:
         yield pool
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[MetastoreClient]:
+    client = MetastoreClient(server.uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000)
+    yield client
+    client.close()
 
 
 @pytest.fixture

@@ -1,29 +1,31 @@
-"""Finds out what a server makes of compare-and-swap without touching anybody's table: on a scratch row."""
+"""Scratch rows: make a row that belongs to no table, try something on it, and drop it again.
+
+A scratch row is a view without files. It shows what a server does without touching anybody's table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreError
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
-from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault
-from iceberg_hms.metastore.connection.thrift_types import (
-    EnvironmentContext,
-    FieldSchema,
-    GetTableRequest,
-    SerDeInfo,
-    StorageDescriptor,
-    Table,
-)
-from iceberg_hms.metastore.tables.parameters import DO_NOT_UPDATE_STATS
+from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
 
-#: A parameter that no row has. HMS skips the comparison if the expected value is empty.
-PROBE_KEY = "iceberg-hms.probe"
-PROBE_VALUE = "absent"
-_VALUE_KEY = "iceberg-hms.value"
+logger = logging.getLogger(__name__)
+
+#: The one parameter of a new scratch row, and its value.
+VALUE_KEY: Final = "iceberg-hms.value"
+FIRST_VALUE: Final = "0"
+#: Scratch rows that could not be dropped and are tried again later; older ones are left.
+_LEFT_MAX: Final = 100
+
+Result = TypeVar("Result")
 
 
 class Call(Protocol):
@@ -39,142 +41,90 @@ class Ids(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """problems: one sentence for each thing that did not work. left_behind: the scratch row may still be there."""
+class Trial(Generic[Result]):
+    """What became of a scratch row, and of what was tried on it.
 
-    verdict: CompareAndSwap
-    problems: tuple[str, ...] = ()
-    left_behind: bool = False
+    not_made: why the row could not be made; nothing was tried then. result: what the attempt returned, None if it
+    raised `failed`. not_dropped: why the row could not be dropped.
+    """
+
+    name: TableName
+    result: Result | None = None
+    not_made: MetastoreError | None = None
+    failed: MetastoreError | None = None
+    not_dropped: MetastoreError | None = None
+
+    @property
+    def may_be_left(self) -> bool:
+        """Whether the row may still be there."""
+        return self.not_dropped is not None or isinstance(self.not_made, NoAnswer)
+
+
+class ScratchRows:
+    """Tries things on scratch rows, and remembers those that it could not drop. Safe for threads.
+
+    pool: drops what was left. ids: makes the names.
+    """
+
+    def __init__(self, pool: ClientPool, ids: Ids) -> None:
+        self._pool = pool
+        self._ids = ids
+        self._mutex = threading.Lock()
+        self._left: list[TableName] = []
+
+    def attempt(self, call: Call, namespace: str, work: Callable[[Call, TableName], Result]) -> Trial[Result]:
+        """Make a row, call `work` on it, and drop it. Raises no MetastoreError: the trial has it."""
+        trial = _attempt(call, scratch_name(namespace, self._ids), work)
+        if trial.may_be_left:
+            self._remember(trial.name)
+        return trial
+
+    def drop_left(self) -> None:
+        """Try once more to drop what earlier trials left. Raises no MetastoreError."""
+        with self._mutex:
+            left, self._left = self._left, []
+        for name in left:
+            try:
+                self._pool.run(lambda client, name=name: _drop(client.call, name), idempotent=True)  # type: ignore[misc]
+            except MetastoreError as error:
+                logger.warning("The scratch view %s could not be dropped: %s", name, error.message)
+                self._remember(name)
+
+    def _remember(self, name: TableName) -> None:
+        with self._mutex:
+            self._left.append(name)
+            del self._left[:-_LEFT_MAX]
 
 
 def scratch_name(namespace: str, ids: Ids) -> TableName:
-    """A name for a scratch row that nobody else has."""
+    """A name in a database that no table has."""
     return TableName(namespace, f"iceberg_hms_probe_{ids.uuid().replace('-', '')}")
 
 
-def prove(call: Call, scratch: TableName) -> Proof:
-    """Make the scratch row (a view, without files), swap on it, and drop it. Raises nothing: what does not work is
-    UNKNOWN, with the problem."""
+def _attempt(call: Call, name: TableName, work: Callable[[Call, TableName], Result]) -> Trial[Result]:
     try:
-        call("create_table", tbl=_scratch_row(scratch))
+        call("create_table", tbl=_scratch_row(name))
     except MetastoreError as error:
-        problem = f"Compare-and-swap could not be probed, no scratch view in {scratch.namespace}: {words(error)}"
-        return Proof(CompareAndSwap.UNKNOWN, (problem,), isinstance(error, NoAnswer))
+        return Trial(name, not_made=error)
+    result = failed = not_dropped = None
     try:
-        verdict, problems = _verdict(call, scratch)
+        result = work(call, name)
     except MetastoreError as error:
-        verdict, problems = CompareAndSwap.UNKNOWN, [f"Compare-and-swap could not be probed: {words(error)}"]
+        failed = error
     try:
-        drop(call, scratch)
+        _drop(call, name)
     except MetastoreError as error:
-        problems.append(f"The scratch view {scratch} could not be dropped: {words(error)}")
-        return Proof(verdict, tuple(problems), True)
-    return Proof(verdict, tuple(problems))
+        not_dropped = error
+    return Trial(name, result, failed=failed, not_dropped=not_dropped)
 
 
-#: What a refused creation says of whether anything can be written: nothing.
-_NOT_ALLOWED = frozenset(
-    {Fault.ACCESS_DENIED, Fault.NO_SUCH_OBJECT, Fault.NO_SUCH_DATABASE, Fault.INVALID, Fault.UNKNOWN_METHOD}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """works: whether a row could be made, altered and dropped; None if none may be made. problem: what failed.
-    left_behind: the scratch row may still be there."""
-
-    works: bool | None
-    problem: str = ""
-    left_behind: bool = False
-
-
-def try_to_write(call: Call, scratch: TableName) -> Trial:
-    """Make a scratch row, alter it as a swap would but without an expected value, and drop it. Raises NotSent, before
-    anything was sent."""
-    try:
-        call("create_table", tbl=_scratch_row(scratch))
-    except NotSent:
-        raise
-    except MetastoreError as error:
-        not_allowed = isinstance(error, ServerFault) and error.fault in _NOT_ALLOWED
-        return Trial(None if not_allowed else False, words(error), isinstance(error, NoAnswer))
-    problem = ""
-    try:
-        if (refusal := _alter(call, scratch, {_VALUE_KEY: "1"}, expected=None)) is not None:
-            problem = words(refusal)
-    except MetastoreError as error:
-        problem = words(error)
-    try:
-        drop(call, scratch)
-    except MetastoreError as error:
-        return Trial(False, problem or words(error), True)
-    return Trial(not problem, problem)
-
-
-def drop(call: Call, scratch: TableName) -> None:
+def _drop(call: Call, name: TableName) -> None:
     """Drop a scratch row; harmless when it is gone. Raises MetastoreError."""
     try:
-        call("drop_table", dbname=scratch.namespace, name=scratch.name, deleteData=False)
+        call("drop_table", dbname=name.namespace, name=name.name, deleteData=False)
     except ServerFault as fault:
         if fault.fault is not Fault.NO_SUCH_OBJECT:
             raise
-
-
-def words(error: MetastoreError) -> str:
-    """The server's own words, if it said any."""
-    return error.detail if isinstance(error, ServerFault) else error.message
-
-
-def _verdict(call: Call, scratch: TableName) -> tuple[CompareAndSwap, list[str]]:
-    """Three alters: one with a key that the row lacks, one that is right, one that is outdated. If the right
-    one fails, the row is altered without the keys: a database that does that now, as it made the row before, cannot do
-    the other; one that is out of order or read-only tells nothing."""
-    first = _alter(call, scratch, {_VALUE_KEY: "1"}, expected=(PROBE_KEY, PROBE_VALUE))
-    if first is None:
-        return CompareAndSwap.IGNORED, []
-    if first.fault not in (Fault.EXPECTED_KEY_MISSING, Fault.TABLE_MODIFIED):
-        raise first
-    right = _alter(call, scratch, {_VALUE_KEY: "1"}, expected=(_VALUE_KEY, "0"))
-    if right is not None:
-        if right.fault is not Fault.SWAP_BROKEN:
-            raise right
-        plain = _alter(call, scratch, {_VALUE_KEY: "1"}, expected=None)
-        if plain is not None:
-            raise plain
-        return CompareAndSwap.BROKEN, [f"Compare-and-swap fails on this server's database: {right.detail}"]
-    outdated = _alter(call, scratch, {_VALUE_KEY: "2"}, expected=(_VALUE_KEY, "0"))
-    if outdated is None:
-        return CompareAndSwap.IGNORED, []
-    if outdated.fault is not Fault.TABLE_MODIFIED:
-        raise outdated
-    return CompareAndSwap.ATOMIC if first.fault is Fault.EXPECTED_KEY_MISSING else CompareAndSwap.CHECKED, []
-
-
-def _alter(
-    call: Call, name: TableName, parameters: Mapping[str, str], *, expected: tuple[str, str] | None
-) -> ServerFault | None:
-    """The server's refusal, or None for success."""
-    row = call("get_table_req", req=GetTableRequest(dbName=name.namespace, tblName=name.name)).table
-    row.parameters = {**(row.parameters or {}), **parameters}
-    try:
-        call(
-            "alter_table_with_environment_context",
-            dbname=name.namespace,
-            tbl_name=name.name,
-            new_tbl=row,
-            environment_context=environment(expected),
-        )
-    except ServerFault as fault:
-        return fault
-    return None
-
-
-def environment(expected: tuple[str, str] | None) -> Any:
-    """The environment of an alter that compares a parameter (its key and value) with the row, or does not compare."""
-    properties = {DO_NOT_UPDATE_STATS: "true"}
-    if expected is not None:
-        properties["expected_parameter_key"], properties["expected_parameter_value"] = expected
-    return EnvironmentContext(properties=properties)
 
 
 def _scratch_row(name: TableName) -> Any:
@@ -187,7 +137,7 @@ def _scratch_row(name: TableName) -> Any:
         viewOriginalText="select 1",
         viewExpandedText="select 1",
         partitionKeys=[],
-        parameters={_VALUE_KEY: "0"},
+        parameters={VALUE_KEY: FIRST_VALUE},
         sd=StorageDescriptor(
             cols=[FieldSchema(name="value", type="int")], serdeInfo=SerDeInfo(parameters={}), parameters={}
         ),

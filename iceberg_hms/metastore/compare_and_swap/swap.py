@@ -1,268 +1,211 @@
-"""Compare-and-swap on every alter of a table's row, with a verdict on each connection and database of whether it is
-atomic there.
+"""Alters of a table's row that carry their expected value, sent to servers that are proved first.
 
 Servers are asked, not judged by their version: some carry out `expected_parameter_key` and `expected_parameter_value`,
 some check them without being atomic (HIVE-26882 without HIVE-28121), some ignore them in silence, some fail on their
-database. Before the first alter a probe asks, an alter that no metastore carries out: it expects a parameter that the
-row has not, and changes the partition keys, which no release of Hive allows. What comes first in the server answers:
+database. So before the first alter on a connection and database goes a probe, an alter that no metastore carries out:
+it expects a parameter that the row lacks, and changes the partition keys, which no release of Hive allows. The server's
+answer tells which of the two it checks first:
 
     "New value for expected key"            atomic: the server looks for the new value before it compares
     "The table has been modified"           checked, not atomic
     "partition keys can not be changed"     ignored
-    any other error, or no answer           tells nothing
+    any other error, or no answer           proves nothing
 
-and then goes out what is truly expected. An error of the swap's own SQL is a refusal like any other, since a database
-has bad moments. Only where a swap fails on a scratch row too, on the same connection and in the same database, and an
-alter without the keys works there, compare-and-swap is broken, and alters go out without the keys for a while.
+Then the true alter is sent. If its SQL fails on the server's database, that is a refusal like any other, since a
+database has bad moments. Compare-and-swap counts as broken only where a swap fails on a scratch row too, on the same
+connection and in the same database, and an alter without the keys works there. Alters are then sent without the keys,
+for `BROKEN_SECONDS`.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-import threading
 from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
-from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, Unanswered
 from iceberg_hms.errors import CompareAndSwapUnproven, LockLost, MetastoreError, MetastoreUnavailable, NoSuchTable
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
-from iceberg_hms.metastore.compare_and_swap.scratch_row import (
-    PROBE_KEY,
-    PROBE_VALUE,
-    Trial,
-    drop,
-    environment,
-    prove,
-    scratch_name,
-    try_to_write,
-)
+from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION, PROBE_KEY, PROBE_VALUE, send_alter
+from iceberg_hms.metastore.compare_and_swap.proofs import WriteProof, prove_cas, prove_writes
+from iceberg_hms.metastore.compare_and_swap.scratch_row import ScratchRows
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, GetTableRequest
-from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION
 
 logger = logging.getLogger(__name__)
 
-#: Scratch rows that could not be dropped and are tried again after a later proof; older ones are left.
-_LEFT_MAX = 100
-
-#: What the probe's refusal says of the server.
-_VERDICTS = {
+#: What a refusal of the probe proves.
+_SUPPORT_BY_FAULT = {
     Fault.EXPECTED_KEY_MISSING: CompareAndSwap.ATOMIC,
     Fault.TABLE_MODIFIED: CompareAndSwap.CHECKED,
     Fault.PARTITION_KEYS_CHANGED: CompareAndSwap.IGNORED,
 }
 
 
-class CompareAndSwapTables:
-    """Sends alters through a pool, and keeps the verdicts: on the connections, and summed up in `pool.verdicts`."""
+class SwapSender:
+    """Sends alters through a pool. Each connection remembers what its server makes of compare-and-swap
+    (`cas_support`), and so does the pool for all of them."""
 
     def __init__(self, pool: ClientPool, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._pool = pool
         self._clock = clock
-        self._mutex = threading.Lock()
-        self._left: list[TableName] = []
+        self._scratch_rows = ScratchRows(pool, clock)
 
     def alter(self, base: Pointer, table: Any, *, require_cas: bool = False) -> SwapAnswer:
         """Write `table` over the row that was read as `base`, if it is still at `base.metadata_location`.
 
         Unanswered is `atomic` only if the connection's server was known to be atomic for this database when the alter
-        was sent. With require_cas nothing is sent to any other, and CompareAndSwapUnproven is raised. Raises LockLost
-        (see `require_fresh_locks`) and MetastoreUnavailable if the alter was not sent.
+        was sent. With require_cas nothing is sent to any other server, and CompareAndSwapUnproven is raised. Raises
+        LockLost (see `require_fresh_locks`) and MetastoreUnavailable if the alter was not sent.
         """
-        probes_lost: list[NotSent] = []
+        lost_probes: list[NotSent] = []
         try:
             return self._pool.run(
-                lambda client: self._on(client, base, table, require_cas, probes_lost), idempotent=False
+                lambda client: self._alter_on(client, base, table, require_cas, lost_probes), idempotent=False
             )
         except NotSent as error:
-            if not probes_lost:
+            if not lost_probes:
                 raise
-            # No Hive carries out a probe. Some other kind of server may, so the caller shall look.
+            # No Hive carries out a probe. Some other kind of server may, so the caller must check the table.
             return Unanswered(MetastoreUnavailable(error.message), atomic=True)
         finally:
-            self._drop_left()
+            self._scratch_rows.drop_left()
 
-    def _on(
-        self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool, probes_lost: list[NotSent]
+    def accepts_writes(self, namespace: str) -> bool | None:
+        """As `TablePointer.accepts_writes`, in a database."""
+        try:
+            proof = self._pool.run(
+                lambda client: prove_writes(self._scratch_rows, client.call, namespace), idempotent=False
+            )
+        except MetastoreError as error:
+            proof = WriteProof(False, error.message)
+        if proof.problem:
+            logger.warning("Writing a scratch view in %s failed: %s", namespace, proof.problem)
+        return proof.works
+
+    def _alter_on(
+        self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool, lost_probes: list[NotSent]
     ) -> SwapAnswer:
-        """One alter on one connection. NotSent means that no alter was sent that can be made, or is not refused by now,
-        so that all of it may be repeated on another connection."""
+        """One alter on one connection. Raises NotSent only if every alter that it sent changes nothing, or was refused,
+        so that the whole may be repeated on another connection."""
         namespace = base.name.namespace
         if self._is_unknown(client, namespace) and self._is_broken_elsewhere(client, namespace):
-            # A swap here may well meet the same error, and would have to be looked up.
-            self._ask_scratch_row(client, namespace)
+            # A swap would probably meet the same error here, and its outcome would have to be checked.
+            self._prove_on_scratch_row(client, namespace)
         if self._is_unknown(client, namespace):
-            answer = self._probe(client, base, table, probes_lost)
+            answer = self._probe(client, base, table, lost_probes)
             if isinstance(answer, Swapped) or self._is_unknown(client, namespace):
                 return answer
-        verdict = client.findings.of(namespace)
-        if require_cas and verdict is not CompareAndSwap.ATOMIC:
-            # The next lock must not say that whatever is sent under it is atomic.
-            self._pool.verdicts.learned(client.uri, namespace, verdict)
-            raise self._unproven(client, verdict)
-        if verdict is CompareAndSwap.BROKEN:
-            return self._send(client, base, table, None)
-        atomic = verdict is CompareAndSwap.ATOMIC
-        answer = self._send(client, base, table, (METADATA_LOCATION, base.metadata_location), atomic=atomic)
-        if isinstance(answer, Swapped):
-            self._swapped(client, namespace)
-        if _fault_of(answer) is not Fault.SWAP_BROKEN or client.findings.has_swapped(namespace):
-            # A server that could swap once can do it: this error was of the moment.
-            return answer
-        self._ask_scratch_row(client, namespace)
-        if client.findings.of(namespace) is not CompareAndSwap.BROKEN:
-            return answer
-        # It fails so whenever it is tried, before anything is written.
-        if require_cas:
-            raise self._unproven(client, CompareAndSwap.BROKEN)
-        return self._without_keys(client, base, table, _final(answer))
+        support = client.cas_support.of(namespace)
+        if require_cas and support is not CompareAndSwap.ATOMIC:
+            # The next lock must not promise that every swap under it is atomic.
+            self._pool.cas_support.learn(client.uri, namespace, support)
+            raise _unproven(client, support)
+        if support is CompareAndSwap.BROKEN:
+            return send_alter(client, self._clock, base, table, None)
+        return self._swap(client, base, table, require_cas)
 
-    def _probe(self, client: MetastoreClient, base: Pointer, table: Any, lost: list[NotSent]) -> SwapAnswer:
-        """Ask what the server makes of an expected value, and return its answer. Without one NotSent is raised, and is
-        kept in `lost`."""
+    def _swap(self, client: MetastoreClient, base: Pointer, table: Any, require_cas: bool) -> SwapAnswer:
+        """The true alter, with the table's metadata location as its expected value."""
+        namespace = base.name.namespace
+        atomic = client.cas_support.of(namespace) is CompareAndSwap.ATOMIC
+        expected = (METADATA_LOCATION, base.metadata_location)
+        answer = send_alter(client, self._clock, base, table, expected, atomic=atomic)
+        if isinstance(answer, Swapped):
+            self._record_swap(client, namespace)
+        if _fault_of(answer) is not Fault.SWAP_BROKEN or client.cas_support.has_swapped(namespace):
+            # A server that has swapped before can do it: its database had a bad moment.
+            return answer
+        self._prove_on_scratch_row(client, namespace)
+        if client.cas_support.of(namespace) is not CompareAndSwap.BROKEN:
+            return answer
+        # It always fails so, before anything is written.
+        if require_cas:
+            raise _unproven(client, CompareAndSwap.BROKEN)
+        return self._alter_without_keys(client, base, table, _as_final(answer))
+
+    def _probe(self, client: MetastoreClient, base: Pointer, table: Any, lost_probes: list[NotSent]) -> SwapAnswer:
+        """Send the probe, learn from the server's answer, and return it. Without an answer NotSent is raised, and added
+        to `lost_probes`."""
         impossible = copy.copy(table)
         # More keys than the table has, whatever it has.
         impossible.partitionKeys = [*(table.partitionKeys or []), FieldSchema(name="iceberg_hms_probe", type="string")]
-        answer = self._send(client, base, impossible, (_probe_key(base, table), PROBE_VALUE), can_be_made=False)
+        expected = (_probe_key(base, table), PROBE_VALUE)
+        answer = send_alter(client, self._clock, base, impossible, expected, can_succeed=False)
         if isinstance(answer, Unanswered):
-            lost.append(NotSent(str(answer.error)))
-            raise lost[-1]
+            lost_probes.append(NotSent(str(answer.error)))
+            raise lost_probes[-1]
         namespace = base.name.namespace
         if isinstance(answer, Swapped):
-            verdict = CompareAndSwap.IGNORED
+            support = CompareAndSwap.IGNORED
         else:
-            verdict = _VERDICTS.get(_fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)
-        client.findings.learned(namespace, verdict)
-        if verdict is not CompareAndSwap.ATOMIC:
-            # ATOMIC is known by its code here; that it works on its database is shown by the swap.
-            self._pool.verdicts.learned(client.uri, namespace, verdict)
-        return _final(answer)
-
-    def _unproven(self, client: MetastoreClient, verdict: CompareAndSwap) -> CompareAndSwapUnproven:
-        return CompareAndSwapUnproven(
-            f"The metastore {client.uri} is not proven to compare and swap atomically: {verdict}"
-        )
+            support = _SUPPORT_BY_FAULT.get(_fault_of(answer) or Fault.OTHER, CompareAndSwap.UNKNOWN)
+        client.cas_support.learn(namespace, support)
+        if support is not CompareAndSwap.ATOMIC:
+            # ATOMIC is only what the server's code can do so far; the swap shows that its database can do it too.
+            self._pool.cas_support.learn(client.uri, namespace, support)
+        return _as_final(answer)
 
     def _is_unknown(self, client: MetastoreClient, namespace: str) -> bool:
-        return client.findings.of(namespace) is CompareAndSwap.UNKNOWN
+        return client.cas_support.of(namespace) is CompareAndSwap.UNKNOWN
 
     def _is_broken_elsewhere(self, client: MetastoreClient, namespace: str) -> bool:
-        return self._pool.verdicts.of(client.uri, namespace) is CompareAndSwap.BROKEN
+        return self._pool.cas_support.of(client.uri, namespace) is CompareAndSwap.BROKEN
 
-    def _ask_scratch_row(self, client: MetastoreClient, namespace: str) -> None:
-        """Find out on a scratch row whether compare-and-swap works."""
-        scratch = scratch_name(namespace, self._clock)
-        proof = prove(client.call, scratch)
-        if proof.left_behind:
-            self._remember_left(scratch)
+    def _prove_on_scratch_row(self, client: MetastoreClient, namespace: str) -> None:
+        """Learn from a scratch row whether compare-and-swap works."""
+        proof = prove_cas(self._scratch_rows, client.call, namespace)
         for problem in proof.problems:
             logger.info("%s: %s", client.uri, problem)
-        if proof.verdict is CompareAndSwap.BROKEN:
+        if proof.support is CompareAndSwap.BROKEN:
             logger.warning(
-                "Compare-and-swap fails on the database of %s: swaps in %s are protected by the lock alone",
+                "Compare-and-swap fails on the database of %s: only the lock protects swaps in %s",
                 client.uri,
                 namespace,
             )
-        client.findings.learned(namespace, proof.verdict)
-        if proof.verdict is CompareAndSwap.ATOMIC:
-            client.findings.swapped(namespace)
-        self._pool.verdicts.learned(client.uri, namespace, proof.verdict)
+        client.cas_support.learn(namespace, proof.support)
+        if proof.support is CompareAndSwap.ATOMIC:
+            client.cas_support.record_swap(namespace)
+        self._pool.cas_support.learn(client.uri, namespace, proof.support)
 
-    def _swapped(self, client: MetastoreClient, namespace: str) -> None:
-        client.findings.swapped(namespace)
-        self._pool.verdicts.learned(client.uri, namespace, client.findings.of(namespace))
+    def _record_swap(self, client: MetastoreClient, namespace: str) -> None:
+        client.cas_support.record_swap(namespace)
+        self._pool.cas_support.learn(client.uri, namespace, client.cas_support.of(namespace))
 
-    def _without_keys(self, client: MetastoreClient, base: Pointer, table: Any, answer: SwapAnswer) -> SwapAnswer:
-        """The server's database cannot do the swap. It may also have failed because the row moved at that moment:
-        only a row that stands where it was is altered without the keys."""
+    def _alter_without_keys(
+        self, client: MetastoreClient, base: Pointer, table: Any, refusal: SwapAnswer
+    ) -> SwapAnswer:
+        """The server's database cannot do the swap. The swap may also have failed because the row moved at that moment:
+        so the row is altered without the keys only if it still stands at `base`."""
         name = base.name
         try:
             request = GetTableRequest(dbName=name.namespace, tblName=name.name)
             row = client.call("get_table_req", req=request).table
         except ServerFault as fault:
-            return Refused(True, NoSuchTable(name)) if fault.fault is Fault.NO_SUCH_OBJECT else answer
+            return Refused(True, NoSuchTable(name)) if fault.fault is Fault.NO_SUCH_OBJECT else refusal
         except (NotSent, NoAnswer):
-            return answer
+            return refusal
         if (row.parameters or {}).get(METADATA_LOCATION) != base.metadata_location:
-            return Refused(True, answer.error) if isinstance(answer, Refused) else answer
+            return Refused(True, refusal.error) if isinstance(refusal, Refused) else refusal
         try:
-            return self._send(client, base, table, None)
+            return send_alter(client, self._clock, base, table, None)
         except LockLost as error:
-            # The caller must look at the row: a first alter was sent, and its error is not proof enough.
+            # The caller must check the row: a first alter was sent, and its error is not proof enough.
             return Refused(True, error)
         except NotSent:
-            return answer
-
-    def _send(
-        self,
-        client: MetastoreClient,
-        base: Pointer,
-        table: Any,
-        expected: tuple[str, str] | None,
-        *,
-        atomic: bool = False,
-        can_be_made: bool = True,
-    ) -> SwapAnswer:
-        """One alter, with an expected parameter or none. atomic: the server is known to compare it atomically. One that
-        can be made and is not atomic is waited for. Raises NotSent, and LockLost before such a one."""
-        call = client.call
-        if can_be_made and not atomic:
-            require_fresh_locks()
-            call = client.call_patiently
-        sent = self._clock.monotonic()
-        try:
-            call(
-                "alter_table_with_environment_context",
-                dbname=base.name.namespace,
-                tbl_name=base.name.name,
-                new_tbl=table,
-                environment_context=environment(expected),
-            )
-        except ServerFault as fault:
-            return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)
-        except NoAnswer as error:
-            if error.is_over and can_be_made and not atomic:
-                return Refused(False, MetastoreUnavailable(error.message), in_doubt=True)
-            waited = self._clock.monotonic() - sent
-            return Unanswered(MetastoreUnavailable(error.message), atomic, waited)
-        return Swapped()
-
-    def _remember_left(self, scratch: TableName) -> None:
-        with self._mutex:
-            self._left.append(scratch)
-            del self._left[:-_LEFT_MAX]
-
-    def _drop_left(self) -> None:
-        with self._mutex:
-            left, self._left = self._left, []
-        for scratch in left:
-            try:
-                self._pool.run(lambda client, scratch=scratch: drop(client.call, scratch), idempotent=True)  # type: ignore[misc]
-            except MetastoreError as error:
-                logger.warning("The scratch view %s could not be dropped: %s", scratch, error.message)
-                self._remember_left(scratch)
-
-    def accepts_writes(self, namespace: str) -> bool | None:
-        """As `TablePointer.accepts_writes`, in a database."""
-        scratch = scratch_name(namespace, self._clock)
-        try:
-            trial = self._pool.run(lambda client: try_to_write(client.call, scratch), idempotent=False)
-        except MetastoreError as error:
-            trial = Trial(False, error.message)
-        if trial.left_behind:
-            self._remember_left(scratch)
-        if trial.problem:
-            logger.warning("A scratch view in %s, to see whether anything can be written: %s", namespace, trial.problem)
-        return trial.works
+            return refusal
 
 
-def _final(answer: SwapAnswer) -> SwapAnswer:
-    """The same, where nothing was sent that can be made."""
+def _unproven(client: MetastoreClient, support: CompareAndSwap) -> CompareAndSwapUnproven:
+    return CompareAndSwapUnproven(f"The metastore {client.uri} is not proven to compare and swap atomically: {support}")
+
+
+def _as_final(answer: SwapAnswer) -> SwapAnswer:
+    """The same answer, where nothing was sent that can still succeed."""
     return replace(answer, in_doubt=False) if isinstance(answer, Refused) else answer
 
 

@@ -28,9 +28,10 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.metastore.compare_and_swap.findings import Findings
+from iceberg_hms.metastore.connection.cas_support import ConnectionCasSupport
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.connection.thrift_types import messages
 
@@ -62,7 +63,8 @@ class MetastoreClient:
     """One open connection. Not safe for threads: a pool hands it to one at a time.
 
     uri: thrift://host:port. user: who we are (`set_ugi`, which servers without Kerberos believe); "" says nothing.
-    findings: what its server makes of an expected value, as far as fence.py found out.
+    cas_support: what its server makes of compare-and-swap, as far as compare_and_swap/swap.py proved it.
+    now: the monotonic clock.
     patience_ms: how long `call_patiently` waits. on_overdue: called by it when socket_timeout_ms are over.
     Raises NotSent if the server cannot be reached within connect_timeout_ms.
     """
@@ -71,10 +73,17 @@ class MetastoreClient:
     on_overdue: Callable[[], None] | None = None
 
     def __init__(
-        self, uri: str, *, connect_timeout_ms: int, socket_timeout_ms: int, patience_ms: int = 0, user: str = ""
+        self,
+        uri: str,
+        *,
+        connect_timeout_ms: int,
+        socket_timeout_ms: int,
+        patience_ms: int = 0,
+        user: str = "",
+        now: Callable[[], float] = SYSTEM_CLOCK.monotonic,
     ) -> None:
         self.uri = uri
-        self.findings = Findings()
+        self.cas_support = ConnectionCasSupport(now)
         self._ordinary_ms = socket_timeout_ms
         self._patience_ms = patience_ms
         self._sequence = 0

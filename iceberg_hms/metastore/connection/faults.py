@@ -162,6 +162,11 @@ _MISSING: tuple[tuple[re.Pattern[str], Fault], ...] = (
 _OF_A_REQUEST = (ttypes.InvalidOperationException, ttypes.InvalidObjectException)
 
 
+def reason_of(error: MetastoreError) -> str:
+    """The server's own text, if it sent one; else the error's message."""
+    return error.detail if isinstance(error, ServerFault) else error.message
+
+
 def classify(error: TException, method: str) -> ServerFault:
     """The fault that an answered error means. `error` came out of a reply that was read whole."""
     detail = _words(error)

@@ -11,7 +11,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwapFindings
+from iceberg_hms.metastore.connection.cas_support import PoolCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault
 
@@ -55,7 +55,7 @@ class ClientPool:
     uris: thrift://host:port, tried in order, beginning with the one that last worked.
     connect_timeout_ms: for one server. socket_timeout_ms: for one answer. patience_ms: for one to `call_patiently`; who
     waits so for longer than socket_timeout_ms does not count any more, so that heartbeats find a connection.
-    verdicts: what its connections found out about compare-and-swap.
+    cas_support: what its connections proved about compare-and-swap.
     make_client: connects to a uri of the list; raises NotSent. make_places: a semaphore with so many places.
     now: the monotonic clock.
     Raises ConfigError for a uri that is not thrift://.
@@ -77,7 +77,7 @@ class ClientPool:
         for uri in uris:
             parse_uri(uri)
         self.uris = tuple(uris)
-        self.verdicts = CompareAndSwapFindings(self.uris, now)
+        self.cas_support = PoolCasSupport(self.uris, now)
         self._size = size
         self._connect_timeout_ms = connect_timeout_ms
         self._socket_timeout_ms = socket_timeout_ms
@@ -87,6 +87,7 @@ class ClientPool:
         self._make_places = make_places
         self._preferred = 0
         self._closed = False
+        self._now = now
         self._places = self._make_places(self._size)
         self._mutex = threading.Lock()
         self._idle: list[MetastoreClient] = []
@@ -201,6 +202,7 @@ class ClientPool:
             socket_timeout_ms=self._socket_timeout_ms,
             patience_ms=self._patience_ms,
             user=self._user,
+            now=self._now,
         )
 
     def only(self, uri: str) -> ClientPool:
@@ -214,6 +216,7 @@ class ClientPool:
             user=self._user,
             make_client=self._make_client,
             make_places=self._make_places,
+            now=self._now,
         )
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """What a metastore says of its version, and the little that depends on it.
 
-The version decides nothing that could lose a commit: what a server can do is asked or probed (capabilities.py).
+The version decides nothing that could lose a commit: compare_and_swap/ and capabilities.py ask and probe what a server
+can do.
 """
 
 from __future__ import annotations

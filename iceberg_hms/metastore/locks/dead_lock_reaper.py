@@ -29,7 +29,7 @@ from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Runtime, TableName
 from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import MetastoreError
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.locks.holder_identity import LockHolder, has_ended, parse
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 

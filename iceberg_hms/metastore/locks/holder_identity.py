@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
 
 #: HIVE_LOCKS.HL_AGENT_INFO has 128 characters.
 AGENT_INFO_MAX = 128

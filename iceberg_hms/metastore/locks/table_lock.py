@@ -17,18 +17,18 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Runtime, TableName, ThreadEvent
 from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreError, MetastoreUnavailable
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.dead_lock_reaper import DeadLockReaper, LockWatch
 from iceberg_hms.metastore.locks.heartbeat import HmsHeldLock
 from iceberg_hms.metastore.locks.holder_identity import LockHolder, agent_info, has_ended, parse
 from iceberg_hms.metastore.locks.lease import lease_or_default
+from iceberg_hms.metastore.locks.lock_api_stall import warn_if_slow
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from iceberg_hms.metastore.locks.lost_lock_cleanup import LostLockCleanup
 from iceberg_hms.metastore.locks.poll_rate import PollRate
 from iceberg_hms.metastore.locks.queue_position import QueuePosition
-from iceberg_hms.metastore.locks.standstill import warn_if_slow
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class HmsTableLock:
         if self._closed.is_set():
             raise LockNotAcquired(f"The lock of {name} is not asked for: the catalog is closed")
         lease = self._likely_lease()
-        word = self._pool.verdicts.word(name.namespace) if use else SwapProtection.BLIND
+        word = self._pool.cas_support.protection(name.namespace) if use else SwapProtection.BLIND
         announced = self._short_lease(lease) if short and word is SwapProtection.CAS else None
         info = self._new_agent_info(request, word, announced)
         watch = self._stale.watch(name, lease)

@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
+from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
 
 logger = logging.getLogger(__name__)
 
@@ -21,14 +23,11 @@ KEY_MAX = 256
 
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
-METADATA_LOCATION = "metadata_location"
 PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
 #: The table's UUID, as Java writes it too. PyIceberg and Trino make rows without it.
 UUID = "uuid"
 #: The Iceberg property that names the owner of the row; it is written into the row itself, not into its parameters.
 TABLE_OWNER = "hive.metastore.table.owner"
-#: In parameters and in an alter's environment: the metastore shall not list the table's folder for statistics.
-DO_NOT_UPDATE_STATS = "DO_NOT_UPDATE_STATS"
 
 _EXTERNAL = "EXTERNAL"
 _HIVE_ENGINE = "engine.hive.enabled"

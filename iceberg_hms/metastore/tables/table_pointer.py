@@ -1,6 +1,6 @@
 """Rows of Iceberg tables in the metastore: the TablePointer port over Thrift.
 
-A swap is HIVE-26882's compare-and-swap, which fence.py sends. Tables are read by get_table_req alone: Hive 4.0.1 has no
+compare_and_swap/swap.py sends the swaps (HIVE-26882). Tables are read by get_table_req alone: Hive 4.0.1 has no
 get_table (HIVE-26537).
 """
 
@@ -27,7 +27,7 @@ from iceberg_hms.errors import (
     NotAnIcebergTable,
 )
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.metastore.compare_and_swap.swap import CompareAndSwapTables
+from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
@@ -63,7 +63,7 @@ class HmsTablePointer:
         self._max_parameter_size = settings.table_property_max_size
         self._list_all = settings.list_all_tables
         self._clock = clock
-        self._fence = CompareAndSwapTables(pool, clock=clock)
+        self._swaps = SwapSender(pool, clock=clock)
         self._local_time_zones: bool | None = None
         self._names = TableNames(pool, clock=clock)
         self._mutex = threading.Lock()
@@ -125,7 +125,7 @@ class HmsTablePointer:
 
     def accepts_writes(self, name: TableName) -> bool | None:
         """As the port says."""
-        return self._fence.accepts_writes(name.namespace)
+        return self._swaps.accepts_writes(name.namespace)
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`."""
@@ -232,7 +232,7 @@ class HmsTablePointer:
         return self._pool.run(send, idempotent=False)
 
     def _alter(self, base: Pointer, table: Any, require_cas: bool = False) -> SwapAnswer:
-        return _gone(self._fence.alter(base, table, require_cas=require_cas), base.name)
+        return _gone(self._swaps.alter(base, table, require_cas=require_cas), base.name)
 
     def _columns(self, metadata: TableMetadata) -> list[Any]:
         schema = metadata.schema

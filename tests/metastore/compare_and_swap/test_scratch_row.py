@@ -1,27 +1,26 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import MetaException, NoSuchObjectException
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
-from iceberg_hms.metastore.compare_and_swap.scratch_row import Trial, drop, prove, scratch_name, try_to_write
+from iceberg_hms.metastore.compare_and_swap.scratch_row import ScratchRows, Trial, scratch_name
 from iceberg_hms.metastore.connection.client import MetastoreClient
-from iceberg_hms.metastore.connection.faults import NotSent
-from tests.metastore.fake_hms import DropAfter, FakeHms, Running
-
-SCRATCH = TableName("db", "scratch")
+from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault
+from iceberg_hms.metastore.connection.pool import ClientPool
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running
 
 
 @pytest.fixture
-def client(server: Running) -> Iterator[MetastoreClient]:
-    client = MetastoreClient(server.uri, connect_timeout_ms=5_000, socket_timeout_ms=5_000)
-    yield client
-    client.close()
+def rows(pool: ClientPool) -> ScratchRows:
+    return ScratchRows(pool, SYSTEM_CLOCK)
+
+
+def attempt(rows: ScratchRows, client: MetastoreClient, work: Any = None) -> Trial[Any]:
+    return rows.attempt(client.call, "db", work or (lambda call, name: name))
 
 
 def test_names_are_new_and_in_the_namespace() -> None:
@@ -32,110 +31,84 @@ def test_names_are_new_and_in_the_namespace() -> None:
     assert one.name.replace("_", "").isalnum()
 
 
-@pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
-def test_a_server_is_told_by_what_it_does_and_nothing_stays(
-    behaviour: str, hms: FakeHms, client: MetastoreClient
+def test_the_row_is_there_during_the_attempt_and_gone_afterwards(
+    rows: ScratchRows, client: MetastoreClient, hms: FakeHms
 ) -> None:
-    hms.compare_and_swap = behaviour
-    proof = prove(client.call, SCRATCH)
-    assert proof.verdict == behaviour
-    assert not proof.left_behind
+    seen: list[Any] = []
+
+    def work(_call: Any, name: TableName) -> str:
+        seen.append(hms.tables[name.namespace, name.name].tableType)
+        return "result"
+
+    trial = attempt(rows, client, work)
+    assert trial == Trial(trial.name, "result")
+    assert seen == ["VIRTUAL_VIEW"], "a view has no folder"
+    assert not trial.may_be_left
     assert hms.tables == {}
 
 
 @pytest.mark.parametrize(
-    ("method", "error", "left_behind"),
-    [
-        ("create_table", MetaException("Permission denied"), False),
-        ("create_table", DropAfter(), True),
-        ("get_table_req", MetaException("deadlock"), False),
-        ("alter_table_with_environment_context", MetaException("deadlock"), False),
-        ("alter_table_with_environment_context", DropAfter(), True),
-    ],
+    ("error", "kind", "left"),
+    [(MetaException("Permission denied"), ServerFault, False), (DropAfter(), NoAnswer, True)],
 )
-def test_what_fails_on_the_way_is_no_verdict(
-    method: str, error: Exception, left_behind: bool, hms: FakeHms, client: MetastoreClient
+def test_nothing_is_tried_on_a_row_that_was_not_made(
+    error: Exception, kind: type[Exception], left: bool, rows: ScratchRows, client: MetastoreClient, hms: FakeHms
 ) -> None:
-    hms.misbehave[method].append(error)
-    proof = prove(client.call, SCRATCH)
-    assert proof.verdict is CompareAndSwap.UNKNOWN
-    assert proof.problems
-    assert proof.left_behind is left_behind
-    assert bool(hms.tables) is left_behind
+    hms.misbehave["create_table"].append(error)
+    trial = attempt(rows, client, lambda call, name: pytest.fail("tried"))
+    assert isinstance(trial.not_made, kind)
+    assert trial.may_be_left is left
+    assert bool(hms.tables) is left
 
 
-def test_a_database_that_writes_nothing_more_says_nothing_of_compare_and_swap(
-    hms: FakeHms, client: MetastoreClient
+def test_the_row_is_dropped_after_an_attempt_that_failed(
+    rows: ScratchRows, client: MetastoreClient, hms: FakeHms
 ) -> None:
-    """It went over to a standby that is read-only once the scratch row was made."""
-    hms.compare_and_swap = "broken"
-    hms.misbehave["alter_table_with_environment_context"] += [None, None, MetaException("read-only transaction")]
-    proof = prove(client.call, SCRATCH)
-    assert (proof.verdict, proof.left_behind) == (CompareAndSwap.UNKNOWN, False)
-    assert "read-only transaction" in proof.problems[0]
+    failure = NotSent("gone")
 
+    def fail(_call: Any, _name: TableName) -> None:
+        raise failure
 
-def test_a_server_that_takes_an_outdated_value_is_not_atomic_whatever_it_said(
-    hms: FakeHms, client: MetastoreClient
-) -> None:
-    plain = hms.alter_table_with_environment_context
-
-    def only_the_first_is_checked(**arguments: Any) -> None:
-        try:
-            plain(**arguments)
-        finally:
-            hms.compare_and_swap = "ignored"
-
-    hms.alter_table_with_environment_context = only_the_first_is_checked  # type: ignore[method-assign]
-    assert prove(client.call, SCRATCH).verdict is CompareAndSwap.IGNORED
-
-
-def test_a_row_that_stays_is_told_beside_the_verdict(hms: FakeHms, client: MetastoreClient) -> None:
-    hms.misbehave["drop_table"].append(MetaException("busy"))
-    proof = prove(client.call, SCRATCH)
-    assert (proof.verdict, proof.left_behind) == (CompareAndSwap.ATOMIC, True)
-    drop(client.call, SCRATCH)
-    assert hms.tables == {}
-    drop(client.call, SCRATCH)
-
-
-@pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
-def test_whether_anything_can_be_written_does_not_depend_on_compare_and_swap(
-    behaviour: str, hms: FakeHms, client: MetastoreClient
-) -> None:
-    hms.compare_and_swap = behaviour
-    assert try_to_write(client.call, SCRATCH) == Trial(True)
+    trial = attempt(rows, client, fail)
+    assert (trial.result, trial.failed, trial.not_dropped) == (None, failure, None)
     assert hms.tables == {}
 
 
-READ_ONLY = MetaException("Error executing SQL query: cannot execute INSERT in a read-only transaction")
+def test_a_row_that_is_gone_counts_as_dropped(rows: ScratchRows, client: MetastoreClient, hms: FakeHms) -> None:
+    trial = attempt(rows, client, lambda call, name: hms.tables.clear())
+    assert trial.not_dropped is None
 
 
-@pytest.mark.parametrize(
-    ("method", "error", "works", "left_behind"),
-    [
-        ("create_table", READ_ONLY, False, False),
-        ("create_table", DropAfter(), False, True),
-        ("create_table", MetaException("Permission denied: ada may not create tables"), None, False),
-        ("create_table", NoSuchObjectException("database db"), None, False),
-        ("get_table_req", READ_ONLY, False, False),
-        ("alter_table_with_environment_context", READ_ONLY, False, False),
-        ("drop_table", READ_ONLY, False, True),
-    ],
-)
-def test_what_cannot_be_written_is_told_from_what_one_may_not_write(
-    method: str, error: Exception, works: bool | None, left_behind: bool, hms: FakeHms, client: MetastoreClient
+@pytest.mark.parametrize("error", [MetaException("busy"), DropBefore()])
+def test_a_row_that_could_not_be_dropped_is_dropped_later(
+    error: Exception, rows: ScratchRows, client: MetastoreClient, hms: FakeHms
 ) -> None:
-    hms.misbehave[method].append(error)
-    trial = try_to_write(client.call, SCRATCH)
-    assert (trial.works, trial.left_behind) == (works, left_behind)
-    assert trial.problem
-    assert bool(hms.tables) is left_behind
+    hms.misbehave["drop_table"].append(error)
+    trial = attempt(rows, client)
+    assert trial.result == trial.name, "the result stands"
+    assert trial.not_dropped is not None
+    assert set(hms.tables) == {(trial.name.namespace, trial.name.name)}
+    rows.drop_left()
+    assert hms.tables == {}
+    drops = hms.calls.count("drop_table")
+    rows.drop_left()
+    assert hms.calls.count("drop_table") == drops
 
 
-def test_a_trial_that_was_not_sent_is_tried_again_by_whoever_has_another_connection() -> None:
-    def call(method: str, /, **_: object) -> None:
-        raise NotSent("gone")
+def test_a_row_is_tried_again_until_it_is_dropped(
+    rows: ScratchRows, client: MetastoreClient, hms: FakeHms, server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    hms.misbehave["drop_table"] += [MetaException("busy")] * 2
+    trial = attempt(rows, client)
+    rows.drop_left()
+    assert f"The scratch view {trial.name} could not be dropped" in caplog.text
+    assert hms.tables
+    rows.drop_left()
+    assert hms.tables == {}
 
-    with pytest.raises(NotSent):
-        try_to_write(call, SCRATCH)
+
+def test_only_the_last_hundred_rows_are_tried_again(rows: ScratchRows, client: MetastoreClient, hms: FakeHms) -> None:
+    hms.misbehave["drop_table"] += [MetaException("busy")] * 102
+    first = [attempt(rows, client).name for _ in range(102)][:2]
+    rows.drop_left()
+    assert set(hms.tables) == {(name.namespace, name.name) for name in first}

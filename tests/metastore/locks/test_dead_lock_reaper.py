@@ -8,7 +8,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks import dead_lock_reaper
 from iceberg_hms.metastore.locks.dead_lock_reaper import DeadLockReaper
@@ -81,7 +81,7 @@ def looking(entries: LockEntries, found: DeadLockReaper, pass_time: Callable[[fl
 
 
 def prove(server: Running, pool: ClientPool, verdict: CompareAndSwap = CompareAndSwap.ATOMIC) -> None:
-    pool.verdicts.learned(server.uri, NAME.namespace, verdict)
+    pool.cas_support.learn(server.uri, NAME.namespace, verdict)
 
 
 def test_what_an_ended_process_of_this_machine_left_goes_after_two_missed_heartbeats(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.locks import holder_identity
 from iceberg_hms.metastore.locks.holder_identity import AGENT_INFO_MAX, LockHolder, agent_info, has_ended, parse
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iceberg_hms.coordinator.ports import LockUse
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lease import lease_seconds, parse_duration
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
@@ -89,7 +89,7 @@ def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived
     runtime = Counted()
     hms.config["hive.txn.timeout"] = served
     lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_short_lease_ms=setting))
-    pool.verdicts.learned(pool.uris[0], NAME.namespace, verdict)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, verdict)
     held: Any = lock.acquire(NAME, wait_seconds=1, request="r", use=use)
     (entry,) = hms.locks.values()
     assert entry.agentInfo.rpartition("/")[2] == said
@@ -130,7 +130,7 @@ def test_after_a_short_lease_was_lost_a_lock_has_the_servers_and_may_be_taken_fr
     """What is sent compares all the same, so a waiter takes the lock away if its holder is killed."""
     runtime = Counted()
     lock = HmsTableLock(pool, runtime, SETTINGS)
-    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     held = lock.acquire(NAME, wait_seconds=1, request="r", use=LockUse.CAS_FULL_LEASE)
     (entry,) = hms.locks.values()
     assert entry.agentInfo.rpartition("/")[2] == "cas"

@@ -11,7 +11,7 @@ from thrift.Thrift import TApplicationException
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import LockUse
 from iceberg_hms.errors import LockNotAcquired
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.holder_identity import last_part
 from iceberg_hms.metastore.locks.queue_position import QueuePosition
@@ -103,7 +103,7 @@ def test_a_frozen_holder_on_another_machine_costs_less_than_30_seconds(
     """However rarely the waiter looks otherwise, and also if its first look at the queue fails."""
     runtime = TimedWith(hms)
     lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada", **settings}, environ={}))
-    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     lock._entries.enqueue(NAME, ELSEWHERE + "cas-15")
     if not queue_is_seen:
         hms.misbehave["show_locks"].append(MetaException("deadlock"))
@@ -117,7 +117,7 @@ def test_a_waiter_with_a_short_lease_renews_its_entry_in_time(pool: ClientPool, 
     runtime = TimedWith(hms)
     settings = {"lock.stale-check-interval-ms": 60_000, "iceberg.hive.lock-check-max-wait-ms": 60_000}
     lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada", **settings}, environ={}))
-    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     taken_by_another(hms, lock)
     silent: list[int] = []
     runtime.awake = lambda: silent.append(hms.now_ms - max(entry.lastheartbeat for entry in hms.locks.values()))
@@ -136,7 +136,7 @@ def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(pool: Cli
     expected value, would overwrite what is committed under it."""
     runtime = TimedWith(hms)
     lock = HmsTableLock(pool, runtime, SETTINGS)
-    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     other = taken_by_another(hms, lock)
     slept: list[int] = []
 
@@ -161,7 +161,7 @@ def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(pool: Cli
 def test_an_entry_of_a_call_that_was_not_answered_for_a_lease_is_not_taken_up(pool: ClientPool, hms: FakeHms) -> None:
     runtime = TimedWith(hms)
     lock = HmsTableLock(pool, runtime, SETTINGS)
-    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     plain = hms.lock
 
     def answer_too_late(rqst: Any) -> Any:
@@ -192,7 +192,7 @@ def test_the_lock_of_a_killed_writer_stays_if_it_may_have_sent_a_drop(
         pool, runtime, SETTINGS, new_agent_info=lambda _, word, seconds: ended + last_part(word, seconds)
     )
     lock = HmsTableLock(pool, runtime, SETTINGS)
-    pool.verdicts.learned(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
     left = killed.acquire(NAME, wait_seconds=1, request="r", use=use)
     left.let_expire()
     if use is LockUse.CAS:

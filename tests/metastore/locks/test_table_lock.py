@@ -15,7 +15,7 @@ from iceberg_hms.clock import ClockReading
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import LockUse, TableName
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, MetastoreUnavailable
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockType
 from iceberg_hms.metastore.locks import lost_lock_cleanup
@@ -111,7 +111,7 @@ def test_the_lock_keeps_the_contract(check: Check, proven: bool, server: Running
     runtime = ThreadRuntime()
     with pool_of(server) as one, pool_of(server) as other:
         for pool in (one, other) if proven else ():
-            pool.verdicts.learned(server.uri, NAME.namespace, CompareAndSwap.ATOMIC)
+            pool.cas_support.learn(server.uri, NAME.namespace, CompareAndSwap.ATOMIC)
         check(Guard(HmsTableLock(one, runtime, SETTINGS), HmsTableLock(other, runtime, SETTINGS), runtime, NAME))
         assert hms.locks == {}
 
@@ -448,7 +448,7 @@ def test_a_lost_reply_is_not_forgotten_when_the_next_server_has_no_lock_api(
 def test_a_lock_says_what_its_process_knows_of_the_fence(lock: HmsTableLock, pool: ClientPool, hms: FakeHms) -> None:
     said = []
     for verdict in (CompareAndSwap.UNKNOWN, CompareAndSwap.ATOMIC, CompareAndSwap.IGNORED):
-        pool.verdicts.learned(pool.uris[0], NAME.namespace, verdict)
+        pool.cas_support.learn(pool.uris[0], NAME.namespace, verdict)
         for use in (LockUse.CAS, LockUse.BLIND):
             held = lock.acquire(NAME, wait_seconds=1, request="r", use=use)
             (entry,) = hms.locks.values()

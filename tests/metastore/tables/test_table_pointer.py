@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,9 @@ from iceberg_hms.errors import (
     NotAnIcebergTable,
 )
 from iceberg_hms.locking.held_locks import NoLock
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.pool import ClientPool, Result
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
@@ -50,9 +52,8 @@ def hive_row(name: TableName, parameters: dict[str, str] | None = None, kind: st
 
 
 @pytest.fixture
-def pointer(server: Running) -> Iterator[HmsTablePointer]:
-    with pool_of(server) as pool:
-        yield HmsTablePointer(pool, Settings.load({}, environ={}))
+def pointer(pool: ClientPool) -> HmsTablePointer:
+    return HmsTablePointer(pool, Settings.load({}, environ={}))
 
 
 def moves(hms: FakeHms) -> int:
@@ -125,13 +126,13 @@ def test_a_refusal_of_a_kind_that_only_newer_servers_know_is_not_taken_for_succe
     assert hms.calls.count(method) == (2 if method.startswith("alter") else 1)
 
 
-def test_a_probe_that_is_refused_in_a_way_that_nobody_knows_teaches_nothing(
-    hms: FakeHms, pointer: HmsTablePointer
+def test_an_unknown_refusal_of_the_probe_proves_nothing(
+    hms: FakeHms, pool: ClientPool, pointer: HmsTablePointer
 ) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
     hms.misbehave["alter_table_with_environment_context"] += [Answer(UNKNOWN_ERROR)] * 2
     assert isinstance(pointer.swap(pointer.load(NAME), "m1", BEFORE, BEFORE), Unanswered)
-    assert pointer._pool.verdicts.word("db") is SwapProtection.UNPROVEN, "taken for a success it would say: ignored"
+    assert pool.cas_support.protection("db") is SwapProtection.UNPROVEN, "taken for a success it would be: ignored"
 
 
 def test_a_metastore_that_is_gone_before_the_move_is_unavailable_not_unanswered(
@@ -181,34 +182,48 @@ def test_refused_columns_and_the_probe_do_not_disturb_each_other(
         assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
 
 
-def test_refused_columns_of_a_swap_that_must_be_fenced(hms: FakeHms, pointer: HmsTablePointer) -> None:
+def test_refused_columns_of_a_swap_that_requires_cas(hms: FakeHms, server: Running, pointer: HmsTablePointer) -> None:
     hms.disallow_column_changes = True
     pointer.create(NAME, "m0", BEFORE, None)
     assert pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, require_cas=True) == Swapped()
     assert [column.name for column in pointer.load(NAME).table.sd.cols] == ["a", "b"]
     hms.compare_and_swap = "ignored"
-    pointer._pool._drop_idle()
+    server.hang_up()
     with pytest.raises(MetastoreUnavailable):
         pointer.swap(pointer.load(NAME), "m2", AFTER, BEFORE, require_cas=True)
     assert pointer.load(NAME).metadata_location == "m1"
 
 
-def test_the_old_columns_must_be_fenced_too(
-    hms: FakeHms, pointer: HmsTablePointer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remember = pointer._remember_refused
+class InterruptedPool(ClientPool):
+    """after_alter: called once, after the next change was sent."""
 
-    def and_another_server_steps_in(name: TableName, cols: list[Any]) -> None:
-        remember(name, cols)
-        pointer._pool._drop_idle()
+    after_alter: Callable[[], None] | None = None
+
+    def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
+        try:
+            return super().run(function, idempotent=idempotent)
+        finally:
+            if not idempotent and self.after_alter is not None:
+                call, self.after_alter = self.after_alter, None
+                call()
+
+
+def test_the_swap_with_the_old_columns_requires_cas_too(hms: FakeHms, server: Running) -> None:
+    def another_server_answers() -> None:
+        server.hang_up()
         hms.compare_and_swap = "ignored"
 
-    monkeypatch.setattr(pointer, "_remember_refused", and_another_server_steps_in)
+    pool = InterruptedPool([server.uri])
+    pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
     hms.disallow_column_changes = True
     pointer.create(NAME, "m0", BEFORE, None)
+    base = pointer.load(NAME)
+    pool.after_alter = another_server_answers
     with pytest.raises(MetastoreUnavailable):
-        pointer.swap(pointer.load(NAME), "m1", AFTER, BEFORE, require_cas=True)
+        pointer.swap(base, "m1", AFTER, BEFORE, require_cas=True)
+    assert pool.after_alter is None
     assert pointer.load(NAME).metadata_location == "m0"
+    pool.close()
 
 
 def test_a_lost_reply_to_the_second_try_is_unanswered(hms: FakeHms, pointer: HmsTablePointer) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.locks.holder_identity import AGENT_INFO_MAX, parse
 from simulation.engine.scheduler import Process
 from simulation.world.machines import Machines

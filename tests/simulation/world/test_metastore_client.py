@@ -11,7 +11,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import LockUse, Pointer, Refused, SwapAnswer, Swapped
 from iceberg_hms.errors import LockLost, LockNotAcquired, LockUnavailable, MetastoreUnavailable
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap, SwapProtection
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent
 from iceberg_hms.metastore.connection.thrift_types import GetTableRequest
 from simulation.engine.scheduler import WorkerPool
@@ -52,7 +52,7 @@ def test_the_first_swap_of_a_connection_asks_what_the_server_is_and_the_next_one
     def work(node: Node) -> None:
         assert swap(node, "b") == Swapped()
         assert swap(node, "c") == Swapped()
-        assert node.pool.verdicts.word(TABLE.namespace) is SwapProtection.CAS
+        assert node.pool.cas_support.protection(TABLE.namespace) is SwapProtection.CAS
 
     calls = [event.call for event in ran(work).wire.trace.events]
     assert [call for call in calls if not call.startswith("load")] == ["probe with b", "swap b", "swap c"]
@@ -93,21 +93,21 @@ def test_the_real_fence_finds_out_what_each_server_is_and_a_stale_swap_is_refuse
         stale = swap(node, "c", base)
         compares = verdict in (SwapSupport.ATOMIC, SwapSupport.CHECKED)
         assert isinstance(stale, Refused) == compares
-        assert node.pool.verdicts.of("thrift://hms1:9083", TABLE.namespace) is CompareAndSwap(verdict.value)
+        assert node.pool.cas_support.of("thrift://hms1:9083", TABLE.namespace) is CompareAndSwap(verdict.value)
 
     ran(work, verdict=verdict)
 
 
 def test_a_process_that_committed_before_knows_which_servers_are_atomic() -> None:
     def work(node: Node) -> None:
-        assert node.pool.verdicts.word(TABLE.namespace) is SwapProtection.CAS
+        assert node.pool.cas_support.protection(TABLE.namespace) is SwapProtection.CAS
         assert swap(node, "b") == Swapped()
 
     calls = [event.call for event in ran(work, proven=1.0).wire.trace.events]
     assert "probe with b" not in calls
 
     def looks(node: Node) -> None:
-        assert node.pool.verdicts.of("thrift://hms2:9083", TABLE.namespace) is CompareAndSwap.UNKNOWN
+        assert node.pool.cas_support.of("thrift://hms2:9083", TABLE.namespace) is CompareAndSwap.UNKNOWN
 
     ran(looks, proven=1.0, others=(SwapSupport.IGNORED,))
 

@@ -5,10 +5,14 @@ from typing import Any
 import pytest
 from thrift.Thrift import TException
 
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.compare_and_swap.findings import CompareAndSwap
-from iceberg_hms.metastore.compare_and_swap.scratch_row import environment, prove
+from iceberg_hms.metastore.compare_and_swap.alter import alter_environment
+from iceberg_hms.metastore.compare_and_swap.proofs import prove_cas
+from iceberg_hms.metastore.compare_and_swap.scratch_row import ScratchRows
+from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.faults import Fault, classify
+from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import (
     CheckLockRequest,
     GetTableRequest,
@@ -59,7 +63,7 @@ class Caller:
             dbname=name.namespace,
             tbl_name=name.name,
             new_tbl=iceberg_row(to, {METADATA_LOCATION: location}),
-            environment_context=environment(expected),
+            environment_context=alter_environment(expected),
         )
 
     def lock(self) -> Any:
@@ -111,7 +115,7 @@ def test_the_drivers_probe_finds_out_what_a_server_is(verdict: SwapSupport) -> N
 
     def work(scheduler: Scheduler) -> None:
         caller = Caller(scheduler, verdict=verdict)
-        found.append(prove(caller.call, TableName("db", "iceberg_hms_probe_1")).verdict)
+        found.append(prove_cas(ScratchRows(ClientPool([]), SYSTEM_CLOCK), caller.call, "db").support)
         assert list(caller.metastore.rows) == [T]
 
     assert run_tasks(work).failure is None

@@ -7,7 +7,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import ConfigError, LockUnavailable
-from iceberg_hms.metastore.compare_and_swap.findings import SwapProtection
+from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs

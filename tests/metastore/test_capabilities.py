@@ -10,7 +10,7 @@ from iceberg_hms.clock import SystemClock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.metastore.connection.capabilities import Capabilities, CompareAndSwap, probe
+from iceberg_hms.metastore.capabilities import Capabilities, CompareAndSwap, probe
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from tests.metastore.fake_hms import DropAfter, FakeHms, running
