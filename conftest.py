@@ -15,7 +15,7 @@ LONGEST = (
     "integration/test_spark_iceberg_tables.py",
     "integration/test_metastore_fence.py",
     "integration/test_server_killed.py",
-    "integration/test_lost_names.py",
+    "integration/test_uuid_lookup.py",
     "integration/test_no_process_left.py",
     "integration/test_bad_input.py",
     "integration/test_concurrent_appends.py",

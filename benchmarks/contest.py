@@ -21,7 +21,7 @@ from benchmarks.serving import Serving
 from benchmarks.writers import SCHEMA
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.testing.history import check_table
-from integration.fleet import COMMIT_FAILED
+from integration.concurrent_writers import COMMIT_FAILED
 
 NAMESPACE = "bench"
 

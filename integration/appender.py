@@ -1,14 +1,14 @@
 """One writer, as a program of its own: appends small Parquet files to a table.
 
-    python -m integration.appender URI WAREHOUSE TABLE FOLDER WRITER COUNT [DOOR]
+    python -m integration.appender URI WAREHOUSE TABLE FOLDER WRITER COUNT [CLIENT]
 
-DOOR says through what: `library` (the default) is ours; `same` is ours with files that are there, the same for all
-writers; `unlocked` is ours with its lock switched off; `hive` is
-PyIceberg's Hive catalog; `rest` is PyIceberg's REST catalog, and URI then a server of ours.
+CLIENT is what appends: `library` (the default) is ours; `same` is ours with files that are there already, the same
+for all writers; `unlocked` is ours with its lock switched off; `hive` is PyIceberg's Hive catalog; `rest` is
+PyIceberg's REST catalog, and URI then a server of ours.
 
 It writes `ready`, waits for a line on its input so that all writers start together, and then writes one JSON line for
-each append: {"path": ..., "error": null or text, "refused": whether that says that nothing of it is in the table,
-"snapshot_id": of a success, where the writer is told one}.
+each append: {"path": ..., "error": null or text, "refused": whether the error proves that nothing of it is in the
+table, "snapshot_id": of a success, if the client returns it}.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import iceberg_hms
 from integration import interop
 
-#: Appends one file, by its location; returns the snapshot that it made, None where that is not told.
+#: Appends one file, by its location; returns its snapshot, None if the client does not return it.
 Append = Callable[[str], int | None]
 
 
@@ -67,24 +67,24 @@ def is_refusal(error: Exception) -> bool:
     return isinstance(error, CommitFailedException)
 
 
-def main(uri: str, warehouse: str, table: str, folder: Path, writer: int, count: int, door: str = "library") -> None:
+def main(uri: str, warehouse: str, table: str, folder: Path, writer: int, count: int, client: str = "library") -> None:
     given = (uri, warehouse, table)
-    opened = pyiceberg(door, *given) if door in ("hive", "rest") else library(*given, locked=door != "unlocked")
+    opened = pyiceberg(client, *given) if client in ("hive", "rest") else library(*given, locked=client != "unlocked")
     # Of PyIceberg any error is counted, whatever it is; of ours, only those that we declare.
-    errors = Exception if door in ("hive", "rest") else iceberg_hms.IcebergHmsError
+    errors = Exception if client in ("hive", "rest") else iceberg_hms.IcebergHmsError
     with opened as append:
         _say("ready")
         sys.stdin.readline()
         for number in range(count):
             path = folder / f"{number}.parquet"
-            if door != "same":
+            if client != "same":
                 path = interop.small_parquet(folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
-            told = {"path": f"file:{path}", "error": None, "refused": False, "snapshot_id": None}
+            result = {"path": f"file:{path}", "error": None, "refused": False, "snapshot_id": None}
             try:
-                told["snapshot_id"] = append(f"file:{path}")
+                result["snapshot_id"] = append(f"file:{path}")
             except errors as raised:
-                told |= {"error": f"{type(raised).__name__}: {raised}", "refused": is_refusal(raised)}
-            _say(json.dumps(told))
+                result |= {"error": f"{type(raised).__name__}: {raised}", "refused": is_refusal(raised)}
+            _say(json.dumps(result))
 
 
 def _say(line: str) -> None:

@@ -101,9 +101,9 @@ def quick_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReapingMet
 
 
 class Scene:
-    """One table of one server, its writers, and what they were told. What it opens it closes.
+    """One table of one server, its writers, and the results of their commits. What it opens it closes.
 
-    Writers speak to the server through `proxy`, unless they are given another uri; the judge does not.
+    Writers speak to the server through `proxy`, unless they get another uri; the checks speak to it directly.
     """
 
     def __init__(self, server: LocalMetastore, folder: Path, timing: Timing, **properties: str) -> None:
@@ -190,8 +190,8 @@ class Scene:
         folder = Path(self.table.metadata.location.removeprefix("file:")) / "metadata"
         return {path.name for path in folder.iterdir()}
 
-    def judge(self, *, others: bool = False) -> Report:
-        """The whole history against what writers were told. others: the table may have files that nobody told of."""
+    def check_history(self, *, others: bool = False) -> Report:
+        """Check the whole history against the writers' results. others: the table may have files of other writers."""
         report = check_table(self.direct, self.name, acknowledged=self.acknowledged, refused=self.refused)
         report.raise_if_broken()
         files = sorted(item for item in self.acknowledged if isinstance(item, str))
@@ -233,7 +233,7 @@ def rewired(catalog: Catalog, **ports: Any) -> Catalog:
 
 
 class Writer:
-    """A process that appends one file when it is told to; see fault_writer.py."""
+    """A process that appends one file on `go`; see fault_writer.py."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.path: str = job["path"]
@@ -255,7 +255,7 @@ class Writer:
         assert self._process.stdout.readline() == expected + "\n"
 
     def result(self) -> dict[str, Any]:
-        """What the append came to: {"snapshot_ids": [...], "error": null or the name of its type}."""
+        """The result of the append: {"snapshot_ids": [...], "error": null or the name of its type}."""
         output, _ = self._process.communicate(timeout=LIMIT)
         result: dict[str, Any] = json.loads(output)
         return result
@@ -299,7 +299,7 @@ def in_background(function: Callable[[], Any]) -> Future[Any]:
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """Look until there is something to see, and return it: for what no event tells."""
+    """Poll until the condition holds, and return what it returned; where no event announces it."""
     pause = threading.Event()
     for _ in range(int(LIMIT / 0.02)):
         found = condition()

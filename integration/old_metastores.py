@@ -61,7 +61,7 @@ _SITE = {
 class Release:
     """How one release of the metastore is started.
 
-    folder: below engines/ and build/engines/. schema_tool: its class, and what it is told to make.
+    folder: below engines/ and build/engines/. schema_tool: its class, and its arguments.
     classes: of the class path, below the unpacked folder. conf, options (of its JVM): what it needs besides the rest.
     """
 

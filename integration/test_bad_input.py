@@ -1,5 +1,5 @@
-"""Bad input, damaged files, a wrong token, a metastore that is not there: a clear word with what to do, nothing
-changed, and no stack trace for the person who asked."""
+"""Bad input, damaged files, a wrong token, no metastore: the error names the fault and the next step, nothing is
+changed, and the command line shows no stack trace."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import iceberg_hms
+from iceberg_hms.cli.main import app
 from iceberg_hms.rest.server import Server
 from integration import interop
 
@@ -58,18 +60,20 @@ def local_path(location: str) -> Path:
     return Path(re.sub(r"^file:(//)?", "", location))
 
 
-def program(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(PROGRAM), *arguments], capture_output=True, text=True, timeout=60, check=False)
+def check_command_fails(*arguments: str, code: int, names: str = "") -> None:
+    """`iceberg-hms` with the arguments, in this process, ends with two lines on stderr for a person, what happened and
+    what to do next, and with the exit code for scripts."""
+    result = CliRunner().invoke(app, list(arguments))
+    check_failure(result.exit_code, result.stdout, result.stderr, code=code, names=names)
 
 
-def check_told(result: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    """Two lines for a person on stderr: what happened, and what to do; the exit code for scripts."""
-    assert result.returncode == code, result.stderr
-    assert "Traceback" not in result.stdout + result.stderr
-    lines = result.stderr.strip().splitlines()
-    assert [line.partition(":")[0] for line in lines[-2:]] == ["error", "next"], result.stderr
-    for word in words:
-        assert word in lines[-2]
+def check_failure(exit_code: int, stdout: str, stderr: str, *, code: int, names: str = "") -> None:
+    assert exit_code == code, stderr
+    assert "Traceback" not in stdout + stderr
+    error, next_step = stderr.strip().splitlines()[-2:]
+    assert error.startswith("error:")
+    assert next_step.startswith("next:")
+    assert names in error
 
 
 def files_below(folder: Path) -> set[Path]:
@@ -83,8 +87,8 @@ def test_an_unknown_table_is_named(catalog: Any, metastore: Any, namespace: str)
     with pytest.raises(iceberg_hms.NoSuchTable, match=rf"{namespace}\.missing") as raised:
         catalog.load_table(f"{namespace}.missing")
     assert raised.value.next_step
-    result = program("inspect", f"{namespace}.missing", "--metastore-uri", metastore.uri)
-    check_told(result, 1, f"{namespace}.missing")
+    name = f"{namespace}.missing"
+    check_command_fails("inspect", name, "--metastore-uri", metastore.uri, code=1, names=name)
 
 
 @pytest.mark.parametrize("name", ["flights", "a.b.c", "", ".", "a.", ".b", "a b.c\x00"])
@@ -98,8 +102,8 @@ def test_a_table_in_a_database_that_is_not_there(catalog: Any, metastore: Any) -
     with pytest.raises(iceberg_hms.NotFound):
         catalog.create_table("no_such_database.t", SCHEMA)
     assert not catalog.namespace_exists("no_such_database")
-    result = program("tables", "no_such_database", "--metastore-uri", metastore.uri)
-    check_told(result, 1, "no_such_database")
+    name = "no_such_database"
+    check_command_fails("tables", name, "--metastore-uri", metastore.uri, code=1, names=name)
 
 
 def test_a_second_table_of_the_same_name_changes_nothing(catalog: Any, table: Any) -> None:
@@ -128,7 +132,7 @@ def test_a_second_table_of_the_same_name_changes_nothing(catalog: Any, table: An
         gzip.compress(b"{}", mtime=0),
     ],
 )
-def test_malformed_metadata_is_told_with_its_file(
+def test_the_error_names_the_malformed_metadata_file(
     catalog: Any, metastore: Any, table: Any, more: str, damage: bytes
 ) -> None:
     location = catalog.pointer(table.name).metadata_location
@@ -140,14 +144,12 @@ def test_malformed_metadata_is_told_with_its_file(
             fresh.load_table(table.name)
         assert path.name in str(raised.value)
         assert not isinstance(raised.value, iceberg_hms.NotFound)
-    result = program("inspect", str(table.name), "--metastore-uri", metastore.uri)
-    assert result.returncode != 0
-    check_told(result, result.returncode, path.name)
+    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
     assert catalog.pointer(table.name).metadata_location == location
     assert files_below(path.parent) == files
 
 
-def test_a_missing_metadata_file_is_told_and_is_no_missing_table(catalog: Any, metastore: Any, table: Any) -> None:
+def test_a_missing_metadata_file_is_named_and_is_no_missing_table(catalog: Any, metastore: Any, table: Any) -> None:
     path = local_path(catalog.pointer(table.name).metadata_location)
     path.unlink()
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh:
@@ -155,9 +157,9 @@ def test_a_missing_metadata_file_is_told_and_is_no_missing_table(catalog: Any, m
             fresh.load_table(table.name)
         with Server(fresh, host="127.0.0.1", port=0, token=TOKEN) as server:
             answer = get(server, f"v1/namespaces/{table.name.namespace}/tables/{table.name.name}")
-    # A client that is told NoSuchTable may create the table again over the data that is there.
+    # A client that hears NoSuchTable may create the table again over the data that is there.
     assert answer.json()["error"]["type"] != "NoSuchTableException"
-    check_told(program("inspect", str(table.name), "--metastore-uri", metastore.uri), 1, path.name)
+    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 200, -16, -1])
@@ -173,16 +175,16 @@ def test_a_truncated_manifest_list_stops_an_append_and_changes_nothing(
     ):
         fresh.load_table(table.name).append([more])
     assert catalog.pointer(table.name).parameters == before.parameters
-    check_told(program("inspect", str(table.name), "--metastore-uri", metastore.uri), 1, path.name)
+    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 200, -16, -1])
-def test_a_truncated_manifest_is_told_and_never_read_as_fewer_files(
+def test_a_truncated_manifest_is_named_and_never_read_as_fewer_files(
     catalog: Any, metastore: Any, table: Any, keep: int
 ) -> None:
     path = next(local_path(table.metadata.location).rglob("*-m*.avro"))
     path.write_bytes(path.read_bytes()[:keep])
-    check_told(program("inspect", str(table.name), "--metastore-uri", metastore.uri), 1, path.name)
+    check_command_fails("inspect", str(table.name), "--metastore-uri", metastore.uri, code=1, names=path.name)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 and then nothing of Parquet", b"id,name\n1,a\n"])
@@ -260,7 +262,7 @@ def server(catalog: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("token", [None, "the-wrong-token", TOKEN + "x", TOKEN[:-1]])
-def test_a_wrong_token_is_refused_and_nothing_is_told(server: Any, table: Any, token: str | None) -> None:
+def test_a_wrong_token_is_refused_and_reveals_nothing(server: Any, table: Any, token: str | None) -> None:
     path = f"v1/namespaces/{table.name.namespace}/tables/{table.name.name}"
     answer = get(server, path, token)
     assert answer.status_code == 401
@@ -271,7 +273,7 @@ def test_a_wrong_token_is_refused_and_nothing_is_told(server: Any, table: Any, t
     assert get(server, path).status_code == 200
 
 
-def test_spark_with_a_wrong_token_is_told_so(spark: Any, server: Any, table: Any) -> None:
+def test_spark_reports_a_wrong_token(spark: Any, server: Any, table: Any) -> None:
     name = interop.add_spark_catalog(
         spark, f"wrong_{server.uri.rpartition(':')[2]}", type="rest", uri=server.uri, token="the-wrong-token"
     )
@@ -299,18 +301,21 @@ def test_a_malformed_request_is_a_400_and_changes_nothing(catalog: Any, server: 
 # A metastore that is not there
 
 
-def test_a_metastore_that_is_not_there_is_told_by_its_address(nowhere: str, tmp_path: Path) -> None:
+def test_the_error_names_the_address_of_a_metastore_that_is_not_there(nowhere: str, tmp_path: Path) -> None:
     with (
         iceberg_hms.connect(metastore_uri=nowhere, warehouse=f"file:{tmp_path}") as catalog,
         pytest.raises(iceberg_hms.MetastoreUnavailable, match=nowhere.removeprefix("thrift://")) as raised,
     ):
         catalog.list_namespaces()
     assert "metastore" in raised.value.next_step
-    check_told(program("tables", "--metastore-uri", nowhere), 3, nowhere.removeprefix("thrift://"))
+    # As users start it, once for all.
+    arguments = [str(PROGRAM), "tables", "--metastore-uri", nowhere]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    check_failure(done.returncode, done.stdout, done.stderr, code=3, names=nowhere.removeprefix("thrift://"))
 
 
 def test_no_metastore_named_at_all(tmp_path: Path) -> None:
-    check_told(program("tables"), 2, "metastore")
+    check_command_fails("tables", code=2, names="metastore")
 
 
 def test_a_server_without_its_metastore_answers_503_and_never_404(nowhere: str, tmp_path: Path) -> None:
@@ -323,18 +328,15 @@ def test_a_server_without_its_metastore_answers_503_and_never_404(nowhere: str, 
     assert "404" not in json.dumps(answer.json())
 
 
-def test_a_server_that_speaks_no_thrift_is_told_as_such(table: Any, server: Any) -> None:
+def test_the_error_names_the_address_of_a_server_that_speaks_no_thrift(table: Any, server: Any) -> None:
     # An HTTP port given for the metastore's, the usual slip.
     address = server.uri.removeprefix("http://")
-    check_told(
-        program("tables", "--metastore-uri", f"thrift://{address}", "--set", "metastore.socket-timeout-ms=3000"),
-        3,
-        address,
-    )
+    timeout = "metastore.socket-timeout-ms=3000"
+    check_command_fails("tables", "--metastore-uri", f"thrift://{address}", "--set", timeout, code=3, names=address)
 
 
 @pytest.mark.parametrize(
     "uri", ["127.0.0.1:9083", "http://127.0.0.1:9083", "thrift://", "thrift://h:port", "thrift://h:99999999"]
 )
 def test_a_malformed_uri_is_a_setting_to_correct(uri: str) -> None:
-    check_told(program("tables", "--metastore-uri", uri), 2)
+    check_command_fails("tables", "--metastore-uri", uri, code=2)

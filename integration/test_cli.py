@@ -144,9 +144,9 @@ def test_tables_inspect_and_history_tell_what_is_there(metastore: Any, events: s
 
 
 def test_doctor_finds_the_metastore_healthy_and_leaves_nothing_behind(metastore: Any) -> None:
-    told = answer("doctor", "--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse)
-    findings = {finding["check"]: (finding["state"], finding["found"]) for finding in told["findings"]}
-    assert told["healthy"] is True
+    report = answer("doctor", "--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse)
+    findings = {finding["check"]: (finding["state"], finding["found"]) for finding in report["findings"]}
+    assert report["healthy"] is True
     assert findings["compare-and-swap"] == ("ok", "atomic")
     assert findings["lock API"] == ("ok", "works")
     assert findings["writable"] == ("ok", "yes")

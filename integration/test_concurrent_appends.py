@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from integration import interop
+from integration.concurrent_writers import ConcurrentWriters, processes_lose_nothing
 from integration.faults import SCHEMA
-from integration.fleet import Fleet, processes_lose_nothing
 from integration.interop import check_history
 from integration.rest_clients import catalog as catalog
 from integration.rest_clients import java as java
@@ -37,26 +37,26 @@ def test_eight_processes_of_the_python_api_lose_nothing_and_none_fails(
     assert len(interop.pyiceberg_rows(metastore, table)) == WRITERS * APPENDS
 
 
-def test_of_processes_that_append_the_same_files_at_once_one_adds_each_and_the_others_are_told_so(
+def test_of_processes_that_append_the_same_files_at_once_one_adds_each_and_the_others_are_refused(
     metastore: Any, catalog: Any, table: str, tmp_path: Path
 ) -> None:
     for number in range(APPENDS):
         interop.small_parquet(tmp_path / f"{number}.parquet", [number])
     with ExitStack() as stack:
-        fleet = Fleet(stack, table, tmp_path, appends=APPENDS)
+        writers = ConcurrentWriters(stack, table, tmp_path, appends=APPENDS)
         for _ in range(3):
-            fleet.process("library", metastore.uri, metastore.warehouse, door="same")
-        told = fleet.run()
-    assert len(told) == 3 * APPENDS
+            writers.process("library", metastore.uri, metastore.warehouse, client="same")
+        results = writers.run()
+    assert len(results) == 3 * APPENDS
     for number in range(APPENDS):
         path = f"file:{tmp_path}/{number}.parquet"
-        of_it = [each for each in told if each.path == path]
-        (added,) = [each for each in of_it if each.acknowledged]
-        for each in of_it:
+        of_path = [each for each in results if each.path == path]
+        (added,) = [each for each in of_path if each.acknowledged]
+        for each in of_path:
             if each is not added:
                 assert each.refused
                 assert f"main has 1 of the files already: {path} (snapshot {added.snapshot_id})" in str(each.error)
-    assert sorted(interop.live_paths(metastore, table)) == sorted({each.path for each in told})
+    assert sorted(interop.live_paths(metastore, table)) == sorted({each.path for each in results})
     assert len(interop.pyiceberg_rows(metastore, table)) == APPENDS
 
 
@@ -64,15 +64,15 @@ def test_eight_stock_java_rest_clients_lose_nothing_that_was_acknowledged(
     spark: Any, metastore: Any, java: Any, table: str, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        fleet = Fleet(stack, table, tmp_path, appends=APPENDS)
+        writers = ConcurrentWriters(stack, table, tmp_path, appends=APPENDS)
         for each in java(WRITERS):
-            fleet.java("java-rest", spark, each)
-        told = fleet.run()
-    acknowledged = [each.path for each in told if each.acknowledged]
+            writers.java("java-rest", spark, each)
+        results = writers.run()
+    acknowledged = [each.path for each in results if each.acknowledged]
     assert acknowledged
     check_history(metastore, table, acknowledged, single_files=True)
     live = set(interop.live_paths(metastore, table))
-    for each in told:
+    for each in results:
         if not each.acknowledged:
             # The client may give up after its own bounded retries, but then nothing of it may be in the table.
             assert each.refused, each.error
@@ -84,15 +84,17 @@ def test_our_processes_beside_java_hive_catalogs_lose_nothing(
     spark: Any, metastore: Any, table: str, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        fleet = Fleet(stack, table, tmp_path, appends=APPENDS)
+        writers = ConcurrentWriters(stack, table, tmp_path, appends=APPENDS)
         for number in range(WRITERS // 2):
-            fleet.process("library", metastore.uri, metastore.warehouse)
+            writers.process("library", metastore.uri, metastore.warehouse)
             # Java's default is lock mode: it swaps blindly under the metastore's lock, so only the lock keeps us apart.
             where = {"uri": metastore.uri, "warehouse": metastore.warehouse}
-            fleet.java("java-hive", spark, interop.java_catalog(spark, interop.HIVE_CATALOG, f"hive-{number}", **where))
-        told = fleet.run()
-    ours = [each for each in told if each.writer == "library"]
+            writers.java(
+                "java-hive", spark, interop.java_catalog(spark, interop.HIVE_CATALOG, f"hive-{number}", **where)
+            )
+        results = writers.run()
+    ours = [each for each in results if each.writer == "library"]
     assert [each for each in ours if not each.acknowledged] == []
-    acknowledged = [each.path for each in told if each.acknowledged]
+    acknowledged = [each.path for each in results if each.acknowledged]
     assert len(acknowledged) > len(ours)
     check_history(metastore, table, acknowledged, single_files=True)

@@ -1,4 +1,4 @@
-"""Many tables whose locks another writer holds: the others are committed to, and whoever waits is served in turn."""
+"""Another writer holds the locks of many tables: commits to other tables go on, and those that wait land in order."""
 
 from __future__ import annotations
 

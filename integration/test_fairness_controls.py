@@ -1,4 +1,4 @@
-"""The controls of test_fairness.py: what a setting is good for shows when it is off."""
+"""The controls of test_fairness.py: without the setting the foreign writer starves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from integration.rest_clients import server as server
 from integration.test_fairness import busy
 
 APPENDERS = 3
-#: With pauses at most a fifth of all appends may fail. More than that have failed when it is told; of so many at most.
+#: With pauses at most a fifth of all appends may fail. The test stops when more have failed, or after TIMES.
 STARVED = 5
 TIMES = 20
 

@@ -43,7 +43,7 @@ def scene(quick_lease: ReapingMetastore, tmp_path: Path, timing: Timing) -> Iter
 def test_04_the_unlock_fails_after_a_good_commit(scene: Scene, action: Action) -> None:
     """
     A  commits; its unlock is cut, and so is the one that repeats it
-    A  is told: committed
+    A  reports: committed
     A  finds its entry by agentInfo in the background and removes it
     B  commits, with nothing to wait for but that
 
@@ -54,7 +54,7 @@ def test_04_the_unlock_fails_after_a_good_commit(scene: Scene, action: Action) -
     assert report.attempts == 1
     until(lambda: not scene.lock_entries(), "the entry of the failed unlock is removed")
     scene.append("b")
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_05_the_reply_of_the_lock_call_is_lost(scene: Scene, action: Action) -> 
     assert "show_locks" in methods(scene.proxy.calls)
     until(lambda: not scene.lock_entries(), "no entry is left")
     scene.append("b")
-    scene.judge()
+    scene.check_history()
 
 
 def test_06_the_wait_for_the_lock_is_over(scene: Scene) -> None:
@@ -99,7 +99,7 @@ def test_06_the_wait_for_the_lock_is_over(scene: Scene) -> None:
     assert scene.proxy.wait_for("lock", 2, LIMIT)
     scene.locks.remove(holder)
     third.result(LIMIT)
-    scene.judge()
+    scene.check_history()
 
 
 def test_08_heartbeats_fail_while_the_swap_is_under_way(scene: Scene, quick_lease: ReapingMetastore) -> None:
@@ -108,7 +108,7 @@ def test_08_heartbeats_fail_while_the_swap_is_under_way(scene: Scene, quick_leas
     A  none of its heartbeats arrives; its lease passes and the metastore reaps the lock
     A  gets the reply: done, but not covered by the lock
     A  takes the lock again and looks: its file is the pointer
-    A  is told: committed, not "unknown"
+    A  reports: committed, not "unknown"
     """
     swap = scene.on_swap(FREEZE_REPLY)
     beats = scene.proxy.on("heartbeat", CUT_BEFORE_SEND, times=None)
@@ -121,17 +121,17 @@ def test_08_heartbeats_fail_while_the_swap_is_under_way(scene: Scene, quick_leas
         report = appended.result(LIMIT)
     assert report.metadata_location == scene.location()
     assert scene.proxy.count("lock") == 2
-    scene.judge()
+    scene.check_history()
 
 
-def test_08_a_lock_that_cannot_be_renewed_is_no_reason_to_wait_for_oneself(scene: Scene) -> None:
+def test_08_a_writer_does_not_wait_for_its_own_lock_that_it_could_not_renew(scene: Scene) -> None:
     """
     A  takes the lock and sends the swap; the metastore makes it, the reply comes when the lease has passed
     A  none of its heartbeats arrives; no reaper runs, so its entry stays
     A  gets the reply: done, but not covered by the lock
     A  takes the lock again and looks
 
-    Its own old entry must not stand in its way: whoever gives up a lock gives it back.
+    Its own old entry must not stand in its way: a writer that gives up a lock releases it.
     """
     late = scene.on_swap((Step.SEND, Wait(LEASE_SECONDS * 1.2), Step.REPLY))
     scene.proxy.on("heartbeat", CUT_BEFORE_SEND, times=None)
@@ -139,17 +139,17 @@ def test_08_a_lock_that_cannot_be_renewed_is_no_reason_to_wait_for_oneself(scene
     assert late.done(LIMIT)
     assert report.metadata_location == scene.location()
     until(lambda: not scene.lock_entries(), "no entry is left")
-    scene.judge()
+    scene.check_history()
 
 
-def test_08_who_took_the_lost_lock_overwrites_the_swap(scene: Scene, quick_lease: ReapingMetastore) -> None:
+def test_08_a_blind_writer_with_the_lost_lock_overwrites_the_swap(scene: Scene, quick_lease: ReapingMetastore) -> None:
     """
     A  takes the lock and sends the swap, which is held; its heartbeats are lost, and the metastore reaps the lock
     P  PyIceberg takes the lock and reads the table; its blind swap is held
     A  its swap arrives, and is made: the pointer is still where it was. The metastore answers: done
     P  swaps over it
     A  does not believe the answer, since no lock covered it; waits P out, looks, and is not there
-    A  is told: unknown. "Committed" would be a lie, and "failed" an order to delete files that P may have built on
+    A  reports: unknown. "Committed" would be wrong, and "failed" would let it delete files that P may have built on
 
     This is why "done" is not enough, and why compare-and-swap without a lock is none.
     """
@@ -174,7 +174,7 @@ def test_08_who_took_the_lost_lock_overwrites_the_swap(scene: Scene, quick_lease
     with pytest.raises(CommitStateUnknown):
         ours.result(LIMIT)
     scene.refused.append(data_file.file_path)
-    report = scene.judge(others=True)
+    report = scene.check_history(others=True)
     assert report.snapshots == 2
 
 
@@ -212,7 +212,7 @@ def test_14_the_metastore_restarts_while_a_writer_waits_for_the_lock(
             appended.result(LIMIT)
             until(lambda: not scene.lock_entries(), "no entry is left")
             assert scene.proxy.count("lock") == 1
-            scene.judge()
+            scene.check_history()
     finally:
         scene.close()
         server.stop()
@@ -238,4 +238,4 @@ def test_a_writer_that_waits_does_not_take_the_lock_from_its_holder(scene: Scene
     swap.release()
     assert slow.result(LIMIT).attempts == 1
     assert waiting.result(LIMIT).replays == 1
-    scene.judge()
+    scene.check_history()

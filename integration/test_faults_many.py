@@ -1,5 +1,5 @@
-"""Several writers while faults of all kinds hit any call, as the seed has it: whoever was told something was told the
-truth."""
+"""Several writers while faults of all kinds hit any call, as the seed chooses: each result that a writer gets is
+true."""
 
 from __future__ import annotations
 
@@ -67,27 +67,25 @@ def plan_faults(scene: Scene) -> None:
 
 
 def write(scene: Scene, writer: Catalog, number: int) -> Counter[str]:
-    """One writer's appends. Each gets its own words: acknowledged, refused on proof, or unknown."""
-    told: Counter[str] = Counter()
+    """One writer's appends. Counts the results: acknowledged, refused with proof, unknown."""
+    results: Counter[str] = Counter()
     for step in range(APPENDS):
         data_file = scene.data_file(f"{number}-{step}")
         try:
             report = writer.load_table(scene.name).append([data_file])
         except CommitStateUnknown:
-            told["unknown"] += 1
+            results["unknown"] += 1
         except IcebergHmsError:
             # Any other error, of the load or of the commit, says that nothing was changed.
             scene.refused.append(data_file.file_path)
-            told["refused"] += 1
+            results["refused"] += 1
         else:
             scene.acknowledged += [data_file.file_path, *report.snapshot_ids]
-            told["acknowledged"] += 1
-    return told
+            results["acknowledged"] += 1
+    return results
 
 
-def test_whatever_is_lost_whoever_was_told_something_was_told_the_truth(
-    scene: Scene, quick_lease: ReapingMetastore
-) -> None:
+def test_every_result_that_a_writer_gets_is_true_whatever_is_lost(scene: Scene, quick_lease: ReapingMetastore) -> None:
     """
     three writers append four files each; one call in twelve is cut, lost, late or repeated, and every third swap
     a reaper runs, so that locks whose heartbeats are lost are lost
@@ -99,12 +97,12 @@ def test_whatever_is_lost_whoever_was_told_something_was_told_the_truth(
     plan_faults(scene)
     with quick_lease.reaper():
         pending = [in_background(lambda each=each: write(scene, writers[each], each)) for each in range(WRITERS)]
-        told = sum((each.result(2 * LIMIT) for each in pending), Counter[str]())
+        results = sum((each.result(2 * LIMIT) for each in pending), Counter[str]())
         scene.proxy.clear()
         until(lambda: not scene.lock_entries(), "no lock is left")
-    assert told.total() == WRITERS * APPENDS
-    report = scene.judge(others=True)
+    assert results.total() == WRITERS * APPENDS
+    report = scene.check_history(others=True)
     files = {item for item in scene.acknowledged if isinstance(item, str)}
-    assert len(set(report.data_files) - files) <= told["unknown"]
+    assert len(set(report.data_files) - files) <= results["unknown"]
     scene.append("last", scene.catalog())
-    scene.judge(others=True)
+    scene.check_history(others=True)

@@ -49,7 +49,7 @@ def test_01_killed_before_the_metadata_write(scene: Scene, quick_lease: ReapingM
     assert scene.lock_entries() == []
     scene.refused.append(writer.path)
     scene.append("next", scene.catalog())
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize("killed_at", ["probe", "swap"])
@@ -73,7 +73,7 @@ def test_02_killed_between_metadata_write_and_swap(scene: Scene, quick_lease: Re
     assert [entry.acquired for entry in scene.lock_entries()] == [True]
     scene.refused.append(writer.path)
     next_writer_gets_through(scene, quick_lease)
-    scene.judge()
+    scene.check_history()
 
 
 def test_03_killed_between_swap_and_unlock(scene: Scene, quick_lease: ReapingMetastore) -> None:
@@ -92,7 +92,7 @@ def test_03_killed_between_swap_and_unlock(scene: Scene, quick_lease: ReapingMet
     assert [entry.acquired for entry in scene.lock_entries()] == [True]
     scene.acknowledged.append(writer.path)
     next_writer_gets_through(scene, quick_lease)
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize("asleep_at", ["reload", "swap"])
@@ -129,5 +129,5 @@ def test_07_asleep_past_its_lease(scene: Scene, quick_lease: ReapingMetastore, a
     slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
     assert slept is not None
     assert slept.parent_id == between.snapshot_ids[0]
-    scene.judge()
+    scene.check_history()
     until(lambda: not scene.lock_entries(), "no lock is left")

@@ -46,7 +46,7 @@ def test_09_the_swap_is_made_and_its_reply_is_lost(scene: Scene, action: Action)
     """
     A  sends the swap; the metastore makes it; the connection ends without a reply
     A  looks, and finds its own file or snapshot
-    A  is told: committed. A rerun of its job would have been a duplicate
+    A  reports: committed. A rerun of its job would have been a duplicate
     B  commits on top
     """
     lost = scene.on_swap(action)
@@ -54,7 +54,7 @@ def test_09_the_swap_is_made_and_its_reply_is_lost(scene: Scene, action: Action)
     assert lost.done(LIMIT)
     assert report.metadata_location == scene.location()
     scene.append("b")
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize("lost", ["probe", "swap"])
@@ -78,7 +78,7 @@ def test_09_the_swap_never_arrives(scene: Scene, lost: str) -> None:
         assert report.metadata_location == scene.location()
         scene.acknowledged.append(data_file.file_path)
     scene.append("b")
-    scene.judge()
+    scene.check_history()
 
 
 def test_10_a_swap_that_was_made_is_refused_when_something_repeats_it(scene: Scene) -> None:
@@ -93,7 +93,7 @@ def test_10_a_swap_that_was_made_is_refused_when_something_repeats_it(scene: Sce
     assert (report.attempts, report.replays) == (1, 0)
     assert report.metadata_location == scene.location()
     scene.append("b")
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize("kind", ["append", "properties"])
@@ -128,7 +128,7 @@ def test_11_as_10_and_the_metadata_log_has_moved_past_it(
         assert report.metadata_location not in [entry["metadata-file"] for entry in current.metadata_log]
         assert report.attempts == 1
         assert (current.properties.get("owner") == "a") == (kind == "properties")
-        scene.judge()
+        scene.check_history()
     finally:
         scene.close()
 
@@ -159,7 +159,7 @@ def test_12_the_swap_is_still_queued_while_its_sender_looks(scene: Scene, second
     scene.acknowledged.append(data_file.file_path)
     assert (scene.location() == between) == known == (second == "arrives")
     scene.append("b")
-    scene.judge()
+    scene.check_history()
 
 
 def test_12_another_writer_commits_before_the_queued_swap_arrives(scene: Scene) -> None:
@@ -169,7 +169,7 @@ def test_12_another_writer_commits_before_the_queued_swap_arrives(scene: Scene) 
     B  commits
     the queued request reaches the metastore, and is refused: its expected value is not there any more
 
-    B's commit stays, whatever A was told.
+    B's commit stays, whatever A reports.
     """
     queued = scene.on_swap(POSTPONE)
     writer = scene.catalog()
@@ -184,7 +184,7 @@ def test_12_another_writer_commits_before_the_queued_swap_arrives(scene: Scene) 
     scene.append("b")
     queued.release()
     assert queued.done(LIMIT)
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize("action", [CUT_BEFORE_REPLY, CUT_BEFORE_SEND], ids=["made", "not-made"])
@@ -213,13 +213,13 @@ def test_13_the_metastore_fails_over_in_the_middle_of_a_swap(scene: Scene, actio
     assert second.count("unlock") >= 1
     until(lambda: not scene.lock_entries(), "no lock is left")
     scene.append("b")
-    scene.judge()
+    scene.check_history()
 
 
-def test_a_held_reply_is_waited_for(scene: Scene) -> None:
+def test_a_writer_waits_for_a_slow_reply(scene: Scene) -> None:
     """
     A  sends the swap; the reply is late, but within the socket's timeout and the lease
-    A  is told: committed
+    A  reports: committed
 
     The control to the tests above: slow is not lost.
     """
@@ -228,4 +228,4 @@ def test_a_held_reply_is_waited_for(scene: Scene) -> None:
     assert slow.held(LIMIT)
     slow.release()
     assert pending.result(LIMIT).attempts == 1
-    scene.judge()
+    scene.check_history()

@@ -49,7 +49,7 @@ def test_16_beside_a_writer_that_only_compares_and_swaps(scene: Scene) -> None:
     scene.append("c", without_locks(scene, scene.server.uri))
     swap.release()
     assert ours.result(LIMIT).attempts == 2
-    scene.judge()
+    scene.check_history()
 
 
 def test_16_beside_a_writer_that_only_locks(scene: Scene) -> None:
@@ -71,13 +71,13 @@ def test_16_beside_a_writer_that_only_locks(scene: Scene) -> None:
     blind.release()
     scene.acknowledged.append(other.result(LIMIT))
     assert ours.result(LIMIT).replays == 1
-    scene.judge(others=True)
+    scene.check_history(others=True)
 
 
 def test_16_control_without_our_lock_a_commit_is_lost(scene: Scene) -> None:
     """
     P  PyIceberg takes the lock and reads the table; its blind swap is held
-    A  with its lock switched off: swaps, is told: committed
+    A  with its lock switched off: swaps, reports: committed
     P  swaps over it
 
     A's commit is gone, and the checker says so. If this passes without a loss, the two tests above prove nothing.
@@ -107,7 +107,7 @@ def test_20_the_clock_jumps_by_an_hour(scene: Scene) -> None:
     """
     A  commits an hour ahead; commits an hour behind
     A  takes the lock; while its swap is held, its clock is set forward by two hours, and back again
-    A  is told: committed. Set forward by more than a lease its machine may have been suspended: it takes the lock again
+    A  reports: committed. Set forward by more than a lease its machine may have been suspended: it takes the lock again
 
     last-updated-ms and the snapshots' times never fall.
     """
@@ -127,7 +127,7 @@ def test_20_the_clock_jumps_by_an_hour(scene: Scene) -> None:
         report = pending.result(LIMIT)
         assert (report.attempts, report.replays) == (1, 0)
     assert scene.proxy.count("lock") == 7
-    scene.judge()
+    scene.check_history()
 
 
 class TornDisk:
@@ -164,7 +164,7 @@ def test_21_the_metadata_file_is_written_in_part(scene: Scene) -> None:
     """
     A  writes its metadata file; the store takes all but the last bytes, and says that all is well
     A  reads the length back, and stops: no lock, no swap
-    A  is told so, and deletes what it wrote
+    A  reports that it failed, and deletes what it wrote
 
     Readers keep the old state.
     """
@@ -177,9 +177,9 @@ def test_21_the_metadata_file_is_written_in_part(scene: Scene) -> None:
     assert scene.location() == location
     assert scene.proxy.count(ALTER) == 0
     until(lambda: scene.metadata_files() == before, "what it wrote is deleted")
-    scene.judge()
+    scene.check_history()
     scene.append("next", scene.catalog())
-    scene.judge()
+    scene.check_history()
 
 
 def test_21_the_current_metadata_file_is_seen_in_part(scene: Scene) -> None:
@@ -197,7 +197,7 @@ def test_21_the_current_metadata_file_is_seen_in_part(scene: Scene) -> None:
         writer.load_table(scene.name)
     path.write_bytes(whole)
     scene.append("a", writer)
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize("race", ["rollback", "expiry", "branch-drop"])
@@ -235,11 +235,11 @@ def test_27_snapshots_go_away_under_an_append(scene: Scene, race: str) -> None:
     assert snapshot.parent_id == first_id
     if race == "expiry":
         scene.refused += second.snapshot_ids
-    told = [scene.acknowledged[0], first_id]
+    acknowledged = [scene.acknowledged[0], first_id]
     check_table(
         scene.direct,
         scene.name,
-        acknowledged=[*told, data_file.file_path, *report.snapshot_ids],
+        acknowledged=[*acknowledged, data_file.file_path, *report.snapshot_ids],
         refused=scene.refused,
         ref=branch,
     ).raise_if_broken()
@@ -290,7 +290,7 @@ def test_28_the_table_is_dropped_and_made_anew(scene: Scene, held_at: str) -> No
         pending.result(LIMIT)
     scene.acknowledged.clear()
     scene.refused.append(data_file.file_path)
-    scene.judge()
+    scene.check_history()
     until(lambda: not scene.lock_entries(), "no lock is left")
     scene.append("next", scene.catalog())
-    scene.judge()
+    scene.check_history()

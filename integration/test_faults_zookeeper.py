@@ -33,7 +33,7 @@ def lockless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastor
 
 
 class KeeperScene(Scene):
-    """A scene whose writers have ZooKeeper. `keeper` is the proxy before it; the judge asks it directly."""
+    """A scene whose writers have ZooKeeper. `keeper` is the proxy before it; the checks ask it directly."""
 
     def __init__(
         self, server: LocalMetastore, zookeeper: LocalZooKeeper, folder: Path, timing: Timing, **properties: str
@@ -80,7 +80,7 @@ def test_17_the_lock_api_is_missing(lockless: LocalMetastore, make_scene: Callab
     an operator marks the table for ZooKeeper
     A  appends under ZooKeeper's lock alone; its swap is made, and the reply is held
     B  appends: it stands behind A in ZooKeeper
-    A  the reply is lost; A sends the swap again, is refused by its own, looks, and is told: committed
+    A  the reply is lost; A sends the swap again, is refused by its own, looks, and reports: committed
     B  commits on top of it
 
     Nothing is swapped under ZooKeeper unless somebody said that all writers know of it.
@@ -105,7 +105,7 @@ def test_17_the_lock_api_is_missing(lockless: LocalMetastore, make_scene: Callab
     assert ours.result(LIMIT).attempts == 1
     other.result(LIMIT)
     assert scene.keepers() == []
-    scene.judge()
+    scene.check_history()
 
 
 def test_17_the_lock_api_is_out_of_reach_for_one_writer_alone(
@@ -118,7 +118,7 @@ def test_17_the_lock_api_is_out_of_reach_for_one_writer_alone(
     B  swaps, gives both back
     A  commits under ZooKeeper's lock alone
 
-    Whoever falls back is kept apart from those who need not: ZooKeeper's lock is taken first by all.
+    Writers that fall back exclude writers that need not: all take ZooKeeper's lock first.
     """
     scene = make_scene(metastore, **{LOCK_MARK: "zookeeper"})
     theirs = scene.another_proxy()
@@ -136,7 +136,7 @@ def test_17_the_lock_api_is_out_of_reach_for_one_writer_alone(
     assert ours.result(LIMIT).replays == 1
     assert scene.proxy.count("lock") > 0
     assert scene.keepers() == []
-    scene.judge()
+    scene.check_history()
 
 
 class AfterLock:
@@ -208,7 +208,7 @@ def test_19_suspended_between_the_lock_and_the_swap(marked: KeeperScene) -> None
     assert session.epoch == 0
     assert len(swaps) == 1
     until(lambda: not marked.keepers(), "no node is left")
-    marked.judge()
+    marked.check_history()
 
 
 def test_19_suspended_in_the_middle_of_the_swap(marked: KeeperScene) -> None:
@@ -235,7 +235,7 @@ def test_19_suspended_in_the_middle_of_the_swap(marked: KeeperScene) -> None:
     report = ours.result(LIMIT)
     assert (report.attempts, report.replays) == (1, 0)
     assert other.result(LIMIT).replays == 1
-    marked.judge()
+    marked.check_history()
 
 
 class BothBelieve:
@@ -280,9 +280,9 @@ def test_19_the_partition_outlives_the_session_and_both_believe_that_they_hold_t
     B  takes the lock, and sends its swap on the same base, which is held
     the partition is healed; A hears that its session is LOST
     both swaps arrive, A's first or B's first: compare-and-swap lets one of them win
-    whoever was refused builds again on what the other made; A only under a new lock
+    the writer that was refused builds again on the other's commit; A only under a new lock
 
-    Both are told the truth: committed. Neither has overwritten the other.
+    Both report the truth: committed. Neither has overwritten the other.
     """
     both = BothBelieve(marked)
     marked.keeper.heal()
@@ -293,7 +293,7 @@ def test_19_the_partition_outlives_the_session_and_both_believe_that_they_hold_t
     assert [report.replays for report in (ours, theirs)] == [int(report is loser) for report in (ours, theirs)]
     assert loser.metadata_location == marked.location()
     marked.acknowledged += [both.path, *ours.snapshot_ids]
-    marked.judge()
+    marked.check_history()
     until(lambda: not marked.keepers(), "no node is left")
 
 
@@ -303,8 +303,8 @@ def test_19_the_partition_goes_on_when_the_swaps_are_answered(marked: KeeperScen
     as above, but A still cannot reach ZooKeeper when its answer comes
 
     A first: "done", under a lock that nobody vouches for. It cannot wait out who has it now: unknown, never "committed"
-    B first: refused, and proved absent; a new lock is not to be had: A is told that nothing of it is in the table
-    B: committed, whoever was first
+    B first: refused, and proved absent; A gets no new lock, and reports that nothing of it is in the table
+    B: committed in both cases
     """
     both = BothBelieve(marked)
     # ZooKeeper stays away: to look for it any longer would only make the test long.
@@ -314,11 +314,11 @@ def test_19_the_partition_goes_on_when_the_swaps_are_answered(marked: KeeperScen
     with pytest.raises(CommitStateUnknown if first == "A" else LockUnavailable):
         both.ours.result(LIMIT)
     (marked.acknowledged if first == "A" else marked.refused).append(both.path)
-    marked.judge()
+    marked.check_history()
     marked.keeper.heal()
     until(lambda: both.session.state is SessionState.CONNECTED, "A reaches ZooKeeper again")
     marked.append("next", both.writer)
-    marked.judge()
+    marked.check_history()
 
 
 def test_19_the_metastores_lock_outlives_the_session(
@@ -330,7 +330,7 @@ def test_19_the_metastores_lock_outlives_the_session(
     the servers end A's session; B gets ZooKeeper's lock, and waits for A's in the metastore
     the partition is healed; A's swap arrives, and is made; but one of its locks is LOST: it gives back the other
     B  commits on top of it
-    A  takes both locks again, looks, and is told: committed
+    A  takes both locks again, looks, and reports: committed
     """
     scene = make_scene(metastore, **{LOCK_MARK: "zookeeper"})
     writer = scene.behind_the_proxies(SHORTEST_MS)
@@ -349,5 +349,5 @@ def test_19_the_metastores_lock_outlives_the_session(
     swap.release()
     assert ours.result(LIMIT).attempts == 1
     assert other.result(LIMIT).replays == 1
-    scene.judge()
+    scene.check_history()
     until(lambda: not scene.keepers(), "no lock is left")

@@ -23,9 +23,9 @@ from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import Rule, check_table
+from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.faults import GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
-from integration.fleet import processes_lose_nothing
 from integration.interop import live_paths
 from integration.old_metastores import HMS_3_1_3, OF_THE_FENCE, STOCK_COLUMNS, OldMetastore, check_lock, check_pointer
 from integration.test_cli import program
@@ -211,7 +211,7 @@ def test_asleep_past_its_lease_before_its_last_check_nothing_is_lost(scene: Scen
     slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
     assert slept is not None
     assert slept.parent_id == between.snapshot_ids[0]
-    scene.judge()
+    scene.check_history()
 
 
 def test_asleep_past_its_lease_after_its_last_check_a_commit_is_lost(scene: Scene, short_lease: OldMetastore) -> None:

@@ -30,9 +30,9 @@ from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
+from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.faults import SCHEMA
-from integration.fleet import processes_lose_nothing
 from integration.interop import small_parquet
 from integration.old_metastores import (
     HMS_4_0_1,

@@ -17,10 +17,10 @@ from iceberg_hms.metastore.capabilities import probe
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.testing.contracts import table_lock, table_pointer
 from iceberg_hms.testing.faults.script import CUT_BEFORE_REPLY, FREEZE
+from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.engines.postgresql import postgresql
 from integration.faults import ALTER, LIMIT, SCHEMA, Scene, Timing
-from integration.fleet import processes_lose_nothing
 from integration.old_metastores import (
     HMS_4_0_1,
     HMS_4_1_0,
@@ -95,7 +95,7 @@ def test_a_swap_whose_reply_is_lost_is_found_to_be_made(scene: Scene) -> None:
     """
     A  sends its swap; the metastore makes it, the reply is lost
     A  sends it again, on a connection that it probes first; it is refused, since the row has moved: to A's own file
-    A  looks, finds it, is told: committed
+    A  looks, finds it, reports: committed
     """
     lost = scene.on_swap(CUT_BEFORE_REPLY)
     report = scene.append("a", scene.catalog())
@@ -103,7 +103,7 @@ def test_a_swap_whose_reply_is_lost_is_found_to_be_made(scene: Scene) -> None:
     assert report.metadata_location == scene.location()
     # The probe and the swap, on each of two connections.
     assert scene.proxy.count(ALTER) == 4
-    scene.judge()
+    scene.check_history()
 
 
 def test_asleep_after_its_last_check_the_fence_refuses_the_swap(scene: Scene) -> None:
@@ -132,4 +132,4 @@ def test_asleep_after_its_last_check_the_fence_refuses_the_swap(scene: Scene) ->
     slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
     assert slept is not None
     assert slept.parent_id == between.snapshot_ids[0]
-    scene.judge()
+    scene.check_history()

@@ -70,7 +70,7 @@ def check_equal(spark: Any, metastore: Any, name: str, ids: range) -> None:
 
 @pytest.mark.parametrize("maker", ["spark_catalog", HIVE])
 @pytest.mark.parametrize("version", [1, 2])
-def test_whoever_makes_a_table_the_others_read_it_and_append_to_it(
+def test_a_table_of_any_maker_is_read_and_appended_to_by_the_others(
     spark: Any, metastore: Any, namespace: str, java: str, maker: str, version: int
 ) -> None:
     name = f"{namespace}.shared"
@@ -149,7 +149,7 @@ def test_what_pyiceberg_makes_and_appends_is_ours_and_javas_to_read_and_append_t
     assert interop.pyiceberg_rows(metastore, name) == expected
 
 
-def test_the_row_in_the_metastore_is_the_same_whoever_writes_it(
+def test_java_and_we_write_the_same_row_into_the_metastore(
     spark: Any, metastore: Any, namespace: str, java: str
 ) -> None:
     rows = {}

@@ -99,7 +99,7 @@ def test_a_started_server_is_started_once_and_stopped_often(tmp_path: Path) -> N
     assert server.pid is None
 
 
-def test_a_taken_port_is_told(tmp_path: Path) -> None:
+def test_the_error_says_that_the_port_is_taken(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -111,7 +111,7 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
             assert server.pid is None
 
 
-def test_a_folder_in_use_is_told(metastore: LocalMetastore) -> None:
+def test_the_error_says_that_the_folder_is_in_use(metastore: LocalMetastore) -> None:
     with pytest.raises(EngineError, match="did not start"):
         LocalMetastore(metastore.log.parent).start()
 

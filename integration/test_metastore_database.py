@@ -99,7 +99,7 @@ def test_an_sql_error_of_a_fresh_connections_first_swap_takes_no_fence_away(
     A  sends the same swap again, with the expected value
     the database is well again: the swap is made
 
-    Compare-and-swap works there. Whoever takes the error for a word on it swaps blindly from now on.
+    Compare-and-swap works there. A writer that took the error for an answer to its probe would swap blindly.
     """
     seen = recorded(scene)
     first, again = swaps(scene), swaps(scene, nth=2)
@@ -123,7 +123,7 @@ def test_an_sql_error_of_a_fresh_connections_first_swap_takes_no_fence_away(
     scene.append("b", writer)
     assert require_cas(seen)
     until(lambda: not scene.lock_entries(), "no lock is left")
-    scene.judge()
+    scene.check_history()
 
 
 def test_a_database_that_reads_only_gives_no_lock_and_nothing_stays_behind(database: PostgreSQL, scene: Scene) -> None:
@@ -136,14 +136,14 @@ def test_a_database_that_reads_only_gives_no_lock_and_nothing_stays_behind(datab
     assert scene.location() == before
     assert scene.metadata_files() == files
     scene.append("b", writer)
-    scene.judge()
+    scene.check_history()
 
 
 def test_a_commit_in_doubt_is_unknown_and_finds_its_files_when_it_lands(database: PostgreSQL, scene: Scene) -> None:
     """
     A   takes the lock, sends its swap
     DB  commits it, and waits for a standby that is gone: the metastore has no answer, and gives up with an error
-    A   looks: the table has not moved. Sends the swap again where that is safe: the same. Is told: unknown
+    A   looks: the table has not moved. Sends the swap again where that is safe: the same. Reports: unknown
     DB  its standby is back: the swap is in force, and what it points at is there
     B   commits on top
     """
@@ -165,7 +165,7 @@ def test_a_commit_in_doubt_is_unknown_and_finds_its_files_when_it_lands(database
     report = scene.append("b")
     assert report.previous_metadata_location == location
     scene.acknowledged.append(f"file:{scene.folder}/a.parquet")
-    scene.judge()
+    scene.check_history()
 
 
 @pytest.mark.parametrize("release", [HMS_4_0_1, HMS_4_1_0], ids=lambda release: release.version, indirect=True)
@@ -182,4 +182,4 @@ def test_a_commit_in_doubt_that_lands_meanwhile_is_committed(database: PostgreSQ
     assert told.result(LIMIT).metadata_location == scene.location()
     until(lambda: not scene.lock_entries(), "no lock is left")
     scene.append("b")
-    scene.judge()
+    scene.check_history()

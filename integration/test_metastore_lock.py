@@ -54,7 +54,7 @@ def test_an_entry_says_who_holds_it_and_is_gone_after_release(
     assert LockEntries(pool, "x").of(name) == []
 
 
-def test_who_waits_in_vain_is_told_who_holds_it(lock: HmsTableLock, namespace: str) -> None:
+def test_the_error_of_a_waiter_names_the_holder(lock: HmsTableLock, namespace: str) -> None:
     name = TableName(namespace, "t")
     held = lock.acquire(name, wait_seconds=10, request="holder")
     with pytest.raises(LockNotAcquired, match=r"held by lock \d+ of ada on .*holder"):
@@ -111,7 +111,7 @@ def test_without_transaction_tables_the_lock_api_is_unavailable(tmp_path: Path) 
         pool.close()
 
 
-def test_doctor_is_told_what_this_metastore_can_do(metastore: Any, stock_metastore: Any) -> None:
+def test_doctor_reports_what_this_metastore_can_do(metastore: Any, stock_metastore: Any) -> None:
     found = probe(metastore.uri, settings_for(metastore))
     assert (found.version, found.lock_api, found.lease_seconds) == ("2.x", True, 300)
     assert found.transaction_tables

@@ -136,8 +136,8 @@ def test_a_stock_metastore_keeps_its_columns_and_takes_the_swap(
     assert pointer.swap(pointer.load(name), "file:/m2", after, after) == Swapped()
     assert pointer.load(name).metadata_location == "file:/m2"
     assert columns_of(pointer, name) == [("a", "string"), ("b", "bigint")]
-    told = [record for record in caplog.records if "disallow.incompatible.col.type.changes" in record.message]
-    assert len(told) == 1
+    warnings = [record for record in caplog.records if "disallow.incompatible.col.type.changes" in record.message]
+    assert len(warnings) == 1
     pool.close()
 
 

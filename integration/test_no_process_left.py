@@ -1,7 +1,7 @@
 """However a run ends, `kill -9` and Ctrl-C included, no server of it stays behind.
 
 All processes of a run are known by a mark in their environment, which children inherit whatever their group or session.
-Their ends are waited for with pidfds: Linux alone.
+The tests wait for their ends with pidfds: Linux alone.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def asked_within(unshare: list[str]) -> tuple[int, int, bool, bool]:
     """Our own process id, the one that /proc shows, whether a living process has ended, and whether an ended one has;
     by a process in a namespace of its own."""
     command = [*unshare, sys.executable, "-c", ASK]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
-    return int(told[0]), int(told[1]), told[2] == "True", told[3] == "True"
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    return int(printed[0]), int(printed[1]), printed[2] == "True", printed[3] == "True"
 
 
 def test_a_process_that_lives_is_not_condemned_by_the_proc_of_another_namespace(unshare: list[str]) -> None:
@@ -58,7 +58,7 @@ def test_a_process_that_lives_is_not_condemned_by_the_proc_of_another_namespace(
     assert not condemned
 
 
-def test_with_the_proc_of_the_namespace_the_living_and_the_ended_are_told_apart(unshare: list[str]) -> None:
+def test_with_the_proc_of_the_namespace_the_living_and_the_ended_are_distinguished(unshare: list[str]) -> None:
     own, shown, condemned, ended = asked_within([*unshare, "--mount-proc"])
     assert own == shown == 1
     assert (condemned, ended) == (False, True)

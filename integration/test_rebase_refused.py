@@ -71,7 +71,7 @@ def test_a_client_s_replaced_list_is_deleted_after_its_age(
     ):
         answer, theirs = sent_late(catalog, server.uri, table, {})
         assert answer.status_code == 200
-        # It is looked for when the table is next committed to.
+        # The next commit to the table deletes it.
         for number in range(2):
             catalog.commit(table, [], [{"action": "set-properties", "updates": {"n": str(number)}}])
         named = {snapshot.manifest_list for snapshot in catalog.load(table).metadata.snapshots}

@@ -1,4 +1,4 @@
-"""A stock client's commit, whose answer is lost, comes again when its snapshot has expired: no client may be told to
+"""A stock client loses the answer to a commit and sends it again after the snapshot expired: no answer may let it
 delete files that the table names."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Sent:
 
 @pytest.mark.parametrize("lists_stay", [True, False])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_commit_that_expired_is_not_told_that_it_failed(
+def test_a_commit_whose_snapshot_expired_is_never_answered_as_failed(
     catalog: Any, server: Server, namespace: str, verb: str, lists_stay: bool
 ) -> None:
     name = f"{namespace}.t"
@@ -85,7 +85,7 @@ def test_a_commit_that_expired_is_not_told_that_it_failed(
     assert sorted(client.load_table(name).scan().to_arrow()["id"].to_pylist()) == wanted
 
 
-def test_a_commit_that_lost_its_place_is_told_so_although_others_expired(
+def test_an_overtaken_commit_gets_a_conflict_although_others_expired(
     catalog: Any, server: Server, namespace: str
 ) -> None:
     name = f"{namespace}.t"

@@ -55,13 +55,13 @@ NEXT_COMMIT_SECONDS = 25.0
 
 
 @dataclass
-class Told:
-    """What the clients of a server were told before it was killed. unknown: sent, and the connection was cut."""
+class ClientResults:
+    """The results of a server's clients before it was killed. unknown: sent, and the connection was cut."""
 
     acknowledged: list[Body] = field(default_factory=list)
     unknown: list[Body] = field(default_factory=list)
     #: One for each acknowledgement.
-    heard: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    acknowledgements: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
 
 class Table:
@@ -87,17 +87,19 @@ class Table:
         """The states of its lock entries."""
         return [lock.state for lock in self._catalog.locks.list(self.name).locks]
 
-    async def load(self, uri: str, moment: Callable[[Told], Awaitable[object]], kill: Callable[[], None]) -> Told:
+    async def load(
+        self, uri: str, moment: Callable[[ClientResults], Awaitable[object]], kill: Callable[[], None]
+    ) -> ClientResults:
         """64 clients send one append after the other, until the moment comes and the server is killed."""
-        told, waiting = Told(), iter(self._bodies)
+        results, waiting = ClientResults(), iter(self._bodies)
         async with asyncio.TaskGroup() as clients:
             for _ in range(IN_FLIGHT):
-                clients.create_task(self._client(uri, waiting, told))
-            await moment(told)
+                clients.create_task(self._client(uri, waiting, results))
+            await moment(results)
             kill()
-        return told
+        return results
 
-    async def _client(self, uri: str, waiting: Iterator[Body], told: Told) -> None:
+    async def _client(self, uri: str, waiting: Iterator[Body], results: ClientResults) -> None:
         connection = Connection(uri)
         await connection.open()
         try:
@@ -105,11 +107,11 @@ class Table:
                 try:
                     status, answer = await connection.post(self._path, body.data)
                 except (OSError, EOFError):
-                    told.unknown.append(body)
+                    results.unknown.append(body)
                     return
                 assert status == 200, answer
-                told.acknowledged.append(body)
-                told.heard.release()
+                results.acknowledged.append(body)
+                results.acknowledgements.release()
         finally:
             connection.close()
 
@@ -133,7 +135,7 @@ class Table:
         """As a client asks for them."""
         return snapshot_ids(httpx.get(uri + self._path, timeout=LIMIT).content)
 
-    def judge(self, present: Sequence[Body], absent: Sequence[Body] = ()) -> None:
+    def check_history(self, present: Sequence[Body], absent: Sequence[Body] = ()) -> None:
         """Each that must be there is there once, nothing else is, and all that the table refers to can be read."""
         report = check_table(
             self._catalog,
@@ -175,37 +177,37 @@ class Servers:
 
 
 def after_the_kill(
-    table: Table, told: Told, uri: str, what: str, *, meanwhile: Callable[[], object] = lambda: None
+    table: Table, results: ClientResults, uri: str, what: str, *, meanwhile: Callable[[], object] = lambda: None
 ) -> list[Body]:
     """What the clients of the killed server do with the next one. Returns those of the unknown that had landed.
 
     meanwhile: happens once somebody else has committed to the table.
     """
-    assert len(told.unknown) == IN_FLIGHT, "the clients ran out of bodies, or were not cut off"
+    assert len(results.unknown) == IN_FLIGHT, "the clients ran out of bodies, or were not cut off"
     left = table.locks()
     begun = time.perf_counter()
     table.send(uri, [table.next])
     seconds = time.perf_counter() - begun
     meanwhile()
     found = table.snapshot_ids(uri)
-    landed = [body for body in told.unknown if body.snapshot_id in found]
-    absent = [body for body in told.unknown if body.snapshot_id not in found]
+    landed = [body for body in results.unknown if body.snapshot_id in found]
+    absent = [body for body in results.unknown if body.snapshot_id not in found]
     logger.info(
         "%s: %d acknowledged, %d unknown of which %d had landed and %d not; the next commit took %.2f s, with %s",
         what,
-        len(told.acknowledged),
-        len(told.unknown),
+        len(results.acknowledged),
+        len(results.unknown),
         len(landed),
         len(absent),
         seconds,
         f"a lock of the dead in its way ({left[0]})" if left else "no lock in its way",
     )
     assert seconds < NEXT_COMMIT_SECONDS
-    certain = [*told.acknowledged, table.next]
-    table.judge([*certain, *landed], absent)
+    certain = [*results.acknowledged, table.next]
+    table.check_history([*certain, *landed], absent)
     # The same bodies again, some acknowledged ones among them: what is there is not added, what is not lands.
-    table.send(uri, [*told.unknown, *told.acknowledged[-8:]])
-    table.judge([*certain, *told.unknown])
+    table.send(uri, [*results.unknown, *results.acknowledged[-8:]])
+    table.check_history([*certain, *results.unknown])
     assert table.locks() == []
     return landed
 
@@ -244,15 +246,15 @@ def test_killed_at_any_moment_it_loses_nothing_that_it_acknowledged(
         table = Table(catalog, f"{namespace}.t{kill}", tmp_path / str(kill))
         acknowledged, later = chosen.randint(1, ACKNOWLEDGED_MAX), chosen.uniform(0, LATER_MAX) * (kill % 2 == 0)
 
-        async def moment(told: Told, acknowledged: int = acknowledged, later: float = later) -> None:
+        async def moment(results: ClientResults, acknowledged: int = acknowledged, later: float = later) -> None:
             for _ in range(acknowledged):
-                await told.heard.acquire()
+                await results.acknowledgements.acquire()
             await asyncio.sleep(later)
 
-        told = asyncio.run(table.load(servers.uri, moment, servers.kill))
+        results = asyncio.run(table.load(servers.uri, moment, servers.kill))
         servers.start(metastore.uri)
-        landed = after_the_kill(table, told, servers.uri, f"kill {kill} of {kills}")
-        counts.update(acknowledged=len(told.acknowledged), unknown=len(told.unknown), landed=len(landed))
+        landed = after_the_kill(table, results, servers.uri, f"kill {kill} of {kills}")
+        counts.update(acknowledged=len(results.acknowledged), unknown=len(results.unknown), landed=len(landed))
     logger.info("%d kills with KILL_SEED=%d: %s", kills, SEED, dict(counts))
 
 
@@ -292,10 +294,10 @@ def test_killed_in_the_middle_of_a_swap_it_has_acknowledged_nothing_of_it(
         servers.start(proxy.uri)
         swap = proxy.on(ALTER, fate.action, nth=4, only=lambda request: PROBE_KEY.encode() not in request)
 
-        async def moment(_: Told) -> None:
+        async def moment(_: ClientResults) -> None:
             assert await asyncio.to_thread(swap.held, LIMIT)
 
-        told = asyncio.run(table.load(servers.uri, moment, servers.kill))
+        results = asyncio.run(table.load(servers.uri, moment, servers.kill))
         assert table.locks() == ["ACQUIRED"]
         before = table.pointer()
 
@@ -308,5 +310,5 @@ def test_killed_in_the_middle_of_a_swap_it_has_acknowledged_nothing_of_it(
             assert (table.pointer() != before) is (fate.lands and fate.released)
         servers.start(metastore.uri)
         what = next(name for name, each in FATES.items() if each is fate)
-        landed = after_the_kill(table, told, servers.uri, what, meanwhile=end if fate.late else lambda: None)
+        landed = after_the_kill(table, results, servers.uri, what, meanwhile=end if fate.late else lambda: None)
     assert bool(landed) is fate.lands

@@ -103,7 +103,7 @@ def test_another_metastore_is_refused_while_a_session_runs(spark: Any, stock_met
     assert spark.sql("SHOW DATABASES").count() > 0
 
 
-def test_a_metastore_that_is_not_there_is_told_at_once(spark: Any) -> None:
+def test_a_missing_metastore_is_an_error_at_once(spark: Any) -> None:
     assert spark
     builder = iceberg_hms.spark.configure(
         SparkSession.builder, metastore_uri="thrift://127.0.0.1:1", warehouse="file:/nowhere"

@@ -227,7 +227,7 @@ def test_both_kinds_join_and_load_one_another(spark: Any, namespace: str) -> Non
     assert outcome(spark, f"SELECT count(*) FROM {namespace}.hive").rows == ["(4,)"]
 
 
-def test_a_database_is_one_whoever_makes_it(spark: Any, metastore: Any, namespace: str) -> None:
+def test_spark_and_python_share_their_databases(spark: Any, metastore: Any, namespace: str) -> None:
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
         spark.sql(f"CREATE DATABASE {namespace}_spark")
         assert catalog.namespace_exists(f"{namespace}_spark")

@@ -22,12 +22,12 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.locking.lock_modes import EXCLUSIVE, LOCK_MARK
 from integration import interop
+from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.faults import SCHEMA
-from integration.fleet import processes_lose_nothing
 from tests.forking import said_by
 
-#: How long a server that is known to be gone is looked for.
+#: How long a writer looks for a server that it knows to be gone.
 OUT_OF_REACH_MS = 500
 
 
@@ -76,7 +76,7 @@ def test_an_unmarked_table_is_refused_with_what_to_do_and_nothing_is_changed(
         assert location(catalog, table) == before
 
 
-def test_a_mark_is_set_while_the_lock_api_is_broken_and_opens_the_table_for_who_has_zookeeper(
+def test_a_mark_is_set_while_the_lock_api_is_broken_and_opens_the_table_for_writers_with_zookeeper(
     lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     table = f"{make_namespace(lockless, request)}.t"
@@ -93,13 +93,13 @@ def test_a_mark_is_set_while_the_lock_api_is_broken_and_opens_the_table_for_who_
     without = connect(lockless)
     with pytest.raises(LockUnavailable, match="no ZooKeeper is configured here"):
         add_rows(without, table, tmp_path / "b.parquet", [2])
-    # Back to a lock that cannot be had: refused, or nobody could write to the table any more.
+    # Back to a lock that is unavailable: refused, or no writer could write to the table any more.
     with pytest.raises(LockUnavailable):
         catalog.locks.use(table, "hms", wait_seconds=10)
     add_rows(catalog, table, tmp_path / "c.parquet", [3])
 
 
-def test_new_tables_are_marked_by_who_is_set_to_zookeeper(
+def test_a_writer_set_to_zookeeper_marks_its_new_tables(
     lockless: Any, zookeeper: Any, connect: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     table = f"{make_namespace(lockless, request)}.t"
@@ -273,8 +273,8 @@ def test_a_session_that_expires_before_the_swap_stops_it(marked: Any) -> None:
 
 
 def test_a_session_that_expires_after_the_swap_leaves_no_false_answer(marked: Any) -> None:
-    """swap sent and made -> session expires, another writer commits -> the lock is taken again, the swap is looked for
-    and found: committed."""
+    """swap sent and made -> session expires, another writer commits -> the lock is taken again, the writer finds its
+    swap in the table: committed."""
     catalog, table = marked
     world = catalog.services.world
 
@@ -385,7 +385,7 @@ def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
     assert without.locks.list(table).locks == ()
 
 
-def test_both_locks_are_taken_where_both_can_be_had(
+def test_both_locks_are_taken_where_both_are_available(
     metastore: Any, zookeeper: Any, connect: Any, namespace: str
 ) -> None:
     table = f"{namespace}.t"

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from iceberg_hms.changes.blind_append import REBASE_APPENDS
-from integration.matrix.door import Sent
+from integration.matrix.commit_gate import Sent
 from integration.matrix.replayed import Refused
 from integration.matrix.rows import Rows, anomaly
 from integration.matrix.verb import Verb
@@ -57,14 +57,14 @@ def deliver(world: World, first: Verb, second: Verb, mode: str) -> Outcome:
             verb.prepare(writer, table)
     head = Counter() if first.creates else world.rows(table)
     for writer in writers:
-        writer.door.close()
+        writer.gate.close()
     with ThreadPoolExecutor(2 * len(writers)) as pool:
         try:
             runs = [_planned(pool, writer, verb, table) for writer, verb in zip(writers, (first, second), strict=True)]
             errors = {writer.who: _ended(run, writer) for writer, run in zip(writers, runs, strict=True)}
         finally:
             for writer in writers:
-                writer.door.open()
+                writer.gate.open()
     refused = {who: error for who, error in errors.items() if error is not None}
     assert "a" not in refused, f"{first.name}, which nobody overtook: {refused['a']}"
     meanings = {
@@ -73,29 +73,29 @@ def deliver(world: World, first: Verb, second: Verb, mode: str) -> Outcome:
         if writer.who not in refused
     }
     found = world.rows(table)
-    answers = {writer.who: _first_answer(writer.door.sent) for writer in writers}
+    answers = {writer.who: _first_answer(writer.gate.sent) for writer in writers}
     assert all(answers.values()), f"a verb sent nothing: {answers}"
     return Outcome(refused, answers, found, anomaly(head, meanings, found))
 
 
 def _planned(pool: ThreadPoolExecutor, writer: Writer, verb: Verb, table: str) -> Future[None]:
-    """Start a verb and wait until its commit is at the door, or it has ended without one."""
+    """Start a verb and wait until its commit is at the gate, or it has ended without one."""
     if not verb.creates:
         writer.world.set_properties(table, verb.properties)
     run = pool.submit(verb.run, writer, table)
-    arrived = pool.submit(writer.door.arrived.wait, STEP_SECONDS)
+    arrived = pool.submit(writer.gate.arrived.wait, STEP_SECONDS)
     try:
         done, _ = wait([run, arrived], STEP_SECONDS, FIRST_COMPLETED)
         if not done:
             raise TimeoutError(f"{verb.name} was not planned within {STEP_SECONDS} seconds")
     finally:
-        writer.door.arrived.set()
+        writer.gate.arrived.set()
     return run
 
 
 def _ended(run: Future[None], writer: Writer) -> str | None:
     """Let a verb through and wait for its end. What its client raised, in one line; None if it was acknowledged."""
-    writer.door.open()
+    writer.gate.open()
     error = run.exception(STEP_SECONDS)
     return None if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from integration.matrix import rows
-from integration.matrix.door import Sent
+from integration.matrix.commit_gate import Sent
 from integration.matrix.rows import BLIND, NEW_DAY, NEW_ID, SERIALIZABLE, Meaning, Row, new_row
 from integration.matrix.verb import Run, Verb
 from integration.matrix.writers import Writer, as_table

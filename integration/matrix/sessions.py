@@ -63,13 +63,13 @@ class Trino:
             if setting := answer.headers.get("X-Trino-Set-Session"):
                 name, _, value = setting.partition("=")
                 self._settings[name] = value
-            told = answer.json()
-            if "error" in told:
-                raise StatementFailed(told["error"]["message"])
-            rows.extend(told.get("data", []))
-            if "nextUri" not in told:
+            answer = answer.json()
+            if "error" in answer:
+                raise StatementFailed(answer["error"]["message"])
+            rows.extend(answer.get("data", []))
+            if "nextUri" not in answer:
                 return rows
-            answer = self._http.get(told["nextUri"])
+            answer = self._http.get(answer["nextUri"])
 
     def close(self) -> None:
         self._http.close()
@@ -90,10 +90,10 @@ class DuckDB:
         assert self._process.stdout is not None
         self._process.stdin.write(orjson.dumps(statement) + b"\n")
         self._process.stdin.flush()
-        told = orjson.loads(self._process.stdout.readline())
-        if "error" in told:
-            raise StatementFailed(told["error"])
-        return list(told["rows"])
+        answer = orjson.loads(self._process.stdout.readline())
+        if "error" in answer:
+            raise StatementFailed(answer["error"])
+        return list(answer["rows"])
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from integration.matrix.door import Sent
+from integration.matrix.commit_gate import Sent
 
 #: Summary keys whose values say which engine wrote; of all other keys the name alone counts.
 _NAMED = ("operation", "engine-name")

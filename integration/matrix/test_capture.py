@@ -43,10 +43,10 @@ def test_a_verb_alone_does_what_it_means_and_sends_what_is_known(
     if verb.prepare is not None:
         verb.prepare(writer, table)
     head = Counter() if verb.creates else world.rows(table)
-    writer.door.close()
-    writer.door.open()
+    writer.gate.close()
+    writer.gate.open()
     verb.run(writer, table)
-    sends = [shapes.shape(each) for each in writer.door.sent]
+    sends = [shapes.shape(each) for each in writer.gate.sent]
     assert anomaly(head, {"a": verb.meaning}, world.rows(table)) is None
     captured[verb.name] = sends
     if not WRITE:

@@ -8,7 +8,7 @@ import pytest
 
 from integration.matrix import cells, replayed, shapes
 from integration.matrix.cells import Cell
-from integration.matrix.door import Sent
+from integration.matrix.commit_gate import Sent
 from integration.matrix.verb import all_verbs
 
 VERBS = all_verbs()
@@ -27,7 +27,7 @@ def test_what_was_recorded_is_in_its_cell(recording: dict[str, object]) -> None:
     assert cell.sends == [shapes.shape(replayed.sent(recording))]
 
 
-def test_what_spark_validates_is_told_from_an_insert_by_one_key_or_by_nothing() -> None:
+def test_one_key_or_nothing_distinguishes_what_spark_validates_from_an_insert() -> None:
     """Why nothing that Spark sends is known to be plain: an overwrite that is validated looks like an INSERT, and all
     that tells a MERGE from it are keys that another executor of Spark's plans need not set."""
     known = cells.read()

@@ -65,17 +65,17 @@ def test_equal_values_get_equal_placeholders() -> None:
             {"current-snapshot-id": -1, "name": "main"},
         ],
     }
-    told = Placeholders().replaced(given)
+    recorded = Placeholders().replaced(given)
     zero = "00000000-0000-0000-0000-00000000000"
-    assert told["requirements"] == [{"uuid": f"{zero}1"}, {"snapshot-id": 1001}]
-    assert told["updates"][0] == {
+    assert recorded["requirements"] == [{"uuid": f"{zero}1"}, {"snapshot-id": 1001}]
+    assert recorded["updates"][0] == {
         "uuid": f"{zero}2",
         "snapshot": {"snapshot-id": 1002, "parent-snapshot-id": 1001, "timestamp-ms": 0},
     }
-    assert told["updates"][1] == {
+    assert recorded["updates"][1] == {
         "uuid": f"{zero}1",
         "location": "file:/lake/1",
         "manifest-list": "file:/lake/2.avro",
     }
-    assert told["updates"][2] == {"current-snapshot-id": -1, "name": "main"}
-    assert "somebody" not in json.dumps(told)
+    assert recorded["updates"][2] == {"current-snapshot-id": -1, "name": "main"}
+    assert "somebody" not in json.dumps(recorded)

@@ -41,6 +41,6 @@ def test_an_anomaly_is_named_and_counted() -> None:
     assert "\n- Other delete" in text
 
 
-def test_a_page_without_a_place_for_the_table_is_told() -> None:
+def test_a_page_without_a_place_for_the_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="has no"):
         report.replaced("a page", "a table")

@@ -1,6 +1,6 @@
 """The two writers of the matrix, with a stock client of each engine, and the tables that they write to.
 
-One Spark session and one plain JVM serve both writers; each writer has a server of its own, and so its own door.
+One Spark session and one plain JVM serve both writers; each writer has a server of its own, and so its own gate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.writers import iceberg_jar
 from iceberg_hms.local.gateway import JavaGateway, spark_jars
 from iceberg_hms.rest.server import Server
 from integration import interop
-from integration.matrix.door import Door
+from integration.matrix.commit_gate import CommitGate
 from integration.matrix.rows import BASE, Row, Rows
 from integration.rest_clients import TOKEN
 
@@ -110,9 +110,9 @@ class Writer:
     def __init__(self, world: World, who: str, stack: ExitStack) -> None:
         self.world = world
         self.who = who
-        self.door = Door(world.catalog)
+        self.gate = CommitGate(world.catalog)
         self._stack = stack
-        self.uri = stack.enter_context(Server(self.door, host="127.0.0.1", port=0, token=TOKEN)).uri
+        self.uri = stack.enter_context(Server(self.gate, host="127.0.0.1", port=0, token=TOKEN)).uri
 
     @cached_property
     def pyiceberg(self) -> Any:

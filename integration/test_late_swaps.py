@@ -1,4 +1,4 @@
-"""Two real metastores of 3.1.3 on one PostgreSQL, and a swap that the first gets 75 s after it was sent.
+"""Two real metastores of 3.1.3 on one PostgreSQL, and a swap that reaches the first 75 s after it was sent.
 
 3.1.3 takes the expected value of a swap and ignores it, so a late swap overwrites whatever was committed meanwhile.
 Only its lock can keep the others out until then.
@@ -20,9 +20,9 @@ from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.metastore.locks.lock_entries import LockEntry
 from iceberg_hms.testing.faults.script import FREEZE, POSTPONE, Action
 from iceberg_hms.testing.history import Rule, check_table
+from integration.concurrent_writers import AppendResult, ConcurrentWriters
 from integration.engines.postgresql import postgresql
 from integration.faults import LIMIT, Scene, Timing, in_background, until
-from integration.fleet import Fleet, Told
 from integration.old_metastores import HMS_3_1_3, STOCK_COLUMNS, OldMetastore
 
 # The first test may wait for the download of the release.
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 HELD_SECONDS = 75.0
 #: Shorter than that, so only heartbeats keep a lock so long; longer than a busy machine may delay one.
 LEASE_SECONDS = 20
-#: Seconds after which callers hear that a swap is unknown. The commit's other calls have to be answered in it too.
+#: Seconds after which a caller gets CommitStateUnknown. The commit's other calls have to be answered in it too.
 ORDINARY_SECONDS = 10.0
 #: Commits of each of our other writers.
 APPENDS = 4
@@ -72,12 +72,12 @@ class Others:
         self._scene = scene
         self._uri = server.uri
         self._stopped = threading.Event()
-        #: Those that PyIceberg was told are committed.
+        #: Those that PyIceberg committed.
         self.snapshots: list[int] = []
-        fleet = Fleet(stack, str(scene.name), scene.folder / "others", appends=appends)
+        writers = ConcurrentWriters(stack, str(scene.name), scene.folder / "others", appends=appends)
         for number in range(2):
-            fleet.process(f"ours-{number}", server.uri, server.warehouse)
-        self._ours: Future[list[Told]] = in_background(fleet.run)
+            writers.process(f"ours-{number}", server.uri, server.warehouse)
+        self._ours: Future[list[AppendResult]] = in_background(writers.run)
         self._theirs: Future[None] = in_background(self._append)
         stack.callback(self._stopped.set)
 
@@ -89,11 +89,11 @@ class Others:
 
     def acknowledged(self) -> list[int | str]:
         """Wait for all of them; none of ours may fail."""
-        told = self._ours.result(240)
+        results = self._ours.result(240)
         self._stopped.set()
         self._theirs.result(LIMIT)
-        assert [each for each in told if not each.acknowledged] == []
-        return [*(item for each in told for item in each.items), *self.snapshots]
+        assert [each for each in results if not each.acknowledged] == []
+        return [*(item for each in results for item in each.items), *self.snapshots]
 
 
 def _is_ours(entry: LockEntry) -> bool:
@@ -124,14 +124,14 @@ def test_a_swap_that_comes_75_seconds_late_loses_nothing(
     writer = scene.catalog(socket_timeout_ms=int(ORDINARY_SECONDS * 1000))
     swap = scene.on_swap(action)
     with second.reaper(), ExitStack() as stack:
-        told = in_background(lambda: scene.append("held", writer))
+        held_append = in_background(lambda: scene.append("held", writer))
         assert swap.held(LIMIT)
         sent, before = time.monotonic(), scene.location()
         [held] = scene.lock_entries()
         assert held.acquired
         others = Others(stack, scene, second, APPENDS)
         with pytest.raises(CommitStateUnknown):
-            told.result(ORDINARY_SECONDS + LIMIT / 4)
+            held_append.result(ORDINARY_SECONDS + LIMIT / 4)
         waiting: dict[int, bool] = {}
 
         def nobody_commits() -> bool:
@@ -147,7 +147,7 @@ def test_a_swap_that_comes_75_seconds_late_loses_nothing(
         assert swap.done(LIMIT)
         scene.acknowledged += [f"file:{scene.folder}/held.parquet", *others.acknowledged()]
     until(lambda: not scene.lock_entries(), "no lock is left")
-    scene.judge(others=True)
+    scene.check_history(others=True)
 
 
 def test_given_up_before_it_comes_it_overwrites_what_others_committed(
@@ -162,11 +162,11 @@ def test_given_up_before_it_comes_it_overwrites_what_others_committed(
     writer = scene.catalog(socket_timeout_ms=int(ORDINARY_SECONDS * 1000), unanswered_swap_timeout_ms=1)
     swap = scene.on_swap(FREEZE)
     with second.reaper(), ExitStack() as stack:
-        told = in_background(lambda: scene.append("held", writer))
+        held_append = in_background(lambda: scene.append("held", writer))
         assert swap.held(LIMIT)
         others = Others(stack, scene, second, APPENDS)
         with pytest.raises(CommitStateUnknown):
-            told.result(ORDINARY_SECONDS + LIMIT)
+            held_append.result(ORDINARY_SECONDS + LIMIT)
         acknowledged = others.acknowledged()
         swap.release()
         assert swap.done(LIMIT)

@@ -20,15 +20,15 @@ from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE, delay
 from iceberg_hms.testing.history import Report, Rule, check_table
 from integration import interop
+from integration.concurrent_writers import AppendResult, ConcurrentWriters, summary
 from integration.faults import ALTER, LIMIT, SCHEMA, in_background
-from integration.fleet import Fleet, Told, summary
 from integration.rest_clients import catalog as catalog
 
 logger = logging.getLogger(__name__)
 
-#: Appends of each writer, in the short form and in the long one: FLEET_APPENDS=100 makes it longer.
+#: Appends of each writer, in the short form and in the long one: MIXED_APPENDS=100 makes it longer.
 SHORT = 3
-LONG = int(os.environ.get("FLEET_APPENDS") or "30")
+LONG = int(os.environ.get("MIXED_APPENDS") or "30")
 #: While a writer of PyIceberg sleeps between its looks at the lock, nobody behind it gets the lock: up to 14 s a time.
 SECONDS_EACH = 15
 #: How late the swaps of writers come that do not compare.
@@ -53,24 +53,24 @@ def make_table(catalog: Any, name: str, **properties: str) -> str:
 
 
 def java_catalog(stack: ExitStack, spark: Any, implementation: str, **properties: str) -> Any:
-    catalog = interop.java_catalog(spark, implementation, "of-the-fleet", **properties)
+    catalog = interop.java_catalog(spark, implementation, "mixed-writers", **properties)
     stack.callback(catalog.close)
     return catalog
 
 
-def judge(catalog: Any, table: str, told: Sequence[Told]) -> Report:
-    """The whole history against what every writer was told. Whoever was told nothing certain may be in it or not."""
-    logger.info("%s", summary(told))
-    acknowledged = [item for each in told if each.acknowledged for item in each.items]
-    refused = [item for each in told if each.refused for item in each.items]
+def check_history(catalog: Any, table: str, results: Sequence[AppendResult]) -> Report:
+    """Check the whole history against the results of all writers. An append with an unknown result may be in it."""
+    logger.info("%s", summary(results))
+    acknowledged = [item for each in results if each.acknowledged for item in each.items]
+    refused = [item for each in results if each.refused for item in each.items]
     report = check_table(catalog, table, acknowledged=acknowledged, refused=refused)
     report.raise_if_broken()
-    assert set(report.data_files) <= {each.path for each in told}
+    assert set(report.data_files) <= {each.path for each in results}
     return report
 
 
 @sizes
-def test_a_mixed_fleet_on_one_table_loses_nothing(
+def test_writers_of_all_kinds_on_one_table_lose_nothing(
     metastore: Any, spark: Any, catalog: Any, namespace: str, stack: ExitStack, tmp_path: Path, appends: int
 ) -> None:
     """
@@ -78,9 +78,9 @@ def test_a_mixed_fleet_on_one_table_loses_nothing(
     its default mode and PyIceberg's Hive catalog load an empty table
     all start: each appends file after file, with its own retries; the blind swaps of Java's and PyIceberg's Hive
     catalogs arrive late, so that there is time to be overwritten by them
-    whoever gives up is counted, and is not in the table
+    the test counts writers that give up; their appends are not in the table
 
-    Every append that anybody was told of is there once: ours by lock and expected value, theirs because we wait for
+    Every acknowledged append is there once: ours by lock and expected value, theirs because we wait for
     the lock that they hold. No reaper runs on this server, so nobody's lock is given to another, and they lose nothing
     to one another either. No process of the library gives up.
     """
@@ -89,17 +89,17 @@ def test_a_mixed_fleet_on_one_table_loses_nothing(
     theirs = stack.enter_context(FaultProxy(metastore.uri))
     theirs.on(ALTER, delay(BLIND_SECONDS), times=None)
     where = {"uri": theirs.uri, "warehouse": metastore.warehouse}
-    fleet = Fleet(stack, table, tmp_path / "data", appends=appends, seconds=120 + appends * SECONDS_EACH)
+    writers = ConcurrentWriters(stack, table, tmp_path / "data", appends=appends, seconds=120 + appends * SECONDS_EACH)
     for _ in range(3):
-        fleet.process("library", metastore.uri, metastore.warehouse)
-    fleet.process("pyiceberg-rest", server.uri, metastore.warehouse, door="rest")
-    fleet.process("pyiceberg-hive", **where, door="hive")
-    fleet.java("java-rest", spark, java_catalog(stack, spark, interop.REST_CATALOG, uri=server.uri))
-    fleet.java("java-hive", spark, java_catalog(stack, spark, interop.HIVE_CATALOG, **where))
-    told = fleet.run()
-    report = judge(catalog, table, told)
-    assert [each for each in told if each.writer == "library" and not each.acknowledged] == []
-    heard = {each.writer for each in told if each.acknowledged}
+        writers.process("library", metastore.uri, metastore.warehouse)
+    writers.process("pyiceberg-rest", server.uri, metastore.warehouse, client="rest")
+    writers.process("pyiceberg-hive", **where, client="hive")
+    writers.java("java-rest", spark, java_catalog(stack, spark, interop.REST_CATALOG, uri=server.uri))
+    writers.java("java-hive", spark, java_catalog(stack, spark, interop.HIVE_CATALOG, **where))
+    results = writers.run()
+    report = check_history(catalog, table, results)
+    assert [each for each in results if each.writer == "library" and not each.acknowledged] == []
+    heard = {each.writer for each in results if each.acknowledged}
     assert heard & {"pyiceberg-rest", "java-rest"}
     assert heard & {"pyiceberg-hive", "java-hive"}
     assert theirs.count("lock") >= theirs.count("unlock") >= 2 * appends
@@ -115,21 +115,21 @@ def test_beside_java_without_locks_nothing_is_lost_on_either_side(
     two processes of the library as it is, one with lock=none, and two of Java's HiveCatalog load it
     all start: Java and lock=none take no lock, and swap by compare-and-swap alone
 
-    Every append that anybody was told of is there once. Who meets too many others may give up, and then is not in it.
+    Every acknowledged append is there once. A writer that meets too many others may give up; its append is not there.
     """
     table = make_table(catalog, f"{namespace}.t", **{"engine.hive.lock-enabled": "false"})
     without, java = (stack.enter_context(FaultProxy(metastore.uri)) for _ in range(2))
-    fleet = Fleet(stack, table, tmp_path / "data", appends=appends, seconds=120 + appends * SECONDS_EACH)
+    writers = ConcurrentWriters(stack, table, tmp_path / "data", appends=appends, seconds=120 + appends * SECONDS_EACH)
     for _ in range(2):
-        fleet.process("library", metastore.uri, metastore.warehouse)
-    fleet.process("library lock=none", without.uri, metastore.warehouse, ICEBERG_HMS_LOCK="none")
+        writers.process("library", metastore.uri, metastore.warehouse)
+    writers.process("library lock=none", without.uri, metastore.warehouse, ICEBERG_HMS_LOCK="none")
     for _ in range(2):
         other = java_catalog(stack, spark, interop.HIVE_CATALOG, uri=java.uri, warehouse=metastore.warehouse)
-        fleet.java("java-hive", spark, other)
-    told = fleet.run()
-    report = judge(catalog, table, told)
-    assert {each.writer for each in told if each.acknowledged} == {"library", "library lock=none", "java-hive"}
-    assert all(each.acknowledged or each.refused for each in told if each.writer != "java-hive")
+        writers.java("java-hive", spark, other)
+    results = writers.run()
+    report = check_history(catalog, table, results)
+    assert {each.writer for each in results if each.acknowledged} == {"library", "library lock=none", "java-hive"}
+    assert all(each.acknowledged or each.refused for each in results if each.writer != "java-hive")
     for proxy in (without, java):
         assert proxy.count("lock") == 0
         assert proxy.count(ALTER) >= appends
@@ -137,34 +137,34 @@ def test_beside_java_without_locks_nothing_is_lost_on_either_side(
 
 
 class Delayed:
-    """A fleet of ours while a blind swap of PyIceberg, under the lock and on an older base, is held in a proxy."""
+    """Writers of ours while a blind swap of PyIceberg, under the lock and on an older base, is held in a proxy."""
 
-    def __init__(self, metastore: Any, table: str, stack: ExitStack, folder: Path, door: str) -> None:
+    def __init__(self, metastore: Any, table: str, stack: ExitStack, folder: Path, client: str) -> None:
         theirs = stack.enter_context(FaultProxy(metastore.uri))
         self.proxy = stack.enter_context(FaultProxy(metastore.uri))
-        self._other = Fleet(stack, table, folder / "theirs", appends=1)
-        self._other.process("pyiceberg-hive", theirs.uri, metastore.warehouse, door="hive")
-        self._fleet = Fleet(stack, table, folder / "ours", appends=2)
+        self._other = ConcurrentWriters(stack, table, folder / "theirs", appends=1)
+        self._other.process("pyiceberg-hive", theirs.uri, metastore.warehouse, client="hive")
+        self._ours_writers = ConcurrentWriters(stack, table, folder / "ours", appends=2)
         for _ in range(3):
-            self._fleet.process(door, self.proxy.uri, metastore.warehouse, door=door)
+            self._ours_writers.process(client, self.proxy.uri, metastore.warehouse, client=client)
         self._blind = theirs.on(ALTER, FREEZE)
 
     def start(self) -> None:
         """Returns when PyIceberg's swap is held, and ours have begun."""
-        self._told = in_background(self._other.run)
+        self._their_results = in_background(self._other.run)
         assert self._blind.held(LIMIT)
-        self._ours = in_background(self._fleet.run)
+        self._ours = in_background(self._ours_writers.run)
 
-    def ours(self) -> list[Told]:
-        told: list[Told] = self._ours.result(LIMIT)
-        assert all(each.acknowledged for each in told)
-        return told
+    def ours(self) -> list[AppendResult]:
+        results: list[AppendResult] = self._ours.result(LIMIT)
+        assert all(each.acknowledged for each in results)
+        return results
 
-    def theirs(self) -> list[Told]:
+    def theirs(self) -> list[AppendResult]:
         self._blind.release()
-        told: list[Told] = self._told.result(LIMIT)
-        assert all(each.acknowledged for each in told)
-        return told
+        results: list[AppendResult] = self._their_results.result(LIMIT)
+        assert all(each.acknowledged for each in results)
+        return results
 
 
 def test_a_blind_swap_that_is_late_overwrites_none_of_ours(
@@ -181,8 +181,8 @@ def test_a_blind_swap_that_is_late_overwrites_none_of_ours(
     delayed.start()
     assert delayed.proxy.wait_for("lock", 3, LIMIT)
     assert delayed.proxy.count(ALTER) == 0
-    told = [*delayed.theirs(), *delayed.ours()]
-    assert judge(catalog, table, told).snapshots == len(told)
+    results = [*delayed.theirs(), *delayed.ours()]
+    assert check_history(catalog, table, results).snapshots == len(results)
 
 
 def test_control_without_our_lock_the_late_blind_swap_overwrites_ours(

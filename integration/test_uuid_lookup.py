@@ -1,5 +1,5 @@
-"""Creations that lose a race, and tables that leave their names, on a real metastore: a table is looked for by its UUID
-in all databases before anybody is told that nobody knows."""
+"""Creations that lose a race, and tables that leave their names, on a real metastore: the server looks a table up by
+its UUID in all databases before it answers that the outcome is unknown."""
 
 from __future__ import annotations
 

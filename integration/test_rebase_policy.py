@@ -1,4 +1,4 @@
-"""Who says which appends are rebased: the table, else its namespace, else the server; and what it costs to ask."""
+"""The policy for rebasing appends: the table's, else its namespace's, else the server's; and what reading it costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from integration.faults import SCHEMA
 from integration.load_generator import append_bodies
 from integration.rest_clients import TOKEN
 
-WORD = "iceberg-hms.rebase-appends"
+POLICY = "iceberg-hms.rebase-appends"
 
 
 def late_appends(catalog: Any, table: str, count: int, properties: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -29,52 +29,52 @@ def late_appends(catalog: Any, table: str, count: int, properties: Mapping[str, 
     return [orjson.loads(body.data) for body in append_bodies(catalog, table, files)]
 
 
-@pytest.mark.parametrize("door", ["rest", "python"])
+@pytest.mark.parametrize("api", ["rest", "python"])
 @pytest.mark.parametrize(
-    ("table_says", "namespace_says", "server_says", "refused"),
+    ("table_policy", "namespace_policy", "server_policy", "refused"),
     [
         (None, None, "plain", "nothing shows that its client validates no append"),
         (None, None, "all", None),
         (None, "all", "plain", None),
-        (None, "none", "all", f"says {WORD}=none"),
-        (None, "sometimes", "all", f"says {WORD}=sometimes"),
+        (None, "none", "all", f"says {POLICY}=none"),
+        (None, "sometimes", "all", f"says {POLICY}=sometimes"),
         ("all", "none", "none", None),
-        ("none", "all", "all", f"the table says {WORD}=none"),
+        ("none", "all", "all", f"the table says {POLICY}=none"),
     ],
 )
-def test_the_table_beats_the_namespace_and_that_the_server(
+def test_the_tables_policy_beats_its_namespaces_and_that_beats_the_servers(
     metastore: Any,
     namespace: str,
-    door: str,
-    table_says: str | None,
-    namespace_says: str | None,
-    server_says: str,
+    api: str,
+    table_policy: str | None,
+    namespace_policy: str | None,
+    server_policy: str,
     refused: str | None,
 ) -> None:
-    settings = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse, "rebase_appends": server_says}
+    settings = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse, "rebase_appends": server_policy}
     with (
         iceberg_hms.connect(**settings) as catalog,
         Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
         httpx.Client(base_url=server.uri, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as http,
     ):
-        if namespace_says is not None:
-            changes = {"removals": [], "updates": {WORD: namespace_says}}
+        if namespace_policy is not None:
+            changes = {"removals": [], "updates": {POLICY: namespace_policy}}
             assert http.post(f"/v1/namespaces/{namespace}/properties", json=changes).status_code == 200
-        own = {} if table_says is None else {WORD: table_says}
+        own = {} if table_policy is None else {POLICY: table_policy}
         for late, body in enumerate(late_appends(catalog, f"{namespace}.t", 2, own)):
-            message = sent(catalog, http, door, namespace, body)
+            message = commit(catalog, http, api, namespace, body)
             assert (message is None) is (not late or refused is None), message
     if refused is not None:
         assert message is not None
         assert refused in message
-    if (table_says, namespace_says, server_says) == (None, None, "plain"):
+    if (table_policy, namespace_policy, server_policy) == (None, None, "plain"):
         assert message is not None
-        assert f"set the property {WORD}=all on the table or its namespace" in message
+        assert f"set the property {POLICY}=all on the table or its namespace" in message
 
 
-def sent(catalog: Any, http: httpx.Client, door: str, namespace: str, body: dict[str, Any]) -> str | None:
-    """Commit to the table `t`, through one door or the other. The message of a conflict, or None."""
-    if door == "rest":
+def commit(catalog: Any, http: httpx.Client, api: str, namespace: str, body: dict[str, Any]) -> str | None:
+    """Commit to the table `t` over REST or through the Python API. The message of a conflict, or None."""
+    if api == "rest":
         answer = http.post(f"/v1/namespaces/{namespace}/tables/t", json=body)
         assert answer.status_code in (200, 409), answer.text
         return None if answer.status_code == 200 else str(answer.json()["error"]["message"])
@@ -85,30 +85,30 @@ def sent(catalog: Any, http: httpx.Client, door: str, namespace: str, body: dict
     return None
 
 
-def test_the_namespace_is_read_only_for_an_append_that_lost_its_place_and_then_for_a_while(
+def test_the_server_reads_the_namespace_only_for_an_overtaken_append_and_remembers_it_for_a_while(
     metastore: Any, namespace: str
 ) -> None:
-    """The tables say which lock they take: for that the namespace is asked too, every few seconds."""
-    silent = {"iceberg-hms.lock": "hms"}
+    """The tables name their lock: without that the server would read the namespace for it, every few seconds."""
+    names_lock = {"iceberg-hms.lock": "hms"}
     with FaultProxy(metastore.uri) as proxy:
         settings = {"warehouse": metastore.warehouse, "rebase_appends": "all", "rebase_appends_max_age_ms": 600_000}
         with iceberg_hms.connect(metastore_uri=proxy.uri, **settings) as catalog:
-            speaks = late_appends(catalog, f"{namespace}.speaks", 3, {**silent, WORD: "all"})
-            first, *late = late_appends(catalog, f"{namespace}.t", 4, silent)
+            with_policy = late_appends(catalog, f"{namespace}.with_policy", 3, {**names_lock, POLICY: "all"})
+            first, *late = late_appends(catalog, f"{namespace}.t", 4, names_lock)
             before = proxy.count("get_database")
-            for body in speaks:
-                catalog.commit(f"{namespace}.speaks", body["requirements"], body["updates"])
+            for body in with_policy:
+                catalog.commit(f"{namespace}.with_policy", body["requirements"], body["updates"])
             catalog.commit(f"{namespace}.t", first["requirements"], first["updates"])
             for number in range(3):
                 catalog.commit(f"{namespace}.t", [], [{"action": "set-properties", "updates": {"n": str(number)}}])
-            assert proxy.count("get_database") == before, "who keeps its place, or whose table speaks, costs no call"
+            assert proxy.count("get_database") == before, "no call: none was overtaken, or the table has a policy"
             for body in late:
                 catalog.commit(f"{namespace}.t", body["requirements"], body["updates"])
-            assert proxy.count("get_database") == before + 1, "one for all that were overtaken"
+            assert proxy.count("get_database") == before + 1, "one call for all appends that were overtaken"
             assert len(catalog.load(f"{namespace}.t").metadata.snapshots) == 4
 
 
-def test_a_namespace_that_cannot_be_read_forbids_and_the_commit_does_not_hang(metastore: Any, namespace: str) -> None:
+def test_an_unreadable_namespace_forbids_the_rebase_and_no_commit_hangs(metastore: Any, namespace: str) -> None:
     with FaultProxy(metastore.uri) as proxy:
         settings = {"warehouse": metastore.warehouse, "rebase_appends": "all", "socket_timeout_ms": 2_000}
         with iceberg_hms.connect(metastore_uri=proxy.uri, **settings) as catalog:

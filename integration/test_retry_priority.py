@@ -1,4 +1,4 @@
-"""Turns of stock clients through a real server: those that come back get theirs, and nobody waits for the others."""
+"""Stock clients that lose a conflict, through a real server: those that return go first; it waits for no others."""
 
 from __future__ import annotations
 
@@ -47,34 +47,34 @@ def load(server: Server, table: str) -> Any:
     return RestCatalog("stock", uri=server.uri, token=TOKEN).load_table(table)
 
 
-def test_nobody_waits_for_a_client_that_never_comes_back_once_that_was_seen(
+def test_the_server_stops_waiting_for_a_client_that_never_returns(
     catalog: Any, server: Server, namespace: str, tmp_path: Path
 ) -> None:
-    """As DuckDB, which sends a refused commit never again."""
+    """DuckDB, for one, never sends a refused commit again."""
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties={"commit.retry.num-retries": "0"})
     held_back: list[Mapping[str, Any]] = []
     catalog.subscribe(lambda event: held_back.append(event) if event["event"] == "retry-priority-wait" else None)
 
     def commit(number: int) -> int:
-        """Another client's commit; how often it was held back."""
+        """Another client's commit. Returns how often the server held it back."""
         before = len(held_back)
         catalog.commit(table, [], [{"action": "set-properties", "updates": {"number": str(number)}}])
         return len(held_back) - before
 
     counts = []
     for number in range(VAIN_MAX + 2):
-        deserter = load(server, table)
+        leaver = load(server, table)
         path = interop.small_parquet(tmp_path / f"{number}.parquet", [number])
         catalog.load_table(table).append([f"file:{path}"])
         with pytest.raises(CommitFailedException):
-            deserter.append(pa.table({"id": [number], "name": ["late"]}, SCHEMA))
+            leaver.append(pa.table({"id": [number], "name": ["late"]}, SCHEMA))
         counts.append(commit(number))
     assert counts[0] == 1
     assert counts[VAIN_MAX:] == [0, 0]
 
 
-def test_stock_appenders_that_nobody_rebases_land_all(
+def test_all_appends_of_stock_clients_land_without_rebase(
     catalog: Any, server: Server, metastore: Any, namespace: str
 ) -> None:
     """At PyIceberg's defaults: four retries."""

@@ -1,10 +1,10 @@
-"""Writers of all kinds that append to one table at the same time, and what each of them was told.
+"""Writers of all kinds that append to one table at the same time, and the result of each append.
 
     with ExitStack() as stack:
-        fleet = Fleet(stack, table, folder, appends=3)
-        fleet.process("ours", metastore.uri, metastore.warehouse)
-        fleet.java("java", spark, catalog)
-        told = fleet.run()
+        writers = ConcurrentWriters(stack, table, folder, appends=3)
+        writers.process("ours", metastore.uri, metastore.warehouse)
+        writers.java("java", spark, catalog)
+        results = writers.run()
 
 Each writer has loaded the table before the first one starts, so all of them build their first append on the same base.
 """
@@ -31,11 +31,11 @@ ROOT = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True)
-class Told:
-    """What one append came to.
+class AppendResult:
+    """The result of one append.
 
-    error: None when it was acknowledged. refused: it says that nothing of it is in the table.
-    snapshot_id: of a success, where the writer is told one.
+    error: None when it was acknowledged. refused: the error proves that nothing of it is in the table.
+    snapshot_id: of a success, if the client returns it.
     """
 
     writer: str
@@ -54,7 +54,7 @@ class Told:
         return [self.path, *([] if self.snapshot_id is None else [self.snapshot_id])]
 
 
-class Fleet:
+class ConcurrentWriters:
     """Writers of one table. Each appends `appends` files to it, one a commit. What is started here ends with the stack.
 
     seconds: that a writer may take for all of its appends.
@@ -67,12 +67,12 @@ class Fleet:
         self._appends = appends
         self._seconds = seconds
         self._processes: list[subprocess.Popen[str]] = []
-        self._writers: list[Callable[[], list[Told]]] = []
+        self._writers: list[Callable[[], list[AppendResult]]] = []
         folder.mkdir(exist_ok=True)
 
-    def process(self, name: str, uri: str, warehouse: str, *, door: str = "library", **environ: str) -> None:
-        """A writer in a process of its own; appender.py says what the doors are."""
-        where = [uri, warehouse, self._table, str(self._folder), str(len(self._writers)), str(self._appends), door]
+    def process(self, name: str, uri: str, warehouse: str, *, client: str = "library", **environ: str) -> None:
+        """A writer in a process of its own; appender.py lists the clients."""
+        where = [uri, warehouse, self._table, str(self._folder), str(len(self._writers)), str(self._appends), client]
         process = subprocess.Popen(
             [sys.executable, "-m", "integration.appender", *where],
             stdin=subprocess.PIPE,
@@ -85,10 +85,10 @@ class Fleet:
         self._stack.callback(process.kill)
         self._processes.append(process)
 
-        def append() -> list[Told]:
+        def append() -> list[AppendResult]:
             output, _ = process.communicate("go\n", timeout=self._seconds)
             assert process.returncode == 0
-            return [Told(name, **json.loads(line)) for line in output.splitlines()]
+            return [AppendResult(name, **json.loads(line)) for line in output.splitlines()]
 
         self._writers.append(append)
 
@@ -97,26 +97,26 @@ class Fleet:
         writer = len(self._writers)
         table = catalog.loadTable(interop.java_identifier(spark, self._table))
 
-        def append() -> list[Told]:
-            told = []
+        def append() -> list[AppendResult]:
+            results = []
             for number in range(self._appends):
                 path = interop.small_parquet(self._folder / f"{writer}-{number}.parquet", [writer * 1_000_000 + number])
                 change = table.newFastAppend().appendFile(interop.java_data_file(spark, table, path))
                 error = interop.java_error(change.commit)
                 refused = error is not None and error.startswith(COMMIT_FAILED)
-                told.append(Told(name, f"file:{path}", error, refused))
-            return told
+                results.append(AppendResult(name, f"file:{path}", error, refused))
+            return results
 
         self._writers.append(append)
 
-    def run(self) -> list[Told]:
+    def run(self) -> list[AppendResult]:
         """Start all, once each has loaded the table, and wait for them."""
         for process in self._processes:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
         with ThreadPoolExecutor(len(self._writers)) as pool:
             running = [pool.submit(append) for append in self._writers]
-            return [told for each in running for told in each.result()]
+            return [results for each in running for results in each.result()]
 
 
 def processes_lose_nothing(
@@ -125,24 +125,24 @@ def processes_lose_nothing(
     """So many processes of the library append to an empty table of a metastore at the same time: none fails, and all
     of it is there once. Returns the files, sorted."""
     with ExitStack() as stack:
-        fleet = Fleet(stack, table, folder, appends=appends)
+        writers = ConcurrentWriters(stack, table, folder, appends=appends)
         for _ in range(processes):
-            fleet.process("library", server.uri, server.warehouse, **environ)
-        told = fleet.run()
-    assert [each for each in told if not each.acknowledged] == []
-    paths = sorted(each.path for each in told)
+            writers.process("library", server.uri, server.warehouse, **environ)
+        results = writers.run()
+    assert [each for each in results if not each.acknowledged] == []
+    paths = sorted(each.path for each in results)
     assert len(paths) == processes * appends
-    report = check_table(catalog, table, acknowledged=[item for each in told for item in each.items])
+    report = check_table(catalog, table, acknowledged=[item for each in results for item in each.items])
     report.raise_if_broken()
     assert list(report.data_files) == paths
     assert report.snapshots == len(paths)
     return paths
 
 
-def summary(told: Iterable[Told]) -> str:
-    """How often each writer was told what, for people."""
+def summary(results: Iterable[AppendResult]) -> str:
+    """How often each writer got which result, for people."""
     counts: dict[str, Counter[str]] = {}
-    for each in told:
-        word = "acknowledged" if each.error is None else each.error.partition(":")[0].rpartition(".")[2]
-        counts.setdefault(each.writer, Counter())[word] += 1
-    return "; ".join(f"{writer}: {dict(words)}" for writer, words in counts.items())
+    for each in results:
+        outcome = "acknowledged" if each.error is None else each.error.partition(":")[0].rpartition(".")[2]
+        counts.setdefault(each.writer, Counter())[outcome] += 1
+    return "; ".join(f"{writer}: {dict(outcomes)}" for writer, outcomes in counts.items())

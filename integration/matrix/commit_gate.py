@@ -1,4 +1,4 @@
-"""The server's door for one writer: it notes what the writer sends, and may hold back what changes rows.
+"""The server's gate for one writer: it notes what the writer sends, and may hold back what changes rows.
 
 Two writers have two servers over one catalog, so that the matrix knows what each of them sends, while both meet in one
 queue.
@@ -41,7 +41,7 @@ class Sent:
         return self.adds_snapshot or any(update["action"] == "set-snapshot-ref" for update in self.updates)
 
 
-class Door:
+class CommitGate:
     """A catalog for one writer's server."""
 
     def __init__(self, catalog: Any) -> None:
@@ -88,7 +88,7 @@ class Door:
             return
         self.arrived.set()
         if not self._open.wait(HOLD_SECONDS):
-            raise TimeoutError("nobody opened the door")
+            raise TimeoutError("nobody opened the gate")
 
     def _answer(self, sent: Sent, call: Callable[[], Any]) -> Any:
         try:
@@ -116,7 +116,7 @@ class Door:
 
 
 class Held(Delayed):
-    """A commit behind a door."""
+    """A commit behind a gate."""
 
     def __init__(
         self, wait: Callable[[], None], submit: Callable[[], Any], answer: Callable[[Callable[[], Any]], Any]

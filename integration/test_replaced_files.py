@@ -1,4 +1,4 @@
-"""What PyIceberg leaves of an attempt that was refused, where it is not told that the next one landed."""
+"""The files of a refused attempt of PyIceberg that it leaves when the answer to its next attempt is lost."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class LateClock(SystemClock):
         return super().monotonic() + self.late
 
 
-class Unheard:
-    """A commit that lands, of which its client is not told."""
+class LostAnswer:
+    """A commit that lands; its client gets an error instead of the answer."""
 
     def __init__(self, commit: Delayed) -> None:
         self._commit = commit
@@ -49,8 +49,9 @@ class Unheard:
         raise CommitStateUnknown("the answer is lost")
 
 
-class Answers(BeforeCommits):
-    """A catalog for a server: `lists` are those that clients sent it. The answer to one of these is lost."""
+class AnswerLoser(BeforeCommits):
+    """A catalog for a server. lists: the manifest lists that clients sent. lost: the number of the commit whose answer
+    is lost, from 0."""
 
     def __init__(self, catalog: Any, *, lost: int | None) -> None:
         super().__init__(catalog, lambda: None)
@@ -60,15 +61,15 @@ class Answers(BeforeCommits):
     def submit(self, table: Any, requirements: Any, updates: Sequence[Mapping[str, Any]], **options: Any) -> Any:
         self.lists += [each["snapshot"]["manifest-list"] for each in updates if each["action"] == "add-snapshot"]
         commit = super().submit(table, requirements, updates, **options)
-        return Unheard(commit) if len(self.lists) - 1 == self._lost else commit
+        return LostAnswer(commit) if len(self.lists) - 1 == self._lost else commit
 
 
 def is_there(location: str) -> bool:
     return Path(location.removeprefix("file:")).exists()
 
 
-def named(table: Any) -> set[str]:
-    """All lists and manifests of a table, each of which can be read."""
+def listed_files(table: Any) -> set[str]:
+    """All manifest lists and manifests of a table, each of which can be read."""
     found = set()
     for snapshot in table.snapshots():
         found.add(snapshot.manifest_list)
@@ -79,38 +80,38 @@ def named(table: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "is_told", "is_left"),
+    ("settings", "is_answered", "is_left"),
     [
         pytest.param({}, False, False, id="lost"),
         pytest.param({"replaced_list_age_ms": 0}, False, True, id="lost, and nothing is deleted"),
-        pytest.param({}, True, False, id="told, and PyIceberg deletes it"),
+        pytest.param({}, True, False, id="answered, and PyIceberg deletes them"),
     ],
 )
-def test_what_a_refused_attempt_left_is_deleted_after_its_age(
-    metastore: Any, namespace: str, settings: dict[str, Any], is_told: bool, is_left: bool
+def test_the_files_of_a_refused_attempt_are_deleted_after_their_age(
+    metastore: Any, namespace: str, settings: dict[str, Any], is_answered: bool, is_left: bool
 ) -> None:
     name = f"{namespace}.t"
     clock = LateClock()
     chosen = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse, **settings}
     with assemble(Settings.load(chosen, environ={}), clock=clock) as catalog:
         catalog.create_table(name, SCHEMA, properties=MERGES)
-        answers = Answers(catalog, lost=None if is_told else 5)
+        answers = AnswerLoser(catalog, lost=None if is_answered else 5)
         with Server(answers, host="127.0.0.1", port=0, token=TOKEN) as server:
-            loaded = load_catalog("pyiceberg", type="rest", uri=server.uri, token=TOKEN).load_table
+            load = load_catalog("pyiceberg", type="rest", uri=server.uri, token=TOKEN).load_table
 
             def append(table: Any, number: int) -> None:
                 table.append(pa.table({"id": [number], "name": [str(number)]}, schema=SCHEMA))
 
-            first = loaded(name)
+            first = load(name)
             append(first, 0)
             append(first, 1)
             # Manifests of one spec are not merged with those of another, so that one that was merged stays as it is.
             with first.update_spec() as spec:
                 spec.add_identity("name")
             append(first, 2)
-            early, late = loaded(name), loaded(name)
+            early, late = load(name), load(name)
             append(early, 3)
-            if is_told:
+            if is_answered:
                 append(late, 4)
             else:
                 with pytest.raises(CommitStateUnknownException):
@@ -120,19 +121,19 @@ def test_what_a_refused_attempt_left_is_deleted_after_its_age(
         table = interop.pyiceberg_catalog(metastore).load_table(name)
         snapshot = table.current_snapshot()
         assert snapshot.manifest_list == landed
-        assert is_there(refused) is not is_told
+        assert is_there(refused) is not is_answered
         merged = []
-        if not is_told:
+        if not is_answered:
             lines = list(read_manifest_list(table.io.new_input(refused)))
             merged = [each.manifest_path for each in lines if each.added_snapshot_id == snapshot.snapshot_id]
             assert merged, "the same id each time"
             assert len(lines) > len(merged)
-        # They are looked for when the table is next committed to after their age.
+        # The first commit to the table after their age deletes them.
         clock.late = catalog.settings.replaced_list_age_ms / 1000 + 1
         for number in range(2):
             catalog.commit(name, [], [{"action": "set-properties", "updates": {"n": str(number)}}])
         table.refresh()
         assert [is_there(each) for each in (refused, *merged)] == [is_left for _ in (refused, *merged)]
-        assert not {refused, *merged} & named(table)
+        assert not {refused, *merged} & listed_files(table)
         assert [row["id"] for row in interop.pyiceberg_rows(metastore, name)] == [0, 1, 2, 3, 4]
         assert len(interop.check_history(metastore, name, [])) == 5
