@@ -10,16 +10,14 @@ import pytest
 #: The files on real servers that take longest (`--durations=0`), the longest first: on two cores the last file must be
 #: a short one, or one core waits for it.
 LONGEST = (
-    "integration/test_frozen_holders.py",
-    "integration/test_spark_session_catalog.py",
     "integration/test_spark_iceberg_tables.py",
+    "integration/test_spark_session_catalog.py",
     "integration/test_metastore_fence.py",
     "integration/test_server_killed.py",
-    "integration/test_uuid_lookup.py",
-    "integration/test_no_process_left.py",
-    "integration/test_bad_input.py",
+    "integration/test_frozen_holders.py",
     "integration/test_concurrent_appends.py",
     "integration/test_spark_embedded.py",
+    "integration/test_no_process_left.py",
 )
 
 

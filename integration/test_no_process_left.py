@@ -79,6 +79,11 @@ def left_after(mark: str, seconds: float) -> dict[int, str]:
     return processes
 
 
+def slow(value: object) -> object:
+    """A parameter that `make test-all` runs alone: each starts two JVMs."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 @pytest.fixture
 def mark() -> Iterator[str]:
     mark = uuid.uuid4().hex
@@ -134,7 +139,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.wait(END_TIMEOUT)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, slow(signal.SIGTERM), slow(signal.SIGINT)])
 def test_the_local_servers_end_with_their_process(mark: str, tmp_path: Path, how: signal.Signals) -> None:
     process = start(mark, sys.executable, "-c", SERVERS, str(tmp_path))
     wait_for_output(process, "ready")
@@ -153,7 +158,7 @@ def test_spark_with_its_embedded_server_ends_with_its_process(mark: str, tmp_pat
     end(process)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [slow(signal.SIGKILL), slow(signal.SIGTERM), signal.SIGINT])
 def test_iceberg_hms_local_ends_with_its_process(mark: str, tmp_path: Path, how: signal.Signals) -> None:
     process = start(mark, str(BIN / "iceberg-hms"), "local", "--dir", str(tmp_path / "a b"))
     wait_for_output(process, '"listening"')

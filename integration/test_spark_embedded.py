@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ import iceberg_hms.spark
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from iceberg_hms.rest.server import Server
 from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, defaults_file, session_configuration
+from integration import interop
 from integration.spark_fixtures import SETTINGS
 
 TOKEN = "a-token-of-this-test"
@@ -84,6 +86,17 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def test_spark_reports_a_wrong_token(spark: Any, metastore: Any, namespace: str) -> None:
+    with (
+        iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog,
+        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+    ):
+        catalog.create_table(f"{namespace}.t", pa.schema([("id", pa.int64())]))
+        name = interop.add_spark_catalog(spark, "wrong_token", type="rest", uri=server.uri, token="the-wrong-token")
+        with pytest.raises(Exception, match=r"(?i)not authorized|401|unauthorized"):
+            spark.sql(f"SELECT * FROM {name}.{namespace}.t").collect()
 
 
 def test_the_same_session_is_returned_for_the_same_metastore(spark: Any, metastore: Any) -> None:
