@@ -24,7 +24,7 @@ from benchmarks.writers import count_calls
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import Runtime
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
 
@@ -70,7 +70,7 @@ def main() -> None:
     calls = count_calls()
     with iceberg_hms.connect(given.metastore_uri, given.warehouse) as catalog:
         served = slowed(catalog, given.write_seconds) if given.write_seconds else catalog
-        with Server(served, host="127.0.0.1", port=0, token=None) as server:
+        with RestServer(served, host="127.0.0.1", port=0, token=None) as server:
             _say({"uri": server.uri, "pid": os.getpid()})
             for _ in sys.stdin:
                 _say(dict(calls))

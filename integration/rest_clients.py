@@ -12,7 +12,7 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 
 TOKEN = "a-token-for-tests-alone"
@@ -29,13 +29,13 @@ def catalog(metastore: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def server(catalog: Any) -> Iterator[Server]:
-    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+def server(catalog: Any) -> Iterator[RestServer]:
+    with RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
         yield server
 
 
 @pytest.fixture
-def java(spark: Any, server: Server) -> Iterator[Callable[[int], list[Any]]]:
+def java(spark: Any, server: RestServer) -> Iterator[Callable[[int], list[Any]]]:
     """Makes stock Java REST catalogs."""
     made: list[Any] = []
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import iceberg_hms
 from iceberg_hms.cli.main import app
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 
 PROGRAM = Path(sys.executable).with_name("iceberg-hms")
@@ -155,7 +155,7 @@ def test_a_missing_metadata_file_is_named_and_is_no_missing_table(catalog: Any, 
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as fresh:
         with pytest.raises(iceberg_hms.MissingFile, match=re.escape(path.name)):
             fresh.load_table(table.name)
-        with Server(fresh, host="127.0.0.1", port=0, token=TOKEN) as server:
+        with RestServer(fresh, host="127.0.0.1", port=0, token=TOKEN) as server:
             answer = get(server, f"v1/namespaces/{table.name.namespace}/tables/{table.name.name}")
     # A client that hears NoSuchTable may create the table again over the data that is there.
     assert answer.json()["error"]["type"] != "NoSuchTableException"
@@ -257,7 +257,7 @@ def get(server: Any, path: str, token: str | None = TOKEN) -> httpx.Response:
 
 @pytest.fixture
 def server(catalog: Any) -> Iterator[Any]:
-    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+    with RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
         yield server
 
 
@@ -313,7 +313,7 @@ def test_no_metastore_named_at_all(tmp_path: Path) -> None:
 def test_a_server_without_its_metastore_answers_503_and_never_404(nowhere: str, tmp_path: Path) -> None:
     with (
         iceberg_hms.connect(metastore_uri=nowhere, warehouse=f"file:{tmp_path}") as catalog,
-        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+        RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
     ):
         answer = get(server, "v1/namespaces/a/tables/b")
     assert answer.status_code == 503

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import iceberg_hms
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.faults import SCHEMA
 from integration.interop import check_history
@@ -114,7 +114,7 @@ def test_without_turns_deletes_starve(spark: Any, metastore: Any, namespace: str
     off = {"commit.retry-priority.max-wait-ms": 0}
     with (
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **off) as catalog,
-        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+        RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
     ):
         catalogs = [
             interop.java_catalog(spark, interop.REST_CATALOG, f"off-{number}", uri=server.uri, token=TOKEN)

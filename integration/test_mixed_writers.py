@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE, delay
 from iceberg_hms.testing.history import Report, Rule, check_table
@@ -85,7 +85,7 @@ def test_writers_of_all_kinds_on_one_table_lose_nothing(
     to one another either. No process of the library gives up.
     """
     table = make_table(catalog, f"{namespace}.t")
-    server = stack.enter_context(Server(catalog, "127.0.0.1", 0, None))
+    server = stack.enter_context(RestServer(catalog, "127.0.0.1", 0, None))
     theirs = stack.enter_context(FaultProxy(metastore.uri))
     theirs.on(ALTER, delay(BLIND_SECONDS), times=None)
     where = {"uri": theirs.uri, "warehouse": metastore.warehouse}

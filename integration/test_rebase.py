@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.faults import SCHEMA
 from integration.interop import check_history
@@ -63,7 +63,7 @@ def java_appender(
     return write
 
 
-def python_appender(server: Server, table: str, name: str) -> Callable[[], list[tuple[str, str | None]]]:
+def python_appender(server: RestServer, table: str, name: str) -> Callable[[], list[tuple[str, str | None]]]:
     """The same by PyIceberg, which names no file: gives (id of the row, error or None)."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import CommitFailedException
@@ -139,7 +139,7 @@ def test_merges_of_manifests_take_effect_beside_each_other(
 
 @pytest.mark.parametrize("how", sorted(OPT_INS))
 def test_pyiceberg_appends_that_were_overtaken_all_land(
-    metastore: Any, catalog: Any, namespace: str, server: Server, how: str
+    metastore: Any, catalog: Any, namespace: str, server: RestServer, how: str
 ) -> None:
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties=OPT_INS[how])

@@ -12,7 +12,7 @@ import pytest
 import iceberg_hms
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE
 from integration.faults import SCHEMA
@@ -54,7 +54,7 @@ def test_the_tables_policy_beats_its_namespaces_and_that_beats_the_servers(
     settings = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse, "rebase_appends": server_policy}
     with (
         iceberg_hms.connect(**settings) as catalog,
-        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+        RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
         httpx.Client(base_url=server.uri, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as http,
     ):
         if namespace_policy is not None:

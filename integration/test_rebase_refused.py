@@ -13,7 +13,7 @@ import pytest
 
 import iceberg_hms
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration.faults import SCHEMA
 from integration.load_generator import append_bodies
 from integration.rest_clients import SNAPSHOT_ISOLATION, TOKEN
@@ -48,7 +48,7 @@ def sent_late(catalog: Any, uri: str, table: str, keys: Mapping[str, str]) -> tu
     ids=["plain", "trino", "flink", "published", "staged"],
 )
 def test_an_append_that_may_have_read_the_table_is_refused(
-    catalog: Any, server: Server, namespace: str, keys: Mapping[str, str], status: int
+    catalog: Any, server: RestServer, namespace: str, keys: Mapping[str, str], status: int
 ) -> None:
     answer, _ = sent_late(catalog, server.uri, f"{namespace}.t", keys)
     assert answer.status_code == status, answer.text
@@ -67,7 +67,7 @@ def test_a_client_s_replaced_list_is_deleted_after_its_age(
         iceberg_hms.connect(
             metastore_uri=metastore.uri, warehouse=metastore.warehouse, replaced_list_age_ms=age_ms
         ) as catalog,
-        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+        RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
     ):
         answer, theirs = sent_late(catalog, server.uri, table, {})
         assert answer.status_code == 200

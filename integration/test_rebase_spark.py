@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.faults import SCHEMA
 from integration.rest_clients import ALL, SNAPSHOT_ISOLATION, TOKEN, BeforeCommits, Together
@@ -44,7 +44,7 @@ def merged(spark: Any, catalog: Any, namespace: str) -> Any:
 
     def run(name: str, properties: dict[str, str]) -> tuple[list[str | None], list[Any]]:
         together = Together(catalog)
-        with Server(together, host="127.0.0.1", port=0, token=TOKEN) as server:
+        with RestServer(together, host="127.0.0.1", port=0, token=TOKEN) as server:
             place = interop.add_spark_catalog(spark, name, type="rest", uri=server.uri, token=TOKEN)
             catalog.create_table(f"{namespace}.t", SCHEMA, properties=properties)
             table = f"{place}.{namespace}.t"
@@ -88,7 +88,7 @@ def test_an_append_that_says_more_than_metrics_is_refused_when_it_was_overtaken(
         others.append(f"file:{interop.small_parquet(tmp_path / f'other-{len(others)}.parquet', [len(others)])}")
         catalog.load_table(table).append(others[-1:])
 
-    with Server(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
+    with RestServer(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
         java = interop.java_catalog(spark, interop.REST_CATALOG, "exactly-once", uri=server.uri, token=TOKEN)
         loaded = java.loadTable(interop.java_identifier(spark, table))
         path = interop.small_parquet(tmp_path / "a.parquet", [1])

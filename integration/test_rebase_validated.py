@@ -14,7 +14,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import ValidationException
 from pyiceberg.expressions import EqualTo
 
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.faults import SCHEMA
 from integration.rest_clients import TOKEN, BeforeCommits, Together
@@ -31,7 +31,7 @@ def test_of_two_overwrites_of_one_empty_day_by_pyiceberg_one_lands(
     catalog.create_table(f"{namespace}.t", DAYS)
     rows = pa.table({"id": [1, 2, 3], "day": ["d1"] * 3}, schema=DAYS)
     together = Together(catalog, Barrier(2))
-    with Server(together, host="127.0.0.1", port=0, token=TOKEN) as server:
+    with RestServer(together, host="127.0.0.1", port=0, token=TOKEN) as server:
 
         def overwrite(name: str) -> type[Exception] | None:
             table = load_catalog(name, type="rest", uri=server.uri, token=TOKEN).load_table(f"{namespace}.t")
@@ -59,7 +59,7 @@ def test_a_java_program_in_the_driver_of_spark_has_the_keys_of_spark_and_is_not_
         others.append(f"file:{interop.small_parquet(tmp_path / f'other-{len(others)}.parquet', [len(others)])}")
         catalog.load_table(table).append(others[-1:])
 
-    with Server(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
+    with RestServer(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
         # What a session of Spark does first; from then on every commit of this JVM says that Spark made it.
         place = interop.add_spark_catalog(spark, "driver", type="rest", uri=server.uri, token=TOKEN)
         spark.sql(f"SHOW TABLES IN {place}.{namespace}").collect()
@@ -92,7 +92,7 @@ def test_an_overwrite_of_nothing_by_spark_that_validates_is_not_taken_for_an_ins
             others.append(small(tmp_path, "other"))
             catalog.load_table(table).append(others)
 
-    with Server(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
+    with RestServer(BeforeCommits(catalog, overtake), host="127.0.0.1", port=0, token=TOKEN) as server:
         place = interop.add_spark_catalog(spark, "nothing", type="rest", uri=server.uri, token=TOKEN)
         write = spark.sql("SELECT 1L AS id, 'a' AS name").writeTo(f"{place}.{table}")
         write = write.option("isolation-level", "serializable")

@@ -16,7 +16,7 @@ from iceberg_hms.assembly import assemble
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CommitStateUnknown
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.faults import SCHEMA
 from integration.rest_clients import TOKEN, BeforeCommits, Delayed
@@ -96,7 +96,7 @@ def test_the_files_of_a_refused_attempt_are_deleted_after_their_age(
     with assemble(Settings.load(chosen, environ={}), clock=clock) as catalog:
         catalog.create_table(name, SCHEMA, properties=MERGES)
         answers = AnswerLoser(catalog, lost=None if is_answered else 5)
-        with Server(answers, host="127.0.0.1", port=0, token=TOKEN) as server:
+        with RestServer(answers, host="127.0.0.1", port=0, token=TOKEN) as server:
             load = load_catalog("pyiceberg", type="rest", uri=server.uri, token=TOKEN).load_table
 
             def append(table: Any, number: int) -> None:

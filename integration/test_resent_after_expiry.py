@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import ValidationException
 
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration.faults import SCHEMA
 from integration.rest_clients import TOKEN
 from integration.rest_clients import catalog as catalog
@@ -55,7 +55,7 @@ class Sent:
 @pytest.mark.parametrize("lists_stay", [True, False])
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_commit_whose_snapshot_expired_is_never_answered_as_failed(
-    catalog: Any, server: Server, namespace: str, verb: str, lists_stay: bool
+    catalog: Any, server: RestServer, namespace: str, verb: str, lists_stay: bool
 ) -> None:
     name = f"{namespace}.t"
     catalog.create_table(name, SCHEMA)
@@ -86,7 +86,7 @@ def test_a_commit_whose_snapshot_expired_is_never_answered_as_failed(
 
 
 def test_an_overtaken_commit_gets_a_conflict_although_others_expired(
-    catalog: Any, server: Server, namespace: str
+    catalog: Any, server: RestServer, namespace: str
 ) -> None:
     name = f"{namespace}.t"
     catalog.create_table(name, SCHEMA)

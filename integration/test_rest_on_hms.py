@@ -19,7 +19,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 import iceberg_hms
 from iceberg_hms.clock import SYSTEM_CLOCK
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE_REPLY
 
@@ -32,16 +32,16 @@ SCHEMA = {
 
 
 @pytest.fixture
-def server(metastore: Any) -> Iterator[Server]:
+def server(metastore: Any) -> Iterator[RestServer]:
     with (
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog,
-        Server(catalog, "127.0.0.1", 0, TOKEN) as running,
+        RestServer(catalog, "127.0.0.1", 0, TOKEN) as running,
     ):
         yield running
 
 
 @pytest.fixture
-def http(server: Server) -> Iterator[httpx.Client]:
+def http(server: RestServer) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with httpx.Client(base_url=server.uri, headers=headers, timeout=60) as client:
         yield client
@@ -175,7 +175,7 @@ def test_a_metastore_that_is_away_is_never_a_missing_table() -> None:
         uri = f"thrift://127.0.0.1:{taken.getsockname()[1]}"
         with (
             iceberg_hms.connect(metastore_uri=uri, warehouse="file:/nowhere") as catalog,
-            Server(catalog, "127.0.0.1", 0, None) as server,
+            RestServer(catalog, "127.0.0.1", 0, None) as server,
             httpx.Client(base_url=server.uri, timeout=60) as http,
         ):
             table = "/v1/namespaces/db/tables/t"
@@ -188,7 +188,7 @@ def test_a_metastore_that_is_away_is_never_a_missing_table() -> None:
             assert http.get("/health/ready").status_code == 503
 
 
-def test_pyiceberg_writes_and_reads_rows(server: Server, namespace: str) -> None:
+def test_pyiceberg_writes_and_reads_rows(server: RestServer, namespace: str) -> None:
     rows = pa.table({"level": ["ERROR", "WARN"], "n": pa.array([1, 2], pa.int64())})
     with contextlib.closing(RestCatalog("ours", uri=server.uri, token=TOKEN)) as rest:
         table = rest.create_table(f"{namespace}.events", rows.schema)
@@ -209,7 +209,7 @@ def test_loads_at_the_same_time_share_looks_at_the_metastore_and_none_is_stale(m
         FaultProxy(metastore.uri) as proxy,
         iceberg_hms.connect(metastore_uri=proxy.uri, warehouse=metastore.warehouse) as catalog,
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as another,
-        Server(catalog, "127.0.0.1", 0, None) as server,
+        RestServer(catalog, "127.0.0.1", 0, None) as server,
         httpx.Client(base_url=server.uri, timeout=60) as http,
         ThreadPoolExecutor(16) as pool,
     ):

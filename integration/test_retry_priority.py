@@ -15,7 +15,7 @@ from pyiceberg.exceptions import CommitFailedException
 
 import iceberg_hms
 from iceberg_hms.coordinator.scheduling.returning_clients import VAIN_MAX
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.rest_clients import TOKEN
 
@@ -37,18 +37,18 @@ def catalog(metastore: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def server(catalog: Any) -> Iterator[Server]:
-    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+def server(catalog: Any) -> Iterator[RestServer]:
+    with RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
         yield server
 
 
-def load(server: Server, table: str) -> Any:
+def load(server: RestServer, table: str) -> Any:
     """The table, by a PyIceberg client of its own."""
     return RestCatalog("stock", uri=server.uri, token=TOKEN).load_table(table)
 
 
 def test_the_server_stops_waiting_for_a_client_that_never_returns(
-    catalog: Any, server: Server, namespace: str, tmp_path: Path
+    catalog: Any, server: RestServer, namespace: str, tmp_path: Path
 ) -> None:
     """DuckDB, for one, never sends a refused commit again."""
     table = f"{namespace}.t"
@@ -75,7 +75,7 @@ def test_the_server_stops_waiting_for_a_client_that_never_returns(
 
 
 def test_all_appends_of_stock_clients_land_without_rebase(
-    catalog: Any, server: Server, metastore: Any, namespace: str
+    catalog: Any, server: RestServer, metastore: Any, namespace: str
 ) -> None:
     """At PyIceberg's defaults: four retries."""
     table = f"{namespace}.t"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import iceberg_hms
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 
 TOKEN = "a-token-for-tests-alone"
@@ -37,7 +37,7 @@ def table(request: pytest.FixtureRequest, spark: Any, server_metastore: Any, cat
     """A table with one row, in a Spark catalog that is our REST server on this metastore."""
     namespace = f"evolution_{request.node.originalname.removeprefix('test_')[:40]}"
     catalog.create_namespace(namespace)
-    with Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
+    with RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
         # A catalog is made once for its name in a session: a new server needs a new name.
         name = interop.add_spark_catalog(
             spark, f"{EVOLVING}_{server.uri.rpartition(':')[2]}", type="rest", uri=server.uri, token=TOKEN

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import iceberg_hms
 import iceberg_hms.spark
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, defaults_file, session_configuration
 from integration import interop
 from integration.spark_fixtures import SETTINGS
@@ -91,7 +91,7 @@ def _read(path: Path) -> bytes:
 def test_spark_reports_a_wrong_token(spark: Any, metastore: Any, namespace: str) -> None:
     with (
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog,
-        Server(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
+        RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server,
     ):
         catalog.create_table(f"{namespace}.t", pa.schema([("id", pa.int64())]))
         name = interop.add_spark_catalog(spark, "wrong_token", type="rest", uri=server.uri, token="the-wrong-token")
@@ -145,7 +145,7 @@ def test_the_server_ends_with_its_session_and_a_new_one_starts_with_the_next(met
 
 def test_spark_sql_uses_a_running_server_by_spark_defaults(metastore: Any, namespace: str, tmp_path: Path) -> None:
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as catalog:
-        with Server(catalog, "127.0.0.1", 0, token=TOKEN) as server:
+        with RestServer(catalog, "127.0.0.1", 0, token=TOKEN) as server:
             settings = session_configuration(
                 server_uri=server.uri, token=TOKEN, metastore_uri=metastore.uri, warehouse=metastore.warehouse
             )

@@ -15,7 +15,7 @@ from pyiceberg.catalog import load_catalog
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.faults import SCHEMA
 from integration.rest_clients import ALL, TOKEN, BeforeCommits
@@ -39,7 +39,7 @@ def overtaken(spark: Any, catalog: Any, name: str, happens: Callable[[], object]
         if left:
             left.pop()()
 
-    with Server(BeforeCommits(catalog, first), host="127.0.0.1", port=0, token=TOKEN) as server:
+    with RestServer(BeforeCommits(catalog, first), host="127.0.0.1", port=0, token=TOKEN) as server:
         made = interop.java_catalog(spark, interop.REST_CATALOG, name, uri=server.uri, token=TOKEN)
         place = interop.add_spark_catalog(spark, name, type="rest", uri=server.uri, token=TOKEN)
         yield made, place
@@ -55,7 +55,7 @@ def java_append(spark: Any, loaded: Any, path: Path, ids: list[int]) -> Callable
 
 @pytest.mark.slow
 def test_a_replaced_table_s_spec_is_not_taken_for_another_writer_s(
-    spark: Any, catalog: Any, namespace: str, server: Server
+    spark: Any, catalog: Any, namespace: str, server: RestServer
 ) -> None:
     """CREATE OR REPLACE is planned: its spec is the table's second | another writer adds one | it comes."""
     table = f"{namespace}.t"
@@ -250,7 +250,7 @@ def poisoned(catalog: Any, table: str, folder: Path) -> None:
 
 
 def test_a_table_from_the_future_comes_back(
-    spark: Any, catalog: Any, namespace: str, java: Any, server: Server, tmp_path: Path
+    spark: Any, catalog: Any, namespace: str, java: Any, server: RestServer, tmp_path: Path
 ) -> None:
     """As docs/concurrent-writers.md says it: who can write to it meanwhile, what does not help, and what does."""
     table = f"{namespace}.t"

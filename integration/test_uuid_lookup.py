@@ -21,7 +21,7 @@ from pyiceberg.exceptions import RESTError
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, TableName
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration.conftest import make_namespace
 
 TOKEN = "a-token-for-tests-alone"
@@ -42,8 +42,11 @@ def catalogs(metastore: Any) -> Iterator[list[Catalog]]:
 
 
 @pytest.fixture
-def servers(catalogs: list[Catalog]) -> Iterator[list[Server]]:
-    with Server(catalogs[0], "127.0.0.1", 0, TOKEN) as first, Server(catalogs[1], "127.0.0.1", 0, TOKEN) as second:
+def servers(catalogs: list[Catalog]) -> Iterator[list[RestServer]]:
+    with (
+        RestServer(catalogs[0], "127.0.0.1", 0, TOKEN) as first,
+        RestServer(catalogs[1], "127.0.0.1", 0, TOKEN) as second,
+    ):
         yield [first, second]
 
 
@@ -52,13 +55,13 @@ def other_namespace(metastore: Any, request: pytest.FixtureRequest) -> str:
     return make_namespace(metastore, request)
 
 
-def client_of(server: Server) -> httpx.Client:
+def client_of(server: RestServer) -> httpx.Client:
     return httpx.Client(base_url=server.uri, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
 
 
 @pytest.mark.parametrize("races", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_of_creations_that_race_one_lands_and_the_others_are_conflicts(
-    servers: list[Server], namespace: str, races: int
+    servers: list[RestServer], namespace: str, races: int
 ) -> None:
     """As engines create a table of a query: staged, and committed at the end. Four at a time, through two servers."""
     answered: Counter[tuple[int, str]] = Counter()
@@ -145,7 +148,7 @@ def sends(rest: RestCatalog) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("gone", ["renamed", "dropped", "replaced"])
 @pytest.mark.parametrize("landed", [False, True])
 def test_a_commit_to_a_table_that_has_left_its_name_is_refused_unless_it_may_have_landed(
-    catalogs: list[Catalog], servers: list[Server], namespace: str, other_namespace: str, gone: str, landed: bool
+    catalogs: list[Catalog], servers: list[RestServer], namespace: str, other_namespace: str, gone: str, landed: bool
 ) -> None:
     catalog, server = catalogs[0], servers[0]
     # It began when the test did; what it cannot know is a minute long.

@@ -40,7 +40,7 @@ LOCATION = "location"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedTable:
     """A table's state. metadata_location is None for a table that is staged and not yet committed."""
 
     name: TableName
@@ -182,12 +182,12 @@ class Catalog:
         loaded = self.load(identifier)
         return Table(self, loaded.name, loaded.metadata, str(loaded.metadata_location))
 
-    def load(self, identifier: Identifier) -> Loaded:
+    def load(self, identifier: Identifier) -> LoadedTable:
         """As `load_table`, as plain state. Those who load a table at the same time share a look at the metastore, never
         one that began before they came."""
         name = table_name(identifier)
         base = self._parts.bases.get(name)
-        return Loaded(name, base.pointer.metadata_location, base.metadata)
+        return LoadedTable(name, base.pointer.metadata_location, base.metadata)
 
     def pointer(self, identifier: Identifier) -> Pointer:
         """The table's row in the metastore, as it is now. Raises NoSuchTable."""
@@ -205,7 +205,7 @@ class Catalog:
         sort_order: Any = None,
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
-    ) -> Loaded:
+    ) -> LoadedTable:
         """What `create_table` would create, without creating it: no file is written and the metastore is only read.
         Raises NoSuchNamespace, InvalidInput."""
         name = table_name(identifier)
@@ -222,7 +222,7 @@ class Catalog:
             uuid=clock.uuid(),
             now_ms=clock.now_ms(),
         )
-        return Loaded(name, None, metadata)
+        return LoadedTable(name, None, metadata)
 
     def create_table(
         self,

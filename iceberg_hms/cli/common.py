@@ -20,7 +20,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, EngineError, IcebergHmsError
 
 if TYPE_CHECKING:
-    from iceberg_hms.catalog.catalog import Catalog, Loaded
+    from iceberg_hms.catalog.catalog import Catalog, LoadedTable
     from iceberg_hms.changes.change import Manifests
     from iceberg_hms.coordinator.ports import Files, Pointer, TableName
 
@@ -64,7 +64,7 @@ class Reader(Protocol):
 
     def list_tables(self, namespace: str) -> list[TableName]: ...
 
-    def load(self, identifier: str | TableName) -> Loaded: ...
+    def load(self, identifier: str | TableName) -> LoadedTable: ...
 
     def pointer(self, identifier: str | TableName) -> Pointer: ...
 

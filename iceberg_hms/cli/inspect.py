@@ -28,7 +28,7 @@ from iceberg_hms.inspect.metadata import column_rows, metadata_facts, metadata_l
 from iceberg_hms.inspect.pointer import parameter_rows
 
 if TYPE_CHECKING:
-    from iceberg_hms.catalog.catalog import Loaded
+    from iceberg_hms.catalog.catalog import LoadedTable
     from iceberg_hms.coordinator.ports import Pointer
     from iceberg_hms.format.metadata.snapshot import Snapshot
 
@@ -88,7 +88,7 @@ def inspect(
             shown.print()
 
 
-def read_together(catalog: Reader, table: str) -> tuple[Pointer, Loaded]:
+def read_together(catalog: Reader, table: str) -> tuple[Pointer, LoadedTable]:
     """The row and the metadata that it points at; the newest of both if writers never let them agree."""
     for _ in range(CONSISTENT_READS_MAX):
         pointer, loaded = catalog.pointer(table), catalog.load(table)
@@ -98,7 +98,7 @@ def read_together(catalog: Reader, table: str) -> tuple[Pointer, Loaded]:
 
 
 def collect(
-    part: Part, catalog: Reader, pointer: Pointer, loaded: Loaded, snapshot: Snapshot | None, limit: int
+    part: Part, catalog: Reader, pointer: Pointer, loaded: LoadedTable, snapshot: Snapshot | None, limit: int
 ) -> dict[str, Any]:
     """One part as plain values: what `--json` prints, and what the tables are made of."""
     metadata, location = loaded.metadata, pointer.metadata_location

@@ -66,7 +66,7 @@ def serve(
     made = {} if token_file or no_auth else {"token": token}
     require_extra("server", "starlette", "uvicorn")
     from iceberg_hms.catalog.catalog import Catalog
-    from iceberg_hms.rest.server import Server
+    from iceberg_hms.rest.server import RestServer
 
     with (
         logs.in_background() as log,
@@ -75,7 +75,7 @@ def serve(
     ):
         # A wrong address is told now, and not to the first client.
         catalog.list_namespaces()
-        server = Server(cast(Catalog, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
+        server = RestServer(cast(Catalog, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
         try:
             uri = server.start()
             lifetime.ready()

@@ -1,7 +1,7 @@
 """The Iceberg REST protocol over a catalog: routes, payloads, error mapping, auth, and a server to run it on.
 
     app.create_app     the ASGI application
-    server.Server      the same on uvicorn, in a thread of its own
+    server.RestServer  the same on uvicorn, in a thread of its own
 
 Nothing here knows the metastore: the catalog (`catalog.catalog.Catalog`) does all the work.
 """

@@ -2,9 +2,9 @@
 
     app = create_app(catalog, token="...", settings=catalog.settings)
 
-It runs under any ASGI server; `server.Server` runs it on uvicorn. Every request passes here, and a commit shares its
-server with many others, so there is no layer between the ASGI server and `dispatch`: a framework's cost more than all
-that a commit does in its group.
+It runs under any ASGI server; `server.RestServer` runs it on uvicorn. Every request passes through here, and a commit
+shares its server with many others, so no framework stands between the ASGI server and `dispatch`: its layers cost more
+time than a commit spends in its group.
 """
 
 from __future__ import annotations
@@ -24,66 +24,66 @@ from iceberg_hms.config import Settings
 from iceberg_hms.rest.auth import BearerToken
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from iceberg_hms.rest.counters import Counters
-from iceberg_hms.rest.dispatch import Context, Endpoint, Incoming, Resource
+from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadRequest
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
+from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.routing import Routes
-from iceberg_hms.rest.workers import RequestThreads
 
-#: Answered without a token: they tell nothing about tables.
+#: Answered without a token: they show nothing of the tables.
 OPEN_PATHS: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
 
 _NO_ROUTE: Final = "none"
-#: As proxies have it: the client left, or the server was stopped, before there was an answer.
+#: Proxies' status for a request without an answer: the client left, or the server was stopped.
 _NOT_ANSWERED: Final = 499
 
 
 def create_app(catalog: Catalog, *, token: str | None, settings: Settings, clock: Clock = SYSTEM_CLOCK) -> App:
     """The REST catalog of a catalog.
 
-    token: what clients must send as a bearer token; None lets everybody in.
+    token: the bearer token that clients must send; None admits every client.
     Raises ConfigError for a blank token. The caller keeps the catalog and closes it.
     """
     guard = BearerToken(token)
-    context = Context(
+    context = ServerContext(
         catalog=catalog,
         settings=settings,
         counters=Counters(),
-        readers=RequestThreads("iceberg-hms-rest-read", settings.rest_threads),
-        movers=RequestThreads("iceberg-hms-rest-move", settings.rest_commit_threads),
+        read_threads=RequestThreads("iceberg-hms-rest-read", settings.rest_threads),
+        write_threads=RequestThreads("iceberg-hms-rest-write", settings.rest_commit_threads),
         clock=clock,
     )
-    catalog.subscribe(context.counters.heard)
+    catalog.subscribe(context.counters.count_event)
     return App(context, guard)
 
 
-class _Answering(Protocol):
-    """What a path leads to."""
+class _Handler(Protocol):
+    """Answers the requests of a path."""
 
-    async def answer(self, incoming: Incoming) -> Response | None:
+    async def answer(self, incoming: UnreadRequest) -> Response | None:
         """The answer; None if the client left."""
         ...
 
 
 class App:
-    """An ASGI application: answers requests, and ends its threads at the end of its lifespan."""
+    """An ASGI application. Ends its threads at the end of its lifespan."""
 
-    def __init__(self, context: Context, guard: BearerToken) -> None:
+    def __init__(self, context: ServerContext, guard: BearerToken) -> None:
         self._context = context
         self._guard = guard
         self._routes = Routes(_targets(context))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
         else:
-            raise NotImplementedError(f"not served: {scope['type']}")
+            raise NotImplementedError(f"not supported: {scope['type']}")
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         clock, counters = self._context.clock, self._context.counters
-        begun = clock.monotonic()
+        started = clock.monotonic()
         status, route = _NOT_ANSWERED, _NO_ROUTE
         counters.begin()
         try:
@@ -97,23 +97,23 @@ class App:
                 response = error_response(HTTPException(404, f"No such route: {scope['method']} {path}"))
             else:
                 route, target = match.target
-                response = await target.answer(Incoming(scope, headers, match.parameters, receive, begun))
+                response = await target.answer(UnreadRequest(scope, headers, match.parameters, receive, started))
             if response is not None:
                 status = response.status_code
                 await response(scope, receive, send)
         finally:
-            counters.end(scope["method"], route, status, clock.monotonic() - begun)
+            counters.end(scope["method"], route, status, clock.monotonic() - started)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self._context.readers.close()
-        self._context.movers.close()
+        self._context.read_threads.close()
+        self._context.write_threads.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _targets(context: Context) -> Iterator[tuple[str, tuple[str, _Answering]]]:
+def _targets(context: ServerContext) -> Iterator[tuple[str, tuple[str, _Handler]]]:
     health = Health(context)
     for path in OPEN_PATHS:
         yield path, (path, health)

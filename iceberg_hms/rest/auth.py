@@ -1,4 +1,4 @@
-"""Who may ask: one bearer token for the whole server (RFC 6750), or nobody is asked for one."""
+"""Authentication: one bearer token for the whole server (RFC 6750), or none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iceberg_hms.errors import ConfigError
 
 
 def check_token(token: str | None) -> None:
-    """Refuse a token that looks like a lock and is none, or that no client can send. Raises ConfigError."""
+    """Raises ConfigError for a token that protects nothing, or that no client can send."""
     if token is not None and not (token and token.isascii() and token.isprintable() and token == token.strip()):
         raise ConfigError(
             "the REST token is empty, begins or ends with a blank, or has characters that a header cannot carry",
@@ -20,8 +20,8 @@ def check_token(token: str | None) -> None:
 
 
 class BearerToken:
-    """Lets in who sends `Authorization: Bearer <token>`. token: None lets everybody in. Raises ConfigError for one that
-    `check_token` refuses."""
+    """Admits requests with `Authorization: Bearer <token>`. token: None admits every request. Raises ConfigError as
+    `check_token`."""
 
     def __init__(self, token: str | None) -> None:
         check_token(token)
@@ -32,12 +32,12 @@ class BearerToken:
         if self._token is None:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        # Constant time: how long a wrong token takes must not tell how much of it is right.
+        # In constant time: the time for a wrong token must not show how much of it is right.
         return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self._token)
 
     @staticmethod
     def refusal() -> HTTPException:
-        """What the others are answered: 401 NotAuthorizedException."""
+        """The response to other requests: 401 NotAuthorizedException."""
         return HTTPException(
             401,
             "The request has no valid bearer token; set the client's `token` property to the server's token",

@@ -1,6 +1,7 @@
-"""What the server counts about itself, in the text format that Prometheus scrapes (exposition format 0.0.4).
+"""The server's metrics, in the text format that Prometheus scrapes (exposition format 0.0.4).
 
-Labels are methods, route templates, statuses and outcomes: a bounded set that names no table.
+Labels are methods, route templates, statuses and outcomes: a bounded set that names no table. docs/decisions.md says
+why prometheus-client is not used.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 #: Upper bounds of the histogram of group sizes.
 GROUP_SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
-#: What events count for.
-_WAITS: Final = {"retry-priority-wait": "turn", "foreign-writer-backoff": "pause"}
-_COUNTED: Final = {"overdue": "moves_overdue", "lock-left-to-expire": "locks_left"}
+#: Events that count as waits, with the metric's name; and events that are only counted.
+_WAITS: Final = {"retry-priority-wait": "retry_priority_wait", "foreign-writer-backoff": "foreign_writer_backoff"}
+_COUNTED: Final = {"overdue": "operations_overdue", "lock-left-to-expire": "locks_left_to_expire"}
 #: Outcome of a commit by the status of its answer.
 _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 
 
 class Counters:
-    """Counts that only grow, and one gauge. Safe from any thread."""
+    """Counters, histograms and one gauge. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,16 +42,17 @@ class Counters:
         self._conflicts: Counter[str] = Counter()
         self._groups: Counter[int] = Counter()
         self._work: dict[str, float] = dict.fromkeys(_WORK, 0.0)
-        self._counted: dict[str, int] = dict.fromkeys(_DANGERS, 0)
+        self._counted: dict[str, int] = dict.fromkeys(_WARNINGS, 0)
         self._in_flight = 0
 
     def begin(self) -> None:
-        """A request came in."""
+        """A request arrived."""
         with self._lock:
             self._in_flight += 1
 
     def end(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered. Methods that HTTP does not define count as one, so that labels stay few."""
+        """The server responded to a request. Methods that HTTP does not define share one label, so that labels stay
+        few."""
         method = method if method in _METHODS else "OTHER"
         with self._lock:
             self._in_flight -= 1
@@ -61,18 +63,18 @@ class Counters:
                     self._buckets[method, route, bound] += 1
 
     def commit_answered(self, status: int) -> None:
-        """A commit of table updates was answered with this status."""
+        """The server responded to a commit of table updates with this status."""
         outcome = _OUTCOMES.get(status) or ("unknown" if status >= 500 else "refused")
         with self._lock:
             self._commits[outcome] += 1
 
     def committed(self, report: CommitReport) -> None:
-        """What a commit that succeeded took."""
+        """Count what a successful commit took."""
         with self._lock:
             self._groups[report.group_size] += 1
             self._work["rebased"] += report.rebased
             self._work["queue_wait_seconds"] += report.queue_wait_ms / 1000
-            # Each of a group tells the calls of the whole group.
+            # Each report of a group has the calls of the whole group.
             self._work["metastore_calls"] += report.metastore_calls / max(1, report.group_size)
             self._work["replays"] += report.replays
             self._work["lock_wait_seconds"] += report.lock_wait_ms / 1000
@@ -80,13 +82,13 @@ class Counters:
             self._work["shared"] += report.group_size > 1
 
     def conflict(self, error: Exception) -> None:
-        """A commit was answered with 409, for this reason."""
+        """The server responded with 409 to a commit, for this reason."""
         cause = error.name if isinstance(error, RequirementFailed) else type(error).__name__
         with self._lock:
             self._conflicts[cause] += 1
 
-    def heard(self, event: Mapping[str, Any]) -> None:
-        """An event of the catalog's commits."""
+    def count_event(self, event: Mapping[str, Any]) -> None:
+        """Count an event of the catalog's commits."""
         name = _WAITS.get(event["event"])
         if name is not None:
             with self._lock:
@@ -98,28 +100,26 @@ class Counters:
                 self._counted[counted] += 1
 
     def render(self) -> str:
-        """All counts as text."""
+        """All metrics as text."""
         with self._lock:
             return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        yield from _head("rest_requests_in_flight", "gauge", "Requests that are being worked on.")
+        yield from _head("rest_requests_in_flight", "gauge", "Requests without a response so far.")
         yield f"{_PREFIX}rest_requests_in_flight {self._in_flight}"
-        yield from _head("rest_requests_total", "counter", "Requests that were answered.")
+        yield from _head("rest_requests_total", "counter", "Requests with a response.")
         for (method, route, status), count in sorted(self._requests.items()):
             yield _sample("rest_requests_total", {"method": method, "route": route, "status": str(status)}, count)
-        yield from _head("rest_request_seconds", "histogram", "How long requests took.")
+        yield from _head("rest_request_seconds", "histogram", "Time from request to response.")
         for (method, route), seconds in sorted(self._seconds.items()):
             yield from self._histogram({"method": method, "route": route}, seconds)
         yield from _head("rest_commits_total", "counter", "Commits by outcome.")
         for outcome, count in sorted(self._commits.items()):
             yield _sample("rest_commits_total", {"outcome": outcome}, count)
-        yield from _head(
-            "rest_commit_conflicts_total", "counter", "Commits that were answered with 409, by the reason."
-        )
+        yield from _head("rest_commit_conflicts_total", "counter", "Commits that got status 409, by cause.")
         for cause, count in sorted(self._conflicts.items()):
             yield _sample("rest_commit_conflicts_total", {"cause": cause}, count)
-        yield from _head("rest_commit_group_size", "histogram", "How many commits shared the swap of a successful one.")
+        yield from _head("rest_commit_group_size", "histogram", "Commits in the group of a successful commit.")
         for bound in GROUP_SIZES:
             within = sum(count for size, count in self._groups.items() if size <= bound)
             yield _sample("rest_commit_group_size_bucket", {"le": str(bound)}, within)
@@ -129,7 +129,7 @@ class Counters:
         for name, doc in _WORK.items():
             yield from _head(f"rest_commit_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_commit_{name}_total {self._work[name]}"
-        for name, doc in _DANGERS.items():
+        for name, doc in _WARNINGS.items():
             yield from _head(f"rest_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_{name}_total {self._counted[name]}"
 
@@ -146,21 +146,21 @@ class Counters:
 
 _PREFIX: Final = "iceberg_hms_"
 _WORK: Final = {
-    "replays": "Replays that successful commits needed because their table had moved.",
+    "replays": "Replays of successful commits, on a newer base.",
     "lock_wait_seconds": "Time that successful commits waited for locks.",
-    "swap_seconds": "Time that the metastore took to swap pointers.",
-    "shared": "Successful commits that shared their swap with others.",
-    "rebased": "Successful commits whose snapshot was put on a parent that its client had not seen.",
-    "queue_wait_seconds": "Time that successful commits waited for their group.",
-    "metastore_calls": "Calls to the metastore that successful commits took, without what is asked between groups.",
-    "turns": "How often commits waited for one whose turn it was.",
-    "turn_seconds": "Time that they waited so.",
-    "pauses": "How often a table was left to a writer that is not ours.",
-    "pause_seconds": "Time that it was left so.",
+    "swap_seconds": "Time that the swaps of successful commits took.",
+    "shared": "Successful commits that shared their swap with other commits.",
+    "rebased": "Successful commits whose snapshot was rebased on a parent that its client had not seen.",
+    "queue_wait_seconds": "Time that successful commits waited in their table's queue.",
+    "metastore_calls": "Calls to the metastore for groups of successful commits, without calls between groups.",
+    "retry_priority_waits": "Times that commits waited for a retried commit with priority.",
+    "retry_priority_wait_seconds": "Time that commits waited for retried commits with priority.",
+    "foreign_writer_backoffs": "Times that a table's commits paused for a foreign writer.",
+    "foreign_writer_backoff_seconds": "Time that tables' commits paused for foreign writers.",
 }
-_DANGERS: Final = {
-    "moves_overdue": "Moves that the metastore did not answer in time, and whose table stays locked until it does.",
-    "locks_left": "Locks that were not given back, since a move under them may still be made.",
+_WARNINGS: Final = {
+    "operations_overdue": "Swaps, renames and drops without an answer in time; their tables stay locked meanwhile.",
+    "locks_left_to_expire": "Locks that were not released, since an unanswered swap under them may still take effect.",
 }
 
 

@@ -1,11 +1,10 @@
-"""From a request to its answer: reads the body on the event loop, within bounds, and hands the rest to a thread.
+"""From a request to its response: reads the body on the event loop, within bounds, and calls a handler on a thread.
 
-A handler is a plain function from `Call` to a response. It runs on a worker thread, so it may block, parse and render.
-One that would wait for a commit returns a `Later` instead.
+A handler is a plain function from `RestRequest` to a response, and may block. One that submits a commit returns a
+`PendingResponse` instead of waiting for it.
 
-A small commit is the exception. To parse it and to put it in its table's queue takes a tenth of a millisecond and waits
-for nobody, which is less than the way to a thread and back costs the interpreter. So its handler is called on the event
-loop; what of it may block it returns as `Blocking`, for a thread.
+Small commits are the exception. Parsing and queueing one takes a tenth of a millisecond and blocks nowhere; a switch to
+a thread and back costs more. So their handler runs on the event loop, and returns what may block as a `BlockingStep`.
 """
 
 from __future__ import annotations
@@ -27,42 +26,41 @@ from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import QueueFull
-from iceberg_hms.rest.answers import compressed, worth_compressing
-from iceberg_hms.rest.bodies import Bodies
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.payloads import decode_segment
-from iceberg_hms.rest.pending import Later
-from iceberg_hms.rest.workers import RequestThreads
+from iceberg_hms.rest.pending_response import PendingResponse
+from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.rest.response_bodies import ResponseBodyCache
+from iceberg_hms.rest.responses import compressed, worth_compressing
 
 logger = logging.getLogger(__name__)
 
-#: How long a request's body may take to arrive.
+#: How long a client may take to send a request's body.
 BODY_SECONDS: Final = 60.0
 
-#: Up to this size a body is parsed on the event loop, where its endpoint says that it may be. A larger one would keep
-#: the other requests waiting for more than a millisecond.
-LIGHT_BYTES: Final = 64 * 1024
+#: The largest body that an endpoint with `never_blocks` parses on the event loop. A larger one would delay all other
+#: requests by more than a millisecond.
+SMALL_BODY_BYTES: Final = 64 * 1024
 
-#: How long an answer waits to be compressed; else it is sent as it is.
+#: How long a response may wait for its compression; after that it is sent uncompressed.
 COMPRESS_SECONDS: Final = 1.0
 
-#: The status of a commit that is proved to have failed and may be tried again.
+#: The status of a commit that provably failed and that its client may try again.
 CONFLICT: Final = 409
 
 _NO_QUERY: Final = QueryParams()
 
 
 class ClientLeft(Exception):
-    """The connection was closed before the request was complete."""
+    """The client closed the connection before its request was complete."""
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
-    """A request whose body is not read yet.
+class UnreadRequest:
+    """A request whose body is still unread.
 
-    scope, receive: as ASGI has them. parameters: the path's, as they were sent. received: `clock.monotonic()` when it
-    came in.
+    scope, receive: as in ASGI. parameters: of the path, still encoded. received: `clock.monotonic()` of its arrival.
     """
 
     scope: Scope
@@ -73,23 +71,24 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What all requests share. readers: threads for loads and lists; movers: for all that takes locks."""
+class ServerContext:
+    """What all requests share. read_threads: for loads and lists. write_threads: for requests that take locks."""
 
     catalog: Catalog
     settings: Settings
     counters: Counters
-    readers: RequestThreads
-    movers: RequestThreads
+    read_threads: RequestThreads
+    write_threads: RequestThreads
     clock: Clock = SYSTEM_CLOCK
-    bodies: Bodies = field(default_factory=Bodies)
+    bodies: ResponseBodyCache = field(default_factory=ResponseBodyCache)
+    compress_seconds: float = COMPRESS_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One request, complete. parameters: the path's, decoded. received: `clock.monotonic()` when it came in."""
+class RestRequest:
+    """A complete request. parameters: of the path, decoded. received: `clock.monotonic()` of its arrival."""
 
-    context: Context
+    context: ServerContext
     received: float
     parameters: Mapping[str, str] = field(default_factory=dict)
     query: QueryParams = field(default_factory=QueryParams)
@@ -102,21 +101,21 @@ class Call:
 
     @property
     def client(self) -> Client:
-        """What the headers say of the sender."""
+        """The client, by its headers."""
         return Client(self.headers.get("user-agent", ""), self.headers.get("x-client-version", ""))
 
     @property
     def seconds_left(self) -> float:
-        """What the wait for a thread has left over of `rest.commit-wait-ms`, for a lock. Raises QueueFull."""
+        """What is left of `rest.commit-wait-ms` after the wait for a thread. Raises QueueFull if nothing is."""
         left = self.received + self.context.settings.rest_commit_wait_ms / 1000 - self.context.clock.monotonic()
         if left <= 0:
-            raise QueueFull("The request waited too long for a free thread; nothing of it was done")
+            raise QueueFull("The request waited too long for a free thread; the server did nothing of it")
         return left
 
 
 @dataclass(frozen=True, slots=True)
-class Blocking:
-    """What a light handler returns for a part that blocks: a thread calls it."""
+class BlockingStep:
+    """What a handler on the event loop returns for work that may block: a thread calls it."""
 
     work: Callable[[], Response]
 
@@ -126,27 +125,27 @@ class Endpoint:
     """One method on one path.
 
     template: as the REST spec writes it, without the prefix.
-    moves: it takes locks, so it runs on the movers' threads. commit: its errors follow the rules of a commit.
-    light: the handler itself never blocks, and small bodies need no thread.
+    takes_locks: its handler runs on the write threads. commit: its errors follow the rules of a commit.
+    never_blocks: its handler runs on the event loop if the body is small (`SMALL_BODY_BYTES`).
     """
 
     method: str
     template: str
-    handler: Callable[[Call], Response | Later | Blocking]
-    moves: bool = False
+    handler: Callable[[RestRequest], Response | PendingResponse | BlockingStep]
+    takes_locks: bool = False
     commit: bool = False
-    light: bool = False
+    never_blocks: bool = False
 
 
 class Resource:
     """One path with all its methods."""
 
-    def __init__(self, context: Context, endpoints: Mapping[str, Endpoint]) -> None:
+    def __init__(self, context: ServerContext, endpoints: Mapping[str, Endpoint]) -> None:
         self._context = context
         self._endpoints = endpoints
 
-    async def answer(self, incoming: Incoming) -> Response | None:
-        """The answer to a request; None if its client left before the request was complete."""
+    async def answer(self, incoming: UnreadRequest) -> Response | None:
+        """The response; None if the client left before its request was complete."""
         endpoint = self._endpoints.get(incoming.scope["method"])
         if endpoint is None:
             return error_response(self._not_allowed(incoming))
@@ -156,7 +155,7 @@ class Resource:
         except ClientLeft:
             logger.debug("the client left before its request was complete: %s", endpoint.template)
             return None
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an ErrorModel and never a stack
+        except Exception as error:  # noqa: BLE001 - for any error the client gets an ErrorModel without a stack
             response = error_response(error, commit=endpoint.commit, clock=self._context.clock)
             if endpoint.commit and response.status_code == CONFLICT:
                 counters.conflict(error)
@@ -164,31 +163,31 @@ class Resource:
             counters.commit_answered(response.status_code)
         return response
 
-    def _not_allowed(self, incoming: Incoming) -> HTTPException:
+    def _not_allowed(self, incoming: UnreadRequest) -> HTTPException:
         allowed = ", ".join(sorted(self._endpoints))
         message = f"{incoming.scope['method']} is not supported here, only {allowed}"
         return HTTPException(405, message, {"Allow": allowed})
 
-    async def _handle(self, endpoint: Endpoint, incoming: Incoming) -> Response:
+    async def _handle(self, endpoint: Endpoint, incoming: UnreadRequest) -> Response:
         context, headers = self._context, incoming.headers
         answer = await self._begin(endpoint, incoming)
-        if isinstance(answer, Later):
-            answer = await answer.response(context.readers.run)
+        if isinstance(answer, PendingResponse):
+            answer = await answer.response(context.read_threads.run)
         client = incoming.scope.get("client")
         peer = None if client is None else str(client[0])
         accepted = headers.get("accept-encoding", "")
         if not worth_compressing(answer, accepted, peer, on_loopback=context.settings.rest_compress_loopback):
             return answer
         with contextlib.suppress(QueueFull, TimeoutError):
-            # What it answers for may be done: it must not wait, nor be told to come again, because a thread is missing.
-            async with asyncio.timeout(COMPRESS_SECONDS):
-                return await compressed(answer, context.readers.run)
+            # The request may have committed: no missing thread may delay its response, or turn it into a 429.
+            async with asyncio.timeout(context.compress_seconds):
+                return await compressed(answer, context.read_threads.run)
         return answer
 
-    async def _begin(self, endpoint: Endpoint, incoming: Incoming) -> Response | Later:
-        """Read the request and call its handler. On return the request's body is let go: a commit may wait for long."""
+    async def _begin(self, endpoint: Endpoint, incoming: UnreadRequest) -> Response | PendingResponse:
+        """Read the request and call its handler. Keeps no reference to the body: a commit may wait for long."""
         context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
-        call = Call(
+        request = RestRequest(
             context=context,
             received=incoming.received,
             parameters={name: decode_segment(text) for name, text in incoming.parameters.items()},
@@ -196,15 +195,15 @@ class Resource:
             headers=headers,
             body=await read_body(incoming.receive, headers, context.settings.rest_max_body_bytes),
         )
-        workers = context.movers if endpoint.moves else context.readers
-        light = endpoint.light and len(call.body) <= LIGHT_BYTES
-        answer = endpoint.handler(call) if light else await workers.run(lambda: endpoint.handler(call))
-        return await workers.run(answer.work) if isinstance(answer, Blocking) else answer
+        threads = context.write_threads if endpoint.takes_locks else context.read_threads
+        on_loop = endpoint.never_blocks and len(request.body) <= SMALL_BODY_BYTES
+        answer = endpoint.handler(request) if on_loop else await threads.run(lambda: endpoint.handler(request))
+        return await threads.run(answer.work) if isinstance(answer, BlockingStep) else answer
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
-    """The body, of at most `limit` bytes. A longer one is 413 as soon as it is known to be longer, and what is left of
-    it is not read; one that does not arrive in time is 408. Raises ClientLeft."""
+async def read_body(receive: Receive, headers: Headers, limit: int, *, seconds: float = BODY_SECONDS) -> bytes:
+    """The body, of at most `limit` bytes. Raises HTTPException: 413 as soon as the body is known to be longer (the rest
+    stays unread), 408 if it does not arrive in time. Raises ClientLeft."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(400, "Compressed request bodies are not supported")
     too_large = HTTPException(413, f"The request body is larger than {limit} bytes", {"Connection": "close"})
@@ -214,7 +213,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             more = True
             while more:
                 message = await receive()

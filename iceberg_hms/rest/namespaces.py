@@ -1,6 +1,6 @@
 """Namespaces: list, create, load, exists, drop, properties (REST spec: /v1/{prefix}/namespaces).
 
-A namespace is a database of the metastore, so there is one level. A name with several parts is not there.
+A namespace is a database of the metastore, so there is one level: a name with several parts does not exist.
 """
 
 from __future__ import annotations
@@ -11,66 +11,66 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from iceberg_hms.errors import NoSuchNamespace
-from iceberg_hms.rest.answers import json_response, no_content
-from iceberg_hms.rest.dispatch import Call
+from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import CreateNamespace, Page, UpdateProperties, single_namespace
+from iceberg_hms.rest.responses import json_response, no_content
 
 
-def list_namespaces(call: Call) -> Response:
-    """GET namespaces: the databases; below any of them (`parent`) there are none."""
-    page = Page.parse(call.query)
-    parent = call.query.get("parent")
+def list_namespaces(request: RestRequest) -> Response:
+    """GET namespaces: the databases. With `parent`: none, since databases do not nest."""
+    page = Page.parse(request.query)
+    parent = request.query.get("parent")
     names: list[str] = []
     if not parent:
-        names = list(call.catalog.list_namespaces())
-    elif not call.catalog.namespace_exists(single_namespace(parent)):
+        names = list(request.catalog.list_namespaces())
+    elif not request.catalog.namespace_exists(single_namespace(parent)):
         raise NoSuchNamespace(parent)
     shown, token = page.cut(names)
     return json_response({"namespaces": [[name] for name in shown], "next-page-token": token})
 
 
-def create_namespace(call: Call) -> Response:
-    """POST namespaces: answers with the properties that the metastore has now, its own among them."""
-    request = CreateNamespace.parse(call.body)
-    call.catalog.create_namespace(request.namespace, request.properties)
-    return _described(request.namespace, call)
+def create_namespace(request: RestRequest) -> Response:
+    """POST namespaces: create one; responds with its properties, including those that the metastore added."""
+    body = CreateNamespace.parse(request.body)
+    request.catalog.create_namespace(body.namespace, body.properties)
+    return _described(body.namespace, request)
 
 
-def load_namespace(call: Call) -> Response:
+def load_namespace(request: RestRequest) -> Response:
     """GET a namespace: its properties."""
-    return _described(_namespace(call), call)
+    return _described(_namespace(request), request)
 
 
-def namespace_exists(call: Call) -> Response:
+def namespace_exists(request: RestRequest) -> Response:
     """HEAD a namespace: 204 or 404."""
-    namespace = _namespace(call)
-    if not call.catalog.namespace_exists(namespace):
+    namespace = _namespace(request)
+    if not request.catalog.namespace_exists(namespace):
         raise NoSuchNamespace(namespace)
     return no_content()
 
 
-def drop_namespace(call: Call) -> Response:
-    """DELETE a namespace: only an empty one."""
-    call.catalog.drop_namespace(_namespace(call))
+def drop_namespace(request: RestRequest) -> Response:
+    """DELETE a namespace that is empty."""
+    request.catalog.drop_namespace(_namespace(request))
     return no_content()
 
 
-def update_namespace(call: Call) -> Response:
-    """POST properties: set some and remove others; a key in both lists is 422."""
-    namespace = _namespace(call)
-    request = UpdateProperties.parse(call.body)
-    both = sorted(request.updates.keys() & set(request.removals))
+def update_namespace(request: RestRequest) -> Response:
+    """POST properties: set some, remove others; 422 for a key in both lists."""
+    namespace = _namespace(request)
+    body = UpdateProperties.parse(request.body)
+    both = sorted(body.updates.keys() & set(body.removals))
     if both:
         raise HTTPException(422, f"Keys to set and to remove at once: {', '.join(both)}")
-    result = call.catalog.update_namespace(namespace, request.updates, request.removals)
-    body = {"updated": result.updated, "removed": result.removed, "missing": result.missing}
-    return json_response({name: sorted(keys) for name, keys in body.items()})
+    result = request.catalog.update_namespace(namespace, body.updates, body.removals)
+    changed = {"updated": result.updated, "removed": result.removed, "missing": result.missing}
+    return json_response({name: sorted(keys) for name, keys in changed.items()})
 
 
-def _namespace(call: Call) -> str:
-    return single_namespace(call.parameters["namespace"])
+def _namespace(request: RestRequest) -> str:
+    return single_namespace(request.parameters["namespace"])
 
 
-def _described(namespace: str, call: Call) -> Response:
-    body: dict[str, Any] = {"namespace": [namespace], "properties": dict(call.catalog.load_namespace(namespace))}
+def _described(namespace: str, request: RestRequest) -> Response:
+    body: dict[str, Any] = {"namespace": [namespace], "properties": dict(request.catalog.load_namespace(namespace))}
     return json_response(body)

@@ -1,7 +1,6 @@
-"""What clients send, taken apart: names in paths, query parameters, JSON bodies (REST spec: request schemas).
+"""Parses what clients send: names in paths, query parameters, JSON bodies (REST spec: request schemas).
 
-Everything malformed is InvalidInput, with the field's name; nothing is guessed. Fields that we do not know are ignored,
-as the protocol asks.
+Malformed input raises InvalidInput with the field's name. Unknown fields are ignored, as the protocol asks.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 def decode_segment(segment: str) -> str:
-    """One path segment as the client meant it. Java encodes a blank as `+`, others as `%20`; both come back."""
+    """Decode a path segment. Java encodes a blank as `+`, other clients as `%20`."""
     try:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError as error:
@@ -34,15 +33,15 @@ def decode_segment(segment: str) -> str:
 
 
 def single_namespace(parts: str) -> str:
-    """A namespace from a path. The metastore has one level, so one with several parts is not there: NoSuchNamespace."""
+    """A namespace from a path. Raises NoSuchNamespace for several parts: the metastore has one level."""
     if SEPARATOR in parts:
         raise NoSuchNamespace(parts.replace(SEPARATOR, "."))
     return parts
 
 
 def single_level_table(parts: str, table: str) -> tuple[str, str]:
-    """A table from a path. NoSuchTable, not NoSuchNamespace, for a namespace with several parts: Spark asks for
-    `db.table.files` that way and reads it as a metadata table, a branch or a time travel only after this answer."""
+    """A table from a path. Raises NoSuchTable, not NoSuchNamespace, for a namespace with several parts: Spark requests
+    `db.table.files` so, and tries it as a metadata table, a branch or a time travel only after NoSuchTable."""
     if SEPARATOR in parts:
         raise NoSuchTable(f"{parts.replace(SEPARATOR, '.')}.{table}")
     return parts, table
@@ -239,9 +238,10 @@ def idempotency_key(headers: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which part of a sorted list of names is asked for (REST spec: `pageToken`, `pageSize`).
+    """A page of a sorted list of names (REST spec: `pageToken`, `pageSize`).
 
-    A token holds the last name that was sent, so names that come or go in between neither shift nor repeat others.
+    A token holds the last name of its page, so names that are added or dropped meanwhile neither shift nor repeat
+    others.
     size: None for all. after: None for the beginning.
     """
 
@@ -255,7 +255,7 @@ class Page:
         if size is not None and (re.fullmatch(r"[0-9]{1,9}", size) is None or int(size) < 1):
             raise InvalidInput("Query parameter pageSize must be a whole number of at least 1")
         if token is None:
-            # Without a token the client does not know of pages and must be sent everything.
+            # A client that sends no token cannot page, so it gets all names.
             return cls()
         return cls(None if size is None else int(size), _decode_token(token) if token else None)
 
@@ -272,4 +272,4 @@ def _decode_token(token: str) -> str:
     try:
         return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError) as error:
-        raise InvalidInput("Query parameter pageToken is not one that this server gave") from error
+        raise InvalidInput("Query parameter pageToken does not come from this server") from error

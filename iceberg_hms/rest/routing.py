@@ -1,7 +1,6 @@
-"""Which of the paths that the application has a request's path is.
+"""Finds the route of a request's path.
 
-A path is matched as it was sent, so that an encoded slash in a name stays in the name; whoever answers decodes the
-names.
+Paths are matched before they are decoded, so that an encoded slash stays in its name; handlers decode the names.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ Target = TypeVar("Target")
 
 
 class Match(NamedTuple, Generic[Target]):
-    """target: of the path. parameters: its names, as they were sent."""
+    """target: of the path. parameters: the names in it, still encoded."""
 
     target: Target
     parameters: Mapping[str, str]
@@ -22,7 +21,7 @@ class Match(NamedTuple, Generic[Target]):
 class Routes(Generic[Target]):
     """Targets by the template of their path, such as `/v1/namespaces/{namespace}/tables`.
 
-    A name in braces stands for one segment that is not empty. No path may fit two templates.
+    A name in braces stands for one segment that is not empty. No path may match two templates.
     """
 
     def __init__(self, targets: Iterable[tuple[str, Target]]) -> None:

@@ -1,9 +1,9 @@
 """The REST catalog on uvicorn, in a thread of its own: for `iceberg-hms serve` and inside a Spark driver.
 
-    with Server(catalog, "127.0.0.1", 0, token="...") as server:
+    with RestServer(catalog, "127.0.0.1", 0, token="...") as server:
         print(server.uri)
 
-The thread is a daemon: it ends with the process. Signals stay with the caller.
+The thread is a daemon: it ends with the process. The caller keeps its signal handlers.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import uvicorn
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.errors import EngineError
-from iceberg_hms.rest.answers import is_loopback
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.responses import is_loopback
 
 logger = logging.getLogger(__name__)
 
-#: How long the server may take until it listens.
+#: How long the server may take to start.
 START_SECONDS: Final = 15.0
-#: How long requests may go on after `stop`, before their connections are cut.
+#: How long running requests may take after `stop`, before the server closes their connections.
 STOP_SECONDS: Final = 10
-#: What ending the thread may take on top of that.
+#: How much longer the thread may take to end.
 STOP_MARGIN_SECONDS: Final = 5.0
 BACKLOG: Final = 2_048
 MAX_PORT: Final = 65_535
 
 
-class Server:
+class RestServer:
     """A REST server for one catalog. Use it once: start, stop.
 
-    host, port: where to listen; port 0 takes any free one. token: the bearer token, or None to let everybody in.
-    The catalog stays the caller's, who closes it after `stop`.
+    host, port: where to listen; port 0 takes any free one. token: the bearer token; None admits every client.
+    The caller keeps the catalog and closes it after `stop`.
     """
 
     def __init__(self, catalog: Catalog, host: str, port: int, token: str | None) -> None:
@@ -49,27 +49,27 @@ class Server:
         self._server: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
         if token is None and not is_loopback(host):
-            logger.warning("serving on %s without a token: whoever reaches it can change every table", host)
+            logger.warning("serving on %s without a token: every client that reaches it can change every table", host)
 
     @property
     def port(self) -> int:
-        """The port that it listens on; after `start` never 0."""
+        """The port; after `start` never 0."""
         return self._port
 
     @property
     def uri(self) -> str:
-        """What REST clients take as their `uri`."""
+        """The `uri` for REST clients."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
     def start(self) -> str:
-        """Listen, and return the uri when requests are answered. Raises EngineError, with nothing left behind."""
+        """Start serving and return the uri. Raises EngineError, with nothing left running."""
         if self._thread is not None:
-            raise EngineError("this server was started before", next_step="make a new one")
+            raise EngineError("this server was started before", next_step="create a new one")
         listener = self._listen()
         config = uvicorn.Config(
             self._app,
-            # Logging is the caller's; its messages go through the `uvicorn` loggers.
+            # The caller configures logging, of the `uvicorn` loggers too.
             log_config=None,
             access_log=False,
             server_header=False,
@@ -95,14 +95,14 @@ class Server:
         return self.uri
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the server has ended, at most `timeout` seconds; True if it has."""
+        """Wait for the server to end, at most `timeout` seconds; True if it has ended."""
         if self._thread is None:
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Take no new requests, let those in work end (at most 10 seconds), and return. Twice is harmless."""
+        """Accept no new requests, let running ones finish (at most 10 seconds), and return. May be called twice."""
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
@@ -110,7 +110,7 @@ class Server:
             self._server.force_exit = True
             logger.warning("the REST server did not end in time; it ends with the process")
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> RestServer:
         self.start()
         return self
 
@@ -135,7 +135,7 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server, which says when it has started or failed to."""
+    """uvicorn's server. settled: set once it has started or failed to; failure: why it failed."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -148,7 +148,7 @@ class _Uvicorn(uvicorn.Server):
             with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
                 runner.run(self.serve(sockets=[listener]))
         except (Exception, SystemExit) as error:
-            # uvicorn leaves by SystemExit when the application's start-up fails.
+            # uvicorn raises SystemExit when the application's start-up fails.
             self.failure = error
             logger.exception("the REST server ended")
         finally:

@@ -1,7 +1,7 @@
 """Tables: list, create, load, exists, drop, rename, register, metrics (REST spec: the paths under `tables`).
 
-What is not an Iceberg table is not there: GET, HEAD and DELETE of a missing table, of a Hive table or view, and of
-anything in a missing namespace are 404 NoSuchTableException, and Spark's session catalog then asks Hive.
+Only Iceberg tables exist here: GET, HEAD and DELETE of a missing table, of a Hive table or view, and of anything in a
+missing namespace are 404 NoSuchTableException, after which Spark's session catalog asks Hive.
 """
 
 from __future__ import annotations
@@ -13,17 +13,7 @@ from starlette.responses import Response
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import CorruptFile, InvalidInput, NoSuchNamespace, NoSuchTable
-from iceberg_hms.rest.answers import (
-    entity_tag,
-    json_response,
-    loaded_response,
-    no_content,
-    not_modified,
-    table_response,
-    tag_matches,
-    version_of,
-)
-from iceberg_hms.rest.dispatch import Call
+from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import (
     CreateTable,
     Fields,
@@ -35,97 +25,108 @@ from iceberg_hms.rest.payloads import (
     single_level_table,
     single_namespace,
 )
+from iceberg_hms.rest.responses import (
+    entity_tag,
+    json_response,
+    loaded_response,
+    no_content,
+    not_modified,
+    table_response,
+    tag_matches,
+    version_of,
+)
 
 _SNAPSHOT_MODES = ("all", "refs")
 
 
-def list_tables(call: Call) -> Response:
+def list_tables(request: RestRequest) -> Response:
     """GET tables: the Iceberg tables of a namespace, in order of their names."""
-    page = Page.parse(call.query)
-    namespace = single_namespace(call.parameters["namespace"])
-    # The catalog may spell the namespace in another case than the client did; names are unique either way.
-    found = {table.name: table for table in call.catalog.list_tables(namespace)}
+    page = Page.parse(request.query)
+    namespace = single_namespace(request.parameters["namespace"])
+    # The catalog may return the namespace in another case than the client's; names are unique either way.
+    found = {table.name: table for table in request.catalog.list_tables(namespace)}
     names, token = page.cut(list(found))
     identifiers = [{"namespace": [found[name].namespace], "name": name} for name in names]
     return json_response({"identifiers": identifiers, "next-page-token": token})
 
 
-def create_table(call: Call) -> Response:
-    """POST tables: create a table, or with `stage-create` only work out its metadata, for a commit that creates it."""
-    namespace = single_namespace(call.parameters["namespace"])
-    request = CreateTable.parse(call.body)
-    identifier = (namespace, request.name)
-    shape = (request.schema, request.partition_spec, request.write_order, request.location, request.properties)
-    if request.stage:
-        return table_response(call.catalog.stage_table(identifier, *shape).metadata.to_bytes(), None)
-    return _served(call.catalog.create_table(identifier, *shape))
+def create_table(request: RestRequest) -> Response:
+    """POST tables: create a table; with `stage-create` only make its metadata, for a commit that creates it."""
+    namespace = single_namespace(request.parameters["namespace"])
+    body = CreateTable.parse(request.body)
+    identifier = (namespace, body.name)
+    shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
+    if body.stage:
+        return table_response(request.catalog.stage_table(identifier, *shape).metadata.to_bytes(), None)
+    return _served(request.catalog.create_table(identifier, *shape))
 
 
-def load_table(call: Call) -> Response:
-    """GET a table: its metadata, whole or with the snapshots of branches and tags only; 304 if the client has it."""
-    mode = call.query.get("snapshots", "all").lower()
+def load_table(request: RestRequest) -> Response:
+    """GET a table: its metadata, with all snapshots or those of branches and tags; 304 if the client has this
+    version."""
+    mode = request.query.get("snapshots", "all").lower()
     if mode not in _SNAPSHOT_MODES:
         raise InvalidInput(f"Query parameter snapshots must be one of {', '.join(_SNAPSHOT_MODES)}")
-    with _missing_namespace_is_missing_table(table := named_table(call)):
-        loaded = call.catalog.load(table)
+    with _missing_namespace_is_missing_table(table := named_table(request)):
+        loaded = request.catalog.load(table)
     if loaded.metadata_location is None:
         raise NoSuchTable(".".join(table))
     tag = entity_tag(version_of(loaded.metadata, loaded.metadata_location), mode)
-    if tag_matches(call.headers.get("if-none-match"), tag):
+    if tag_matches(request.headers.get("if-none-match"), tag):
         return not_modified(tag)
 
-    return loaded_response(loaded.metadata, loaded.metadata_location, mode, call.context.bodies)
+    return loaded_response(loaded.metadata, loaded.metadata_location, mode, request.context.bodies)
 
 
-def table_exists(call: Call) -> Response:
+def table_exists(request: RestRequest) -> Response:
     """HEAD a table: 204 or 404."""
-    with _missing_namespace_is_missing_table(table := named_table(call)):
-        if not call.catalog.table_exists(table):
+    with _missing_namespace_is_missing_table(table := named_table(request)):
+        if not request.catalog.table_exists(table):
             raise NoSuchTable(".".join(table))
     return no_content()
 
 
-def drop_table(call: Call) -> Response:
-    """DELETE a table, with its files if `purgeRequested`."""
-    purge = boolean(call.query, "purgeRequested")
-    with _missing_namespace_is_missing_table(table := named_table(call)):
-        call.catalog.drop_table(table, purge=purge, wait_seconds=call.seconds_left)
+def drop_table(request: RestRequest) -> Response:
+    """DELETE a table; with `purgeRequested` its files too."""
+    purge = boolean(request.query, "purgeRequested")
+    with _missing_namespace_is_missing_table(table := named_table(request)):
+        request.catalog.drop_table(table, purge=purge, wait_seconds=request.seconds_left)
     return no_content()
 
 
-def rename_table(call: Call) -> Response:
-    """POST rename: a table gets another name, in another namespace if need be."""
-    request = RenameTable.parse(call.body)
-    call.catalog.rename_table(request.source, request.destination, wait_seconds=call.seconds_left)
+def rename_table(request: RestRequest) -> Response:
+    """POST rename: rename a table, also into another namespace."""
+    body = RenameTable.parse(request.body)
+    request.catalog.rename_table(body.source, body.destination, wait_seconds=request.seconds_left)
     return no_content()
 
 
-def register_table(call: Call) -> Response:
-    """POST register: a table from a metadata file that is there already."""
-    namespace = single_namespace(call.parameters["namespace"])
-    request = RegisterTable.parse(call.body)
-    identifier = (namespace, request.name)
+def register_table(request: RestRequest) -> Response:
+    """POST register: make a table of an existing metadata file."""
+    namespace = single_namespace(request.parameters["namespace"])
+    body = RegisterTable.parse(request.body)
+    identifier = (namespace, body.name)
     try:
-        made = call.catalog.register_table(
-            identifier, request.metadata_location, overwrite=request.overwrite, wait_seconds=call.seconds_left
+        registered = request.catalog.register_table(
+            identifier, body.metadata_location, overwrite=body.overwrite, wait_seconds=request.seconds_left
         )
     except CorruptFile as error:
-        if error.location != request.metadata_location:
+        if error.location != body.metadata_location:
             raise
-        # The file is the client's input here; elsewhere a damaged file is the table's misfortune.
+        # Here the file is the client's input, not part of a table: so a 400, not a 500.
         raise InvalidInput(error.message, next_step="name another metadata file; nothing was registered") from error
-    return _served(made)
+    return _served(registered)
 
 
-def report_metrics(call: Call) -> Response:
-    """POST metrics: accepted, checked for its shape, counted as a request, and not kept."""
-    Fields(parse_object(call.body)).text("report-type")
+def report_metrics(request: RestRequest) -> Response:
+    """POST metrics: checks the report's shape and drops it."""
+    Fields(parse_object(request.body)).text("report-type")
     return no_content()
 
 
-def named_table(call: Call) -> tuple[str, str]:
+def named_table(request: RestRequest) -> tuple[str, str]:
     """The table that the path names."""
-    return single_level_table(call.parameters["namespace"], call.parameters["table"])
+    return single_level_table(request.parameters["namespace"], request.parameters["table"])
 
 
 def _served(table: Table) -> Response:

@@ -133,12 +133,12 @@ def start_server(settings: Mapping[str, object], token: str) -> Running:
     Raises MetastoreUnavailable at once when no metastore answers, rather than at the first query.
     """
     from iceberg_hms.assembly import assemble
-    from iceberg_hms.rest.server import Server
+    from iceberg_hms.rest.server import RestServer
 
     catalog = assemble(Settings.load(settings))
     try:
         catalog.list_namespaces()
-        server = Server(catalog, host="127.0.0.1", port=0, token=token)
+        server = RestServer(catalog, host="127.0.0.1", port=0, token=token)
         uri = server.start()
     except BaseException:
         catalog.close()

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.writers import iceberg_jar
 from iceberg_hms.local.gateway import JavaGateway, spark_jars
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.matrix.commit_gate import CommitGate
 from integration.matrix.rows import BASE, Row, Rows
@@ -112,7 +112,7 @@ class Writer:
         self.who = who
         self.gate = CommitGate(world.catalog)
         self._stack = stack
-        self.uri = stack.enter_context(Server(self.gate, host="127.0.0.1", port=0, token=TOKEN)).uri
+        self.uri = stack.enter_context(RestServer(self.gate, host="127.0.0.1", port=0, token=TOKEN)).uri
 
     @cached_property
     def pyiceberg(self) -> Any:

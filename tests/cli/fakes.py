@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from typer.testing import CliRunner
 
-from iceberg_hms.catalog.catalog import Loaded
+from iceberg_hms.catalog.catalog import LoadedTable
 from iceberg_hms.cli.common import Environment
 from iceberg_hms.cli.main import app
 from iceberg_hms.config import Settings
@@ -38,13 +38,13 @@ class MemoryCatalog:
             raise NoSuchNamespace(namespace)
         return sorted(name for name in [*self.tables, *self.broken] if name.namespace == namespace)
 
-    def load(self, identifier: str | TableName) -> Loaded:
+    def load(self, identifier: str | TableName) -> LoadedTable:
         name = identifier if isinstance(identifier, TableName) else TableName(*identifier.split("."))
         if name in self.broken:
             raise self.broken[name]
         if name not in self.tables:
             raise NoSuchTable(name)
-        return Loaded(name, samples.METADATA_LOCATION, self.tables[name])
+        return LoadedTable(name, samples.METADATA_LOCATION, self.tables[name])
 
     def pointer(self, identifier: str | TableName) -> Pointer:
         """First what is in `pointers`, one a call."""

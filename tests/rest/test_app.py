@@ -36,7 +36,7 @@ def test_names_beyond_ascii_arrive_whole(web: Web) -> None:
     assert error_of(web("GET", "/v1/namespaces/default/tables/b%FCro"))[:2] == (400, "BadRequestException")
 
 
-def test_a_server_that_does_not_tell_the_raw_path_is_served_too(catalog: ScriptedCatalog) -> None:
+def test_an_asgi_server_without_raw_path_works_too(catalog: ScriptedCatalog) -> None:
     app = create_app(catalog, token=None, settings=catalog.settings)
     sent: list[Any] = []
 

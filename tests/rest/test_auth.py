@@ -16,7 +16,7 @@ def guarded(catalog: ScriptedCatalog) -> Web:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_right_token_is_let_in(guarded: Web, scheme: str) -> None:
+def test_the_right_token_is_admitted(guarded: Web, scheme: str) -> None:
     assert guarded("GET", "/v1/namespaces", headers={"Authorization": f"{scheme} {TOKEN}"}).status_code == 200
 
 
@@ -36,7 +36,7 @@ def test_the_right_token_is_let_in(guarded: Web, scheme: str) -> None:
         "Bearer \u00fc".encode(),
     ],
 )
-def test_any_other_is_not_authorized(guarded: Web, catalog: ScriptedCatalog, header: str | bytes | None) -> None:
+def test_any_other_token_is_401(guarded: Web, catalog: ScriptedCatalog, header: str | bytes | None) -> None:
     headers = {} if header is None else {"Authorization": header}
     response = guarded("GET", "/v1/namespaces", headers=headers)  # type: ignore[arg-type]
     status, kind, message = error_of(response)
@@ -49,7 +49,7 @@ def test_any_other_is_not_authorized(guarded: Web, catalog: ScriptedCatalog, hea
 @pytest.mark.parametrize(
     "path", ["/v1/config", "/v1/no/such/route", "/", "/health", "/health/live/", "/metrics%2F", "/health%2Flive"]
 )
-def test_every_other_path_is_guarded_known_or_not(guarded: Web, path: str) -> None:
+def test_all_other_paths_need_the_token_even_unknown_ones(guarded: Web, path: str) -> None:
     assert guarded("GET", path).status_code == 401
 
 
@@ -58,12 +58,12 @@ def test_health_and_metrics_are_open(guarded: Web, path: str) -> None:
     assert guarded("GET", path).status_code == 200
 
 
-def test_without_a_token_nobody_is_asked(web: Web) -> None:
+def test_a_server_without_a_token_admits_every_client(web: Web) -> None:
     assert web("GET", "/v1/namespaces").status_code == 200
 
 
 @pytest.mark.parametrize("token", ["", " ", " a", "a ", "a\n", "a\tb", "tökén"])
-def test_a_token_that_is_none_is_refused_before_anything_listens(catalog: ScriptedCatalog, token: str) -> None:
+def test_a_useless_token_is_refused_before_the_server_listens(catalog: ScriptedCatalog, token: str) -> None:
     with pytest.raises(ConfigError, match="token"):
         create_app(catalog, token=token, settings=catalog.settings)
     with pytest.raises(ConfigError):

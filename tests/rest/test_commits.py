@@ -24,7 +24,7 @@ from iceberg_hms.format.manifests.manifest_list import encode_list
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.dispatch import LIGHT_BYTES
+from iceberg_hms.rest.dispatch import SMALL_BODY_BYTES
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
@@ -36,7 +36,7 @@ def set_properties(**properties: str) -> dict[str, Any]:
     return {"requirements": [], "updates": [{"action": "set-properties", "updates": properties}]}
 
 
-def test_a_commit_is_answered_with_the_new_metadata(web: Web, table: str) -> None:
+def test_a_commit_returns_the_new_metadata(web: Web, table: str) -> None:
     response = web("POST", table, set_properties(a="b"))
     assert response.status_code == 200
     assert response.json().keys() == {"metadata-location", "metadata"}
@@ -59,7 +59,7 @@ def test_a_staged_table_is_created_by_its_commit(web: Web, catalog: ScriptedCata
     assert error_of(missing)[:2] == (404, "NoSuchNamespaceException")
 
 
-def test_a_name_that_was_taken_meanwhile_breaks_the_requirement_that_it_is_free(
+def test_creating_a_table_whose_name_was_taken_meanwhile_fails_its_requirement(
     web: Web, table: str, catalog: ScriptedCatalog
 ) -> None:
     catalog.errors["commit"] = catalog.errors["submit"] = AlreadyExists("Table already exists: logging.events")
@@ -86,7 +86,7 @@ def creation(metadata: TableMetadata, snapshot_id: int) -> dict[str, Any]:
     return {"requirements": [{"type": "assert-create"}], "updates": [*create_updates(metadata), *added]}
 
 
-def test_a_creation_that_is_sent_again_keeps_its_files_and_another_one_is_a_conflict() -> None:
+def test_a_resent_creation_succeeds_and_another_one_is_a_conflict() -> None:
     path = "/v1/namespaces/db/tables/t"
     files = MemoryFiles()
     files.write("file:/l/77.avro", encode_list(2, 77, None, 1, None, [])[0])
@@ -121,7 +121,7 @@ def test_a_broken_requirement_is_a_conflict_in_javas_words(web: Web, table: str)
         {"requirements": [1], "updates": []},
     ],
 )
-def test_what_is_not_understood_is_400(web: Web, table: str, body: Any) -> None:
+def test_unknown_requirements_and_updates_are_400(web: Web, table: str, body: Any) -> None:
     assert error_of(web("POST", table, body))[:2] == (400, "BadRequestException")
 
 
@@ -132,12 +132,12 @@ def test_malformed_json_is_400_and_reaches_no_table(web: Web, table: str, catalo
 
 
 @pytest.mark.parametrize("path", ["none/tables/t", "logging/tables/none", "logging%1Fevents/tables/files"])
-def test_a_commit_to_a_table_that_is_not_there(web: Web, table: str, path: str) -> None:
+def test_a_commit_to_a_missing_table_is_404(web: Web, table: str, path: str) -> None:
     response = web("POST", f"/v1/namespaces/{path}", set_properties(a="b"))
     assert error_of(response)[:2] == (404, "NoSuchTableException")
 
 
-def test_a_body_may_repeat_the_tables_name_and_not_contradict_it(web: Web, table: str) -> None:
+def test_a_body_may_repeat_the_tables_name_but_not_name_another(web: Web, table: str) -> None:
     body = set_properties(a="b")
     body["identifier"] = {"namespace": ["LOGGING"], "name": "events"}
     assert web("POST", table, body).status_code == 200
@@ -159,7 +159,7 @@ def test_a_body_may_repeat_the_tables_name_and_not_contradict_it(web: Web, table
         (TimeoutError("a defect"), 500, "CommitStateUnknownException"),
     ],
 )
-def test_what_goes_wrong_tells_the_client_what_to_do_with_its_files(
+def test_each_error_tells_the_client_what_to_do_with_its_files(
     web: Web, table: str, catalog: ScriptedCatalog, error: Exception, status: int, kind: str
 ) -> None:
     catalog.errors["submit"] = error
@@ -174,7 +174,7 @@ def arguments(catalog: ScriptedCatalog) -> dict[str, Any]:
     return found
 
 
-def test_the_catalog_learns_who_asks_and_how_long_to_wait(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+def test_the_catalog_gets_the_client_and_how_long_to_wait(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     headers = {"User-Agent": "PyIceberg/0.12.0", "X-Client-Version": "0.14.1"}
     response = web("POST", table, set_properties(a="b"), headers=headers)
     found = arguments(catalog)
@@ -208,7 +208,7 @@ def test_an_idempotency_key_goes_with_a_snapshot(web: Web, table: str, catalog: 
     assert arguments(catalog)["idempotency_key"] == KEY
 
 
-def test_a_commit_that_cannot_keep_the_key_is_made_without_it(web: Web, table: str, catalog: ScriptedCatalog) -> None:
+def test_a_commit_that_cannot_keep_the_key_succeeds_without_it(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     assert web("POST", table, set_properties(a="b"), headers={"Idempotency-Key": KEY}).status_code == 200
     assert arguments(catalog)["idempotency_key"] is None
     write_list(catalog)
@@ -225,7 +225,7 @@ def test_a_summary_that_is_no_object_is_400(web: Web, table: str, summary: Any, 
     assert error_of(web("POST", table, body, headers=headers))[:2] == (400, "BadRequestException")
 
 
-def test_an_idempotency_key_that_is_none_is_refused(web: Web, table: str) -> None:
+def test_a_malformed_idempotency_key_is_400(web: Web, table: str) -> None:
     response = web("POST", table, append({}), headers={"Idempotency-Key": "x"})
     assert error_of(response)[:2] == (400, "BadRequestException")
 
@@ -258,7 +258,7 @@ def test_large_commits_at_the_same_time_all_land() -> None:
     async def scene() -> list[httpx.Response]:
         async with Web(app).client() as client:
             path = "/v1/namespaces/default/tables/t"
-            large = [set_properties(**{f"p{i}": "x" * LIGHT_BYTES}) for i in range(40)]
+            large = [set_properties(**{f"p{i}": "x" * SMALL_BODY_BYTES}) for i in range(40)]
             tasks = [asyncio.create_task(client.post(path, json=body)) for body in large]
             # Four are in the catalog at once: the threads really work side by side.
             for _ in range(4):

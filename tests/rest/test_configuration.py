@@ -8,7 +8,7 @@ from iceberg_hms.rest.configuration import ENDPOINTS, advertised
 from tests.rest.fakes import Web
 
 
-def test_the_configuration_advertises_what_there_is(web: Web) -> None:
+def test_the_configuration_advertises_every_endpoint(web: Web) -> None:
     body = web("GET", "/v1/config").json()
     assert body["defaults"] == {}
     assert body["overrides"] == {}
@@ -33,7 +33,7 @@ def test_the_configuration_advertises_what_there_is(web: Web) -> None:
     assert "idempotency-key-lifetime" not in body
 
 
-def test_any_warehouse_is_this_one(web: Web) -> None:
+def test_the_warehouse_parameter_is_ignored(web: Web) -> None:
     assert web("GET", "/v1/config?warehouse=rck").status_code == 200
 
 
@@ -55,5 +55,5 @@ def test_each_advertised_endpoint_has_a_handler(web: Web, endpoint: object) -> N
         ("POST", "/v1/oauth/tokens"),
     ],
 )
-def test_what_is_not_advertised_is_not_there(web: Web, method: str, path: str) -> None:
+def test_endpoints_that_are_not_advertised_are_404(web: Web, method: str, path: str) -> None:
     assert web(method, path).status_code == 404

@@ -63,7 +63,7 @@ def test_commits_are_counted_by_outcome() -> None:
         assert found[f'iceberg_hms_rest_commits_total{{outcome="{outcome}"}}'] == count
 
 
-def test_what_commits_took_adds_up(catalog: ScriptedCatalog) -> None:
+def test_costs_of_commits_add_up(catalog: ScriptedCatalog) -> None:
     catalog.create_namespace("n")
     made = catalog.create_table(("n", "t"), SCHEMA)
     counters = Counters()
@@ -86,7 +86,7 @@ def test_what_commits_took_adds_up(catalog: ScriptedCatalog) -> None:
     assert found["iceberg_hms_rest_commit_shared_total"] == 1
 
 
-def test_methods_that_nobody_knows_make_one_label() -> None:
+def test_unknown_methods_share_one_label() -> None:
     counters = Counters()
     for method in ("BREW", "FROB"):
         counters.begin()
@@ -94,7 +94,7 @@ def test_methods_that_nobody_knows_make_one_label() -> None:
     assert values(counters.render())['iceberg_hms_rest_requests_total{method="OTHER",route="none",status="405"}'] == 2
 
 
-def test_the_server_shows_its_counts_without_table_names(web: Web, table: str) -> None:
+def test_the_metrics_endpoint_names_no_table(web: Web, table: str) -> None:
     web("GET", table)
     web("GET", table + "x")
     web("GET", "/nowhere/secret")
@@ -111,7 +111,7 @@ def test_the_server_shows_its_counts_without_table_names(web: Web, table: str) -
     assert "events" not in response.text
 
 
-def test_what_a_commit_took_is_summed_and_a_group_s_calls_are_counted_once(catalog: ScriptedCatalog) -> None:
+def test_commit_costs_are_summed_and_each_groups_calls_counted_once(catalog: ScriptedCatalog) -> None:
     catalog.create_namespace("n")
     made = catalog.create_table(("n", "t"), SCHEMA)
     counters = Counters()
@@ -128,18 +128,18 @@ def test_what_a_commit_took_is_summed_and_a_group_s_calls_are_counted_once(catal
     assert (found[f"{sizes}_count"], found[f"{sizes}_sum"]) == (5, 17)
 
 
-def test_turns_and_pauses_are_heard_of() -> None:
+def test_events_of_waits_are_counted_with_their_seconds() -> None:
     counters = Counters()
     for event in ("retry-priority-wait", "foreign-writer-backoff", "retry-priority-wait", "committed"):
-        counters.heard({"event": event, "table": TableName("n", "t"), "seconds": 0.5})
+        counters.count_event({"event": event, "table": TableName("n", "t"), "seconds": 0.5})
     found = values(counters.render())
-    assert found["iceberg_hms_rest_commit_turns_total"] == 2
-    assert found["iceberg_hms_rest_commit_turn_seconds_total"] == 1
-    assert found["iceberg_hms_rest_commit_pauses_total"] == 1
-    assert found["iceberg_hms_rest_commit_pause_seconds_total"] == 0.5
+    assert found["iceberg_hms_rest_commit_retry_priority_waits_total"] == 2
+    assert found["iceberg_hms_rest_commit_retry_priority_wait_seconds_total"] == 1
+    assert found["iceberg_hms_rest_commit_foreign_writer_backoffs_total"] == 1
+    assert found["iceberg_hms_rest_commit_foreign_writer_backoff_seconds_total"] == 0.5
 
 
-def test_moves_that_are_overdue_and_locks_that_are_left_are_heard_of() -> None:
+def test_overdue_operations_and_locks_left_to_expire_are_counted() -> None:
     counters = Counters()
     name = TableName("n", "t")
     for event in (
@@ -147,13 +147,13 @@ def test_moves_that_are_overdue_and_locks_that_are_left_are_heard_of() -> None:
         {"event": "overdue", "table": name},
         {"event": "lock-left-to-expire", "table": name, "seconds": 300.0},
     ):
-        counters.heard(event)
+        counters.count_event(event)
     found = values(counters.render())
-    assert found["iceberg_hms_rest_moves_overdue_total"] == 2
-    assert found["iceberg_hms_rest_locks_left_total"] == 1
+    assert found["iceberg_hms_rest_operations_overdue_total"] == 2
+    assert found["iceberg_hms_rest_locks_left_to_expire_total"] == 1
 
 
-def test_conflicts_are_counted_by_their_reason() -> None:
+def test_conflicts_are_counted_by_cause() -> None:
     counters = Counters()
     for error in (
         RequirementFailed("assert-ref-snapshot-id", "moved"),
@@ -166,7 +166,7 @@ def test_conflicts_are_counted_by_their_reason() -> None:
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="LockNotAcquired"}'] == 2
 
 
-def test_the_server_counts_its_conflicts_and_listens_to_its_catalog(catalog: ScriptedCatalog) -> None:
+def test_the_server_counts_conflicts_and_its_catalogs_events(catalog: ScriptedCatalog) -> None:
     catalog.create_table(("default", "t"), SCHEMA)
     web = Web(create_app(catalog, token=None, settings=catalog.settings))
     body = {"requirements": [{"type": "assert-table-uuid", "uuid": "other"}], "updates": []}
@@ -175,4 +175,4 @@ def test_the_server_counts_its_conflicts_and_listens_to_its_catalog(catalog: Scr
     heard({"event": "foreign-writer-backoff", "seconds": 2.0})
     found = values(web("GET", "/metrics").text)
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="assert-table-uuid"}'] == 1
-    assert found["iceberg_hms_rest_commit_pause_seconds_total"] == 2
+    assert found["iceberg_hms_rest_commit_foreign_writer_backoff_seconds_total"] == 2

@@ -15,8 +15,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.rest import dispatch
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
-from iceberg_hms.rest.dispatch import Blocking, Call, Context, Endpoint, Incoming, Resource
-from iceberg_hms.rest.workers import RequestThreads
+from iceberg_hms.rest.dispatch import BlockingStep, Endpoint, Resource, RestRequest, ServerContext, UnreadRequest
+from iceberg_hms.rest.request_threads import RequestThreads
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 LIMIT = 2_048
@@ -33,14 +33,14 @@ def namespace_of(size: int) -> bytes:
     return body % (b"x" * (size - len(body) + 2))
 
 
-def test_a_body_of_the_bound_is_read_and_one_byte_more_is_not(small: Web) -> None:
+def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(small: Web) -> None:
     assert small("POST", "/v1/namespaces", content=namespace_of(LIMIT)).status_code == 200
     response = small("POST", "/v1/namespaces", content=namespace_of(LIMIT + 1))
     assert error_of(response)[:2] == (413, "RequestTooLargeException")
     assert response.headers["connection"] == "close"
 
 
-def test_a_body_that_does_not_tell_its_length_is_read_up_to_the_bound() -> None:
+def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
     sent = 0
 
     async def receive() -> dict[str, Any]:
@@ -54,15 +54,13 @@ def test_a_body_that_does_not_tell_its_length_is_read_up_to_the_bound() -> None:
     assert sent == 3
 
 
-def test_a_body_that_stops_arriving_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "BODY_SECONDS", 0.01)
-
+def test_a_body_that_stops_arriving_is_408() -> None:
     async def receive() -> dict[str, Any]:
         await asyncio.Event().wait()
         raise AssertionError
 
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT))
+        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, seconds=0.01))
     assert caught.value.status_code == 408
 
 
@@ -71,7 +69,7 @@ def test_a_compressed_body_is_refused(web: Web) -> None:
     assert error_of(response)[:2] == (400, "BadRequestException")
 
 
-def test_a_client_that_leaves_while_it_sends_gets_no_answer_and_does_nothing(catalog: ScriptedCatalog) -> None:
+def test_a_client_that_leaves_while_it_sends_changes_nothing(catalog: ScriptedCatalog) -> None:
     app = create_app(catalog, token=None, settings=catalog.settings)
     sent: list[Any] = []
 
@@ -87,19 +85,19 @@ def test_a_client_that_leaves_while_it_sends_gets_no_answer_and_does_nothing(cat
     assert catalog.calls == []
 
 
-def test_a_method_that_a_path_does_not_have_is_405_with_those_that_it_has(web: Web, table: str) -> None:
+def test_an_unsupported_method_is_405_with_the_supported_ones(web: Web, table: str) -> None:
     response = web("PUT", table)
     assert error_of(response)[:2] == (405, "MethodNotAllowedException")
     assert response.headers["allow"] == "DELETE, GET, HEAD, POST"
 
 
-def test_head_has_no_body_whatever_the_answer(web: Web, table: str) -> None:
+def test_head_never_has_a_body(web: Web, table: str) -> None:
     for path, status in ((table, 204), (table + "x", 404), ("/v1/config", 405)):
         response = web("HEAD", path)
         assert (response.status_code, response.content) == (status, b"")
 
 
-def test_big_answers_to_other_machines_are_compressed(catalog: ScriptedCatalog) -> None:
+def test_large_responses_to_other_machines_are_compressed(catalog: ScriptedCatalog) -> None:
     for number in range(200):
         catalog.create_namespace(f"namespace_{number:04}")
     app = create_app(catalog, token=None, settings=catalog.settings)
@@ -109,7 +107,7 @@ def test_big_answers_to_other_machines_are_compressed(catalog: ScriptedCatalog) 
     assert remote.json() == local.json()
 
 
-def test_loads_are_answered_while_every_mover_is_stuck() -> None:
+def test_loads_are_served_while_every_write_thread_is_stuck() -> None:
     catalog = ScriptedCatalog(rest_threads=2, rest_commit_threads=2)
     app = create_app(catalog, token=None, settings=catalog.settings)
     gate = threading.Event()
@@ -130,7 +128,7 @@ def test_loads_are_answered_while_every_mover_is_stuck() -> None:
     asyncio.run(scene())
 
 
-def test_more_requests_than_may_wait_are_429_and_come_back_later() -> None:
+def test_requests_beyond_the_waiting_limit_are_429_with_retry_after() -> None:
     catalog = ScriptedCatalog(rest_threads=1)
     app = create_app(catalog, token=None, settings=catalog.settings)
     catalog.gate = threading.Event()
@@ -157,7 +155,7 @@ async def chunks(data: bytes) -> AsyncIterator[bytes]:
         yield data[start : start + 100]
 
 
-def test_a_body_in_pieces_is_put_together(web: Web) -> None:
+def test_a_chunked_body_is_read_completely(web: Web) -> None:
     async def ask() -> httpx.Response:
         async with web.client() as client:
             return await client.post("/v1/namespaces", content=chunks(namespace_of(1_000)))
@@ -165,63 +163,65 @@ def test_a_body_in_pieces_is_put_together(web: Web) -> None:
     assert asyncio.run(ask()).status_code == 200
 
 
-def where(call: Call) -> Response:
+def where(request: RestRequest) -> Response:
     return Response(threading.current_thread().name)
 
 
-def in_two_steps(call: Call) -> Blocking:
+def in_two_steps(request: RestRequest) -> BlockingStep:
     begun = threading.current_thread().name
-    return Blocking(lambda: Response(f"{begun}, {threading.current_thread().name}"))
+    return BlockingStep(lambda: Response(f"{begun}, {threading.current_thread().name}"))
 
 
 @pytest.mark.parametrize(
     ("endpoint", "size", "expected"),
     [
         (Endpoint("POST", "/", where), 1, "read_0"),
-        (Endpoint("POST", "/", where, moves=True), 1, "move_0"),
-        (Endpoint("POST", "/", where, moves=True, light=True), dispatch.LIGHT_BYTES, "MainThread"),
-        (Endpoint("POST", "/", where, moves=True, light=True), dispatch.LIGHT_BYTES + 1, "move_0"),
-        (Endpoint("POST", "/", in_two_steps, moves=True, light=True), 1, "MainThread, move_0"),
+        (Endpoint("POST", "/", where, takes_locks=True), 1, "write_0"),
+        (Endpoint("POST", "/", where, takes_locks=True, never_blocks=True), dispatch.SMALL_BODY_BYTES, "MainThread"),
+        (Endpoint("POST", "/", where, takes_locks=True, never_blocks=True), dispatch.SMALL_BODY_BYTES + 1, "write_0"),
+        (Endpoint("POST", "/", in_two_steps, takes_locks=True, never_blocks=True), 1, "MainThread, write_0"),
     ],
-    ids=["read", "move", "light", "too large", "blocks"],
+    ids=["read", "write", "small body", "large body", "blocking step"],
 )
-def test_only_a_light_handler_of_a_small_body_is_called_on_the_event_loop(
+def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
     endpoint: Endpoint, size: int, expected: str
 ) -> None:
-    readers, movers = RequestThreads("read", 1), RequestThreads("move", 1)
-    resource = Resource(Context(ScriptedCatalog(), Settings(), Counters(), readers, movers), {"POST": endpoint})
+    read_threads, write_threads = RequestThreads("read", 1), RequestThreads("write", 1)
+    resource = Resource(
+        ServerContext(ScriptedCatalog(), Settings(), Counters(), read_threads, write_threads), {"POST": endpoint}
+    )
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"x" * size}
 
     async def ask() -> Response | None:
         scope = {"type": "http", "method": "POST", "query_string": b""}
-        return await resource.answer(Incoming(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
+        return await resource.answer(UnreadRequest(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())
-    readers.close()
-    movers.close()
+    read_threads.close()
+    write_threads.close()
     assert response is not None
     assert bytes(response.body).decode() == expected
 
 
-@pytest.mark.parametrize("why", ["none may wait for one", "none comes in time"])
-def test_an_answer_is_sent_as_it_is_where_no_thread_is_left_to_compress_it(
-    why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readers = RequestThreads("read", 1, waiting_per_thread=0 if why == "none may wait for one" else 8)
+@pytest.mark.parametrize("why", ["too many wait", "none gets free in time"])
+def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) -> None:
+    read_threads = RequestThreads("read", 1, waiting_per_thread=0 if why == "too many wait" else 8)
     busy = threading.Event()
-    monkeypatch.setattr(dispatch, "COMPRESS_SECONDS", 0.01)
-    endpoint = Endpoint("GET", "/", lambda call: Response(b"x" * 10_000), moves=True)
+    endpoint = Endpoint("GET", "/", lambda request: Response(b"x" * 10_000), takes_locks=True)
     resource = Resource(
-        Context(ScriptedCatalog(), Settings(), Counters(), readers, RequestThreads("move", 1)), {"GET": endpoint}
+        ServerContext(
+            ScriptedCatalog(), Settings(), Counters(), read_threads, RequestThreads("write", 1), compress_seconds=0.01
+        ),
+        {"GET": endpoint},
     )
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request"}
 
     async def ask() -> Response | None:
-        loading = asyncio.create_task(readers.run(lambda: busy.wait(30)))
+        loading = asyncio.create_task(read_threads.run(lambda: busy.wait(30)))
         await asyncio.sleep(0)
         scope = {"type": "http", "method": "GET", "query_string": b"", "client": ("10.0.0.7", 1)}
         headers = Headers({"accept-encoding": "gzip"})
@@ -232,7 +232,7 @@ def test_an_answer_is_sent_as_it_is_where_no_thread_is_left_to_compress_it(
             await loading
 
     async def answer(scope: dict[str, Any], headers: Headers) -> Response | None:
-        return await resource.answer(Incoming(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
+        return await resource.answer(UnreadRequest(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())
     assert response is not None

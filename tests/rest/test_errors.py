@@ -52,7 +52,7 @@ def test_each_error_has_its_status_and_java_type(
     assert (rule.status, rule.type) == (commit_status, commit_type)
 
 
-def test_no_error_of_the_tree_is_left_out_of_these_tests() -> None:
+def test_these_tests_cover_every_error_class() -> None:
     tree = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.IcebergHmsError)}
     tested = {type(error) for error, *_ in CASES}
     only_bases = {errors.IcebergHmsError, errors.NotFound, errors.MetastoreError, errors.ProvedFailure}
@@ -60,13 +60,13 @@ def test_no_error_of_the_tree_is_left_out_of_these_tests() -> None:
 
 
 @pytest.mark.parametrize("error", [error for error, *_ in CASES])
-def test_a_commit_is_answered_with_4xx_on_proof_only(error: Exception) -> None:
+def test_a_commit_gets_4xx_only_on_proof(error: Exception) -> None:
     status = rule_for(error, commit=True).status
     proved = getattr(error, "proved_failed", False)
     assert status == 429 or (400 <= status < 500) == proved
 
 
-def test_an_error_that_the_coordinator_has_proved_is_answered_with_4xx() -> None:
+def test_an_error_that_the_coordinator_proved_is_4xx() -> None:
     error = errors.proved(errors.AccessDenied("no right to alter the table"))
     assert rule_for(error, commit=True).status == 403
     lockless = errors.proved(errors.LockUnavailable("no lock API"))
@@ -84,11 +84,11 @@ def test_a_new_subtype_gets_the_rule_of_its_nearest_base() -> None:
 
 @pytest.mark.parametrize("error", [errors.QueueFull("x"), errors.MetastoreUnavailable("x")])
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_may_be_sent_again_says_when(error: Exception, commit: bool) -> None:
+def test_responses_to_retry_have_a_retry_after(error: Exception, commit: bool) -> None:
     assert int(error_response(error, commit=commit).headers["Retry-After"]) >= 1
 
 
-def test_nothing_else_invites_the_client_to_send_it_again() -> None:
+def test_no_other_response_has_a_retry_after() -> None:
     inviting = {kind for kind, rule in RULES.items() if "Retry-After" in rule.headers}
     assert inviting == {errors.QueueFull, errors.MetastoreUnavailable}
     assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), commit=True).headers
@@ -99,19 +99,19 @@ def message_of(error: Exception, *, commit: bool = False) -> str:
     return str(body["error"]["message"])
 
 
-def test_texts_that_clients_compare_are_javas_word_for_word() -> None:
+def test_texts_that_clients_compare_equal_javas() -> None:
     assert message_of(errors.NoSuchTable("ns.tbl")) == "Table does not exist: ns.tbl"
     assert message_of(errors.NoSuchNamespace("ns")) == "Namespace does not exist: ns"
     assert message_of(errors.NamespaceNotEmpty("ns")) == "Namespace ns is not empty"
     assert message_of(errors.MissingFile("file:/x")) == "Failed to open input stream for file: file:/x"
 
 
-def test_other_texts_say_what_to_do_next() -> None:
+def test_other_texts_name_the_next_step() -> None:
     assert "delete nothing" in message_of(errors.CommitStateUnknown("no answer"), commit=True)
     assert "metastore_uri" in message_of(errors.MetastoreUnavailable("nobody answers"))
 
 
-def test_what_was_not_expected_is_logged_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_errors_are_logged_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         try:
             int("password=secret")
@@ -123,7 +123,7 @@ def test_what_was_not_expected_is_logged_and_never_shown(caplog: pytest.LogCaptu
     assert record.getMessage().split()[-1] in message
 
 
-def test_what_the_protocol_itself_refuses_has_a_type_as_well() -> None:
+def test_errors_of_http_itself_have_a_type_too() -> None:
     response = error_response(HTTPException(405, "no", {"Allow": "GET"}))
     assert response.status_code == 405
     assert response.headers["Allow"] == "GET"

@@ -10,13 +10,13 @@ from starlette.types import Receive, Scope, Send
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.rest.counters import Counters
-from iceberg_hms.rest.dispatch import Context, Incoming
+from iceberg_hms.rest.dispatch import ServerContext, UnreadRequest
 from iceberg_hms.rest.health import Health
-from iceberg_hms.rest.workers import RequestThreads
+from iceberg_hms.rest.request_threads import RequestThreads
 from tests.rest.fakes import ScriptedCatalog, Web
 
 
-def test_it_is_live_while_the_metastore_is_away(web: Web, catalog: ScriptedCatalog) -> None:
+def test_the_server_is_live_while_the_metastore_is_away(web: Web, catalog: ScriptedCatalog) -> None:
     catalog.errors["namespace_exists"] = MetastoreUnavailable("nobody answers at thrift://secret:9083")
     assert web("GET", "/health/live").json() == {"status": "live"}
     response = web("GET", "/health/ready")
@@ -24,13 +24,13 @@ def test_it_is_live_while_the_metastore_is_away(web: Web, catalog: ScriptedCatal
     assert "secret" not in response.text
 
 
-def test_it_is_ready_when_the_metastore_answers_whatever_the_answer(web: Web, catalog: ScriptedCatalog) -> None:
+def test_the_server_is_ready_whatever_the_metastore_answers(web: Web, catalog: ScriptedCatalog) -> None:
     assert web("GET", "/health/ready").status_code == 200
     catalog.drop_namespace("default")
     assert web("GET", "/health/ready").json() == {"status": "ready"}
 
 
-def test_it_becomes_ready_again(web: Web, catalog: ScriptedCatalog) -> None:
+def test_the_server_becomes_ready_again(web: Web, catalog: ScriptedCatalog) -> None:
     catalog.errors["namespace_exists"] = MetastoreUnavailable("x")
     assert web("GET", "/health/ready").status_code == 503
     catalog.errors.clear()
@@ -39,19 +39,19 @@ def test_it_becomes_ready_again(web: Web, catalog: ScriptedCatalog) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "PUT"])
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
-def test_health_is_only_looked_at(web: Web, method: str, path: str) -> None:
+def test_health_paths_are_read_only(web: Web, method: str, path: str) -> None:
     assert web(method, path).status_code == 405
 
 
-def test_a_metastore_that_hangs_is_asked_by_one_check_at_a_time() -> None:
+def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
     catalog = ScriptedCatalog()
     catalog.gate = threading.Event()
-    readers = RequestThreads("read", 4)
-    context = Context(catalog, Settings(), Counters(), readers, RequestThreads("move", 1))
+    read_threads = RequestThreads("read", 4)
+    context = ServerContext(catalog, Settings(), Counters(), read_threads, RequestThreads("move", 1))
     health = Health(context, ready_seconds=0.01)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        response = await health.answer(Incoming(scope, Headers(scope=scope), {}, receive, 0.0))
+        response = await health.answer(UnreadRequest(scope, Headers(scope=scope), {}, receive, 0.0))
         await response(scope, receive, send)
 
     web = Web(app)
@@ -61,10 +61,10 @@ def test_a_metastore_that_hangs_is_asked_by_one_check_at_a_time() -> None:
             answers = [(await client.get("/health/ready")).status_code for _ in range(3)]
             assert catalog.gate is not None
             catalog.gate.set()
-            while readers.pending:
+            while read_threads.pending:
                 await asyncio.sleep(0)
             return answers
 
     assert asyncio.run(probe_three_times()) == [503, 503, 503]
     assert [method for method, _ in catalog.calls] == ["namespace_exists"]
-    readers.close()
+    read_threads.close()

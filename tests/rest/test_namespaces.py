@@ -6,20 +6,20 @@ from iceberg_hms.errors import MetastoreUnavailable
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 
-def test_a_namespace_is_created_with_the_properties_that_the_metastore_gives_it(web: Web) -> None:
+def test_creating_a_namespace_returns_the_metastores_properties_too(web: Web) -> None:
     response = web("POST", "/v1/namespaces", {"namespace": ["nyc"], "properties": {"a": "b"}})
     assert response.status_code == 200
     assert response.json() == {"namespace": ["nyc"], "properties": {"a": "b", "location": "file:/warehouse/nyc.db"}}
 
 
-def test_a_namespace_is_created_once(web: Web) -> None:
+def test_creating_a_namespace_twice_is_409(web: Web) -> None:
     web("POST", "/v1/namespaces", {"namespace": ["nyc"]})
     response = web("POST", "/v1/namespaces", {"namespace": ["nyc"]})
     assert error_of(response) == (409, "AlreadyExistsException", "Namespace already exists: nyc")
 
 
 @pytest.mark.parametrize("body", [{}, {"namespace": []}, {"namespace": ["a", "b"]}, {"namespace": "a"}])
-def test_a_namespace_without_exactly_one_level_is_not_created(web: Web, catalog: ScriptedCatalog, body: object) -> None:
+def test_a_namespace_must_have_exactly_one_level(web: Web, catalog: ScriptedCatalog, body: object) -> None:
     assert error_of(web("POST", "/v1/namespaces", body))[:2] == (400, "BadRequestException")
     assert catalog.calls == []
 
@@ -46,13 +46,13 @@ def test_there_are_no_namespaces_below_a_namespace(web: Web) -> None:
 
 
 @pytest.mark.parametrize(("parent", "name"), [("none", "none"), ("a%1Fb", "a.b")])
-def test_nothing_is_listed_below_a_namespace_that_is_not_there(web: Web, parent: str, name: str) -> None:
+def test_listing_below_a_missing_namespace_is_404(web: Web, parent: str, name: str) -> None:
     expected = (404, "NoSuchNamespaceException", f"Namespace does not exist: {name}")
     assert error_of(web("GET", f"/v1/namespaces?parent={parent}")) == expected
 
 
 @pytest.mark.parametrize("path", ["none", "default%1Fmore"])
-def test_a_namespace_that_is_not_there(web: Web, path: str) -> None:
+def test_a_missing_namespace_is_404(web: Web, path: str) -> None:
     name = path.replace("%1F", ".")
     for method, suffix, body in (("GET", "", None), ("DELETE", "", None), ("POST", "/properties", {"updates": {}})):
         response = web(method, f"/v1/namespaces/{path}{suffix}", body)
@@ -75,7 +75,7 @@ def test_properties_are_set_and_removed(web: Web, catalog: ScriptedCatalog) -> N
     assert catalog.load_namespace("nyc") == {"b": "2", "c": "3", "location": "file:/nyc"}
 
 
-def test_a_property_is_not_set_and_removed_at_once(web: Web, catalog: ScriptedCatalog) -> None:
+def test_setting_and_removing_one_property_is_422(web: Web, catalog: ScriptedCatalog) -> None:
     body = {"updates": {"a": "3"}, "removals": ["a"]}
     assert error_of(web("POST", "/v1/namespaces/default/properties", body))[:2] == (422, "UnprocessableEntityException")
     assert catalog.calls == []

@@ -84,7 +84,7 @@ PARSERS = [CreateTable, CommitTable, RenameTable, RegisterTable, CreateNamespace
 
 
 @given(st.sampled_from(PARSERS), st.dictionaries(FIELD, JSON, max_size=8))
-def test_any_json_is_understood_or_refused_and_nothing_else(parser: Any, value: dict[str, Any]) -> None:
+def test_any_json_is_parsed_or_refused(parser: Any, value: dict[str, Any]) -> None:
     with contextlib.suppress(InvalidInput, NoSuchTable, NoSuchNamespace):
         assert isinstance(parser.parse(body(value)), parser)
 
@@ -172,7 +172,7 @@ def test_a_boolean_parameter(text: str, value: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "yes"])
-def test_a_boolean_parameter_that_is_none_is_refused(text: str) -> None:
+def test_a_malformed_boolean_parameter_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="p must be"):
         boolean({"p": text}, "p")
 
@@ -186,7 +186,7 @@ def test_an_idempotency_key_is_a_uuid() -> None:
             idempotency_key({"idempotency-key": wrong})
 
 
-def test_without_a_page_token_everything_is_sent() -> None:
+def test_without_a_page_token_the_response_is_complete() -> None:
     names = [f"t{i:02}" for i in range(30)]
     assert Page.parse({"pageSize": "3"}).cut(names) == (names, None)
     assert Page.parse({}).cut(names) == (names, None)
@@ -206,7 +206,7 @@ def test_pages_together_are_the_whole_list(names: set[str], size: int) -> None:
     assert seen == sorted(names)
 
 
-def test_a_name_that_comes_or_goes_between_pages_neither_shifts_nor_repeats_others() -> None:
+def test_names_added_or_dropped_between_pages_do_not_shift_others() -> None:
     first, token = Page.parse({"pageToken": "", "pageSize": "2"}).cut(["b", "d", "f", "h"])
     assert first == ["b", "d"]
     rest, _ = Page.parse({"pageToken": token or ""}).cut(["a", "c", "e", "f", "h"])
@@ -214,12 +214,12 @@ def test_a_name_that_comes_or_goes_between_pages_neither_shifts_nor_repeats_othe
 
 
 @pytest.mark.parametrize("query", [{"pageSize": "0"}, {"pageSize": "-1"}, {"pageSize": "x"}, {"pageSize": "1" * 20}])
-def test_a_page_size_that_is_none_is_refused(query: dict[str, str]) -> None:
+def test_a_malformed_page_size_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(InvalidInput, match="pageSize"):
         Page.parse(query)
 
 
 @pytest.mark.parametrize("token", ["x", "a.b", "===", "ü", "_w=="])
-def test_a_page_token_that_we_never_gave_is_refused(token: str) -> None:
+def test_a_foreign_page_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidInput, match="pageToken"):
         Page.parse({"pageToken": token})

@@ -31,9 +31,7 @@ ROUTES = Routes(
         ("/v1/tables/rename", "rename", {}),
     ],
 )
-def test_a_path_leads_to_its_target_with_the_names_as_they_were_sent(
-    path: str, target: str, parameters: dict[str, str]
-) -> None:
+def test_a_path_matches_its_route_with_encoded_names(path: str, target: str, parameters: dict[str, str]) -> None:
     found = ROUTES.find(path)
     assert found is not None
     assert found == (target, parameters)
@@ -52,5 +50,5 @@ def test_a_path_leads_to_its_target_with_the_names_as_they_were_sent(
         "/v1/namespaces/a/x",
     ],
 )
-def test_other_paths_lead_nowhere(path: str) -> None:
+def test_other_paths_match_no_route(path: str) -> None:
     assert ROUTES.find(path) is None

@@ -13,7 +13,7 @@ import pytest
 
 from iceberg_hms.errors import ConfigError, EngineError, QueueFull
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.rest.server import Server
+from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -23,19 +23,19 @@ TOKEN = "correct-horse-battery"
 
 
 @pytest.fixture
-def server(catalog: ScriptedCatalog) -> Iterator[Server]:
-    with Server(catalog, "127.0.0.1", 0, TOKEN) as running:
+def server(catalog: ScriptedCatalog) -> Iterator[RestServer]:
+    with RestServer(catalog, "127.0.0.1", 0, TOKEN) as running:
         yield running
 
 
 @pytest.fixture
-def http(server: Server) -> Iterator[httpx.Client]:
+def http(server: RestServer) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.uri, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         yield client
 
 
-def test_it_answers_as_soon_as_start_returns(catalog: ScriptedCatalog) -> None:
-    server = Server(catalog, "127.0.0.1", 0, None)
+def test_the_server_answers_as_soon_as_start_returns(catalog: ScriptedCatalog) -> None:
+    server = RestServer(catalog, "127.0.0.1", 0, None)
     assert server.start() == server.uri
     assert server.port != 0
     assert httpx.get(f"{server.uri}/health/ready").status_code == 200
@@ -46,13 +46,15 @@ def test_it_answers_as_soon_as_start_returns(catalog: ScriptedCatalog) -> None:
         httpx.get(f"{server.uri}/health/live")
 
 
-def test_it_wants_the_token(server: Server, http: httpx.Client) -> None:
+def test_the_server_requires_its_token(server: RestServer, http: httpx.Client) -> None:
     assert http.get("/v1/config").status_code == 200
     response = httpx.get(f"{server.uri}/v1/config")
     assert error_of(response)[:2] == (401, "NotAuthorizedException")
 
 
-def test_a_table_goes_over_a_real_connection(http: httpx.Client, catalog: ScriptedCatalog) -> None:
+def test_a_table_is_created_loaded_and_dropped_over_a_real_connection(
+    http: httpx.Client, catalog: ScriptedCatalog
+) -> None:
     assert http.post("/v1/namespaces", json={"namespace": ["nyc"]}).status_code == 200
     assert http.post("/v1/namespaces/nyc/tables", json={"name": "t", "schema": SCHEMA}).status_code == 200
     loaded = http.get("/v1/namespaces/nyc/tables/t")
@@ -64,7 +66,7 @@ def test_a_table_goes_over_a_real_connection(http: httpx.Client, catalog: Script
     assert http.delete("/v1/namespaces/nyc/tables/t").status_code == 204
 
 
-def test_a_connection_is_used_again_after_every_kind_of_answer(server: Server, catalog: ScriptedCatalog) -> None:
+def test_a_connection_stays_usable_after_every_kind_of_response(server: RestServer, catalog: ScriptedCatalog) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         reader = connection.makefile("rb")
         for method, path, status in (
@@ -87,10 +89,10 @@ def test_a_connection_is_used_again_after_every_kind_of_answer(server: Server, c
         reader.close()
 
 
-def test_a_body_over_the_bound_is_refused_before_it_is_sent() -> None:
+def test_a_body_over_the_limit_is_refused_before_it_is_sent() -> None:
     catalog = ScriptedCatalog(rest_max_body_bytes=1_024)
     with (
-        Server(catalog, "127.0.0.1", 0, None) as server,
+        RestServer(catalog, "127.0.0.1", 0, None) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection,
         connection.makefile("rb") as reader,
     ):
@@ -100,54 +102,54 @@ def test_a_body_over_the_bound_is_refused_before_it_is_sent() -> None:
         assert reader.read().endswith(b"}")
 
 
-def test_a_port_that_is_taken_is_an_engine_error(server: Server, catalog: ScriptedCatalog) -> None:
+def test_a_port_that_is_taken_is_an_engine_error(server: RestServer, catalog: ScriptedCatalog) -> None:
     with pytest.raises(EngineError, match=f"cannot listen on http://127.0.0.1:{server.port}"):
-        Server(catalog, "127.0.0.1", server.port, None).start()
+        RestServer(catalog, "127.0.0.1", server.port, None).start()
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 65_536), ("127.0.0.1", -1), ("999.999.999.999", 0)])
-def test_an_address_that_is_none_is_an_engine_error(catalog: ScriptedCatalog, host: str, port: int) -> None:
+def test_an_invalid_address_is_an_engine_error(catalog: ScriptedCatalog, host: str, port: int) -> None:
     with pytest.raises(EngineError, match="cannot listen"):
-        Server(catalog, host, port, None).start()
+        RestServer(catalog, host, port, None).start()
 
 
 def test_a_blank_token_is_refused(catalog: ScriptedCatalog) -> None:
     with pytest.raises(ConfigError):
-        Server(catalog, "127.0.0.1", 0, "")
+        RestServer(catalog, "127.0.0.1", 0, "")
 
 
-def test_a_server_is_used_once(catalog: ScriptedCatalog) -> None:
-    with Server(catalog, "127.0.0.1", 0, None) as server, pytest.raises(EngineError, match="before"):
+def test_a_server_cannot_be_started_twice(catalog: ScriptedCatalog) -> None:
+    with RestServer(catalog, "127.0.0.1", 0, None) as server, pytest.raises(EngineError, match="before"):
         server.start()
 
 
 def test_a_server_that_never_started_stops_at_once(catalog: ScriptedCatalog) -> None:
-    server = Server(catalog, "127.0.0.1", 0, None)
+    server = RestServer(catalog, "127.0.0.1", 0, None)
     server.stop()
     assert server.wait(0)
 
 
 def test_signals_stay_with_the_caller(catalog: ScriptedCatalog) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with Server(catalog, "127.0.0.1", 0, None):
+    with RestServer(catalog, "127.0.0.1", 0, None):
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_serving_other_machines_without_a_token_warns(
     catalog: ScriptedCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Server(catalog, "0.0.0.0", 0, None)
+    RestServer(catalog, "0.0.0.0", 0, None)
     assert "without a token" in caplog.text
     caplog.clear()
-    Server(catalog, "0.0.0.0", 0, TOKEN)
-    Server(catalog, "127.0.0.1", 0, None)
+    RestServer(catalog, "0.0.0.0", 0, TOKEN)
+    RestServer(catalog, "127.0.0.1", 0, None)
     assert caplog.text == ""
 
 
-def test_work_that_was_begun_is_answered_before_the_server_ends(catalog: ScriptedCatalog) -> None:
+def test_running_requests_finish_before_the_server_stops(catalog: ScriptedCatalog) -> None:
     catalog.gate = threading.Event()
     answers: list[int] = []
-    with Server(catalog, "127.0.0.1", 0, None) as server:
+    with RestServer(catalog, "127.0.0.1", 0, None) as server:
         url = f"{server.uri}/v1/namespaces"
         asker = threading.Thread(target=lambda: answers.append(httpx.get(url, timeout=30).status_code))
         asker.start()
@@ -163,7 +165,7 @@ def test_work_that_was_begun_is_answered_before_the_server_ends(catalog: Scripte
 
 
 @pytest.mark.parametrize("bound", [{"queue_max_changes": 1}, {"queue_max_bytes": 1}], ids=["count", "bytes"])
-def test_of_what_a_tables_full_queue_refuses_nothing_is_done(bound: dict[str, int]) -> None:
+def test_a_full_queue_does_nothing_of_what_it_refuses(bound: dict[str, int]) -> None:
     """
     1     commits; its swap is held
     2, 3  commit too: one waits in the queue, which is full then; the other is told 429 at once, and so is Python
@@ -174,7 +176,7 @@ def test_of_what_a_tables_full_queue_refuses_nothing_is_done(bound: dict[str, in
     path = "/v1/namespaces/logging/tables/events"
     with (
         memory_catalog(files=files, pointer=pointer, **bound) as catalog,
-        Server(catalog, "127.0.0.1", 0, None) as server,
+        RestServer(catalog, "127.0.0.1", 0, None) as server,
         httpx.Client(base_url=server.uri, timeout=30) as http,
         ThreadPoolExecutor(3) as pool,
     ):
@@ -226,7 +228,7 @@ def test_pyiceberg_works_through_the_server(tmp_path: Path) -> None:
     catalog = ScriptedCatalog(warehouse=(tmp_path / "ware house").as_uri().replace("%20", " "))
     schema = Schema(NestedField(1, "level", StringType()), NestedField(2, "n", LongType()))
     with (
-        Server(catalog, "127.0.0.1", 0, TOKEN) as server,
+        RestServer(catalog, "127.0.0.1", 0, TOKEN) as server,
         contextlib.closing(RestCatalog("ours", uri=server.uri, token=TOKEN)) as rest,
     ):
         rest.create_namespace("logging", {"a": "b"})

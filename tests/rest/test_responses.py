@@ -12,7 +12,8 @@ from starlette.responses import Response
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.format.metadata.rows import Rows
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.rest.answers import (
+from iceberg_hms.rest.response_bodies import ResponseBody, ResponseBodyCache
+from iceberg_hms.rest.responses import (
     COMPRESS_FROM_BYTES,
     SharedResponse,
     commit_response,
@@ -26,10 +27,9 @@ from iceberg_hms.rest.answers import (
     tag_matches,
     worth_compressing,
 )
-from iceberg_hms.rest.bodies import Bodies, Body
 
 
-def test_metadata_goes_out_as_the_bytes_that_came_in() -> None:
+def test_metadata_is_sent_byte_for_byte() -> None:
     data = b'{"odd" :  1.50, "unknown-field": [ ]}'
     response = table_response(data, "file:/m.json", tag='W/"1"')
     assert data in response.body
@@ -43,15 +43,15 @@ def test_a_staged_table_has_no_location_and_no_tag() -> None:
     assert "etag" not in response.headers
 
 
-def test_a_commit_is_answered_with_what_a_load_would_be_tagged_with() -> None:
-    response = commit_response(TableMetadata({}), "file:/m.json", Bodies())
+def test_a_commit_and_a_load_of_one_version_have_the_same_etag() -> None:
+    response = commit_response(TableMetadata({}), "file:/m.json", ResponseBodyCache())
     assert orjson.loads(response.body) == {"metadata-location": "file:/m.json", "metadata": {}}
-    loaded = loaded_response(TableMetadata({}), "file:/m.json", "all", Bodies())
+    loaded = loaded_response(TableMetadata({}), "file:/m.json", "all", ResponseBodyCache())
     assert response.headers["etag"] == loaded.headers["etag"]
 
 
-def test_commits_of_one_group_are_answered_with_the_same_bytes() -> None:
-    bodies, metadata = Bodies(), TableMetadata({"x": "y" * 10_000})
+def test_commits_of_one_group_share_their_bytes() -> None:
+    bodies, metadata = ResponseBodyCache(), TableMetadata({"x": "y" * 10_000})
     first, second = (commit_response(metadata, "file:/m.json", bodies) for _ in range(2))
     assert first.body is second.body
     other = commit_response(TableMetadata({}), "file:/n.json", bodies)
@@ -73,17 +73,26 @@ def test_commits_of_one_group_are_answered_with_the_same_bytes() -> None:
     assert gzip.decompress(packed[0]).startswith(b'{"metadata-location":"file:/m.json"')
 
 
-def test_a_long_history_is_sent_as_it_is_kept() -> None:
+def test_loads_of_one_version_share_a_body_that_is_rendered_once() -> None:
+    bodies, table = ResponseBodyCache(), metadata()
+    for snapshots in ("all", "refs"):
+        first, again = (loaded_response(table, "file:/m.json", snapshots, bodies) for _ in range(2))
+        assert first.body is again.body
+    later = loaded_response(metadata(**{"last-updated-ms": 4}), "file:/n.json", "all", bodies)
+    assert later.body != first.body
+
+
+def test_compressed_blocks_of_a_long_history_are_sent_as_stored() -> None:
     snapshots = Rows({"snapshot-id": number, "manifest-list": f"file:/l{number}"} for number in range(300))
     metadata = TableMetadata({"format-version": 2, "snapshots": snapshots, "refs": {}})
-    body = commit_response(metadata, "file:/m.json", Bodies())
+    body = commit_response(metadata, "file:/m.json", ResponseBodyCache())
     assert isinstance(body, SharedResponse)
     assert orjson.loads(body.body) == {"metadata-location": "file:/m.json", "metadata": metadata.raw}
     assert gzip.decompress(body.shared.packed()) == body.body
     assert snapshots.blocks[0].deflated in body.shared.packed()
 
 
-def test_who_finds_no_thread_may_ask_again() -> None:
+def test_compression_without_a_thread_can_be_tried_again() -> None:
     response = big()
 
     async def full(function: Callable[[], bytes]) -> bytes:
@@ -92,7 +101,7 @@ def test_who_finds_no_thread_may_ask_again() -> None:
     async def at_once(function: Callable[[], bytes]) -> bytes:
         return function()
 
-    shared = Body([b"x" * COMPRESS_FROM_BYTES])
+    shared = ResponseBody([b"x" * COMPRESS_FROM_BYTES])
 
     async def scene() -> None:
         with pytest.raises(QueueFull):
@@ -109,8 +118,8 @@ def test_who_finds_no_thread_may_ask_again() -> None:
 @pytest.mark.parametrize(
     "other", [{"table-uuid": "b", "last-updated-ms": 1}, {"table-uuid": "a", "last-updated-ms": 2}]
 )
-def test_another_table_under_the_file_name_of_one_that_is_gone_has_answers_of_its_own(other: dict[str, Any]) -> None:
-    bodies, gone = Bodies(), {"table-uuid": "a", "last-updated-ms": 1}
+def test_a_reused_metadata_file_name_does_not_reuse_responses(other: dict[str, Any]) -> None:
+    bodies, gone = ResponseBodyCache(), {"table-uuid": "a", "last-updated-ms": 1}
     for answer in (commit_response, lambda *given: loaded_response(*given[:2], "all", given[2])):
         before, after = (answer(TableMetadata(each), "file:/v1.metadata.json", bodies) for each in (gone, other))
         assert orjson.loads(after.body)["metadata"] == other
@@ -171,7 +180,7 @@ def metadata(**fields: object) -> TableMetadata:
     return TableMetadata.parse(orjson.dumps(raw))
 
 
-def test_only_snapshots_of_refs_are_left_and_all_else_is_kept() -> None:
+def test_snapshots_refs_drops_only_other_snapshots() -> None:
     refs = {"main": {"snapshot-id": 3, "type": "branch"}, "old": {"snapshot-id": 1, "type": "tag"}}
     whole = metadata(refs=refs)
     left = orjson.loads(referenced_only(whole))
@@ -190,7 +199,7 @@ def big() -> Response:
     return Response(b"x" * COMPRESS_FROM_BYTES, media_type="application/json")
 
 
-def test_a_compressed_answer_says_so() -> None:
+def test_a_compressed_response_has_the_headers_of_one() -> None:
     async def compress() -> Response:
         return await compressed(big(), asyncio.to_thread)
 
@@ -215,21 +224,21 @@ def test_a_compressed_answer_says_so() -> None:
         ("br", "10.0.0.7", False, False),
     ],
 )
-def test_answers_are_compressed_for_who_asks_on_another_machine(
+def test_responses_are_compressed_for_clients_on_other_machines(
     accepted: str, peer: str | None, on_loopback: bool, worth: bool
 ) -> None:
     assert worth_compressing(big(), accepted, peer, on_loopback=on_loopback) is worth
 
 
-def test_a_small_answer_is_not_worth_it() -> None:
+def test_small_responses_are_not_compressed() -> None:
     assert not worth_compressing(Response(b"x"), "gzip", "10.0.0.7", on_loopback=True)
 
 
 @pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("::1", True), ("localhost", True), (None, True)])
-def test_this_machine_is_known(host: str | None, local: bool) -> None:
+def test_loopback_addresses_are_recognized(host: str | None, local: bool) -> None:
     assert is_loopback(host) is local
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.7", "::", "metastore.example", ""])
-def test_other_machines_are_not_this_one(host: str) -> None:
+def test_other_addresses_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)

@@ -6,17 +6,17 @@ import threading
 import pytest
 
 from iceberg_hms.errors import QueueFull
-from iceberg_hms.rest.workers import RequestThreads
+from iceberg_hms.rest.request_threads import RequestThreads
 
 
-def test_work_is_done_on_a_thread_of_the_pool() -> None:
+def test_functions_run_on_a_thread_of_the_pool() -> None:
     workers = RequestThreads("pool", 1)
     name = asyncio.run(workers.run(lambda: threading.current_thread().name))
     workers.close()
     assert name.startswith("pool")
 
 
-def test_what_the_work_raises_reaches_the_caller_and_frees_the_place() -> None:
+def test_an_error_reaches_the_caller_and_frees_the_place() -> None:
     workers = RequestThreads("pool", 1, waiting_per_thread=0)
 
     def fail() -> None:
@@ -32,7 +32,7 @@ def test_what_the_work_raises_reaches_the_caller_and_frees_the_place() -> None:
     assert workers.pending == 0
 
 
-def test_more_than_the_bound_is_refused_at_once_and_the_rest_is_done() -> None:
+def test_requests_beyond_the_bound_are_refused_at_once() -> None:
     workers = RequestThreads("pool", 2, waiting_per_thread=1)
     gate = threading.Event()
     done: list[int] = []
@@ -41,7 +41,7 @@ def test_more_than_the_bound_is_refused_at_once_and_the_rest_is_done() -> None:
         tasks = [asyncio.create_task(workers.run(lambda i=i: (gate.wait(30), done.append(i)))) for i in range(4)]
         await asyncio.sleep(0)
         assert workers.pending == 4
-        with pytest.raises(QueueFull, match="nothing of this one was done"):
+        with pytest.raises(QueueFull, match="did nothing of this one"):
             await workers.run(lambda: done.append(99))
         gate.set()
         await asyncio.gather(*tasks)

@@ -1,6 +1,6 @@
-"""Threads that do the blocking work of requests, bounded in number and in how many requests may wait for one.
+"""Threads for the blocking work of requests: bounded in number, and in how many requests may wait for one.
 
-Two pools are used: requests that move a table's pointer wait for locks, and must not keep loads from being answered.
+There are two pools: requests that take locks may wait long, and must not delay loads.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final, TypeVar
 
 from iceberg_hms.errors import QueueFull
 
-#: How many requests may wait for each thread. More would wait longer than their clients do.
+#: How many requests may wait for each thread. More would wait longer than their clients.
 WAITING_PER_THREAD: Final = 64
 
 Result = TypeVar("Result")
 
 
 class RequestThreads:
-    """A bounded pool of threads. `run` is called on one event loop only, so the count needs no lock; and since a forked
-    child has no such loop, it needs no pool of its own either."""
+    """A bounded pool of threads. Only one event loop calls `run`, so the count needs no mutex; a forked child has no
+    such loop, so it needs no pool."""
 
     def __init__(self, name: str, threads: int, *, waiting_per_thread: int = WAITING_PER_THREAD) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -28,10 +28,10 @@ class RequestThreads:
         self.pending = 0
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Call the function on a thread and wait for its result. Raises what it raises, and QueueFull before anything
-        was begun."""
+        """Call the function on a thread and wait for its result. Raises what the function raises, or QueueFull without
+        calling it."""
         if self.pending >= self._limit:
-            raise QueueFull(f"{self.pending} requests are waiting already; nothing of this one was done")
+            raise QueueFull(f"{self.pending} requests are waiting already; the server did nothing of this one")
         self.pending += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, function)
@@ -39,5 +39,5 @@ class RequestThreads:
             self.pending -= 1
 
     def close(self) -> None:
-        """Take no more work and drop what was not begun; work that was begun ends by itself."""
+        """Take no more work and drop what has not started; running work ends by itself."""
         self._executor.shutdown(wait=False, cancel_futures=True)

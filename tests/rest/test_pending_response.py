@@ -17,8 +17,8 @@ from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import LockNotAcquired, RequirementFailed
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.dispatch import Call
-from iceberg_hms.rest.pending import Later
+from iceberg_hms.rest.dispatch import RestRequest
+from iceberg_hms.rest.pending_response import PendingResponse
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 
 PATH = "/v1/namespaces/default/tables/t"
@@ -91,13 +91,13 @@ def test_waiting_commits_keep_no_request_and_so_no_body() -> None:
     catalog = catalog_with_table()
     app = create_app(catalog, token=None, settings=catalog.settings)
 
-    async def scene() -> list[Call]:
+    async def scene() -> list[RestRequest]:
         async with Web(app).client() as client:
             with catalog.locked(*TABLE):
                 tasks = [asyncio.create_task(client.post(PATH, json=body(f"let-go-{number}"))) for number in range(3)]
                 await until_submitted(catalog, 3)
                 gc.collect()
-                calls = [each for each in gc.get_objects() if isinstance(each, Call)]
+                calls = [each for each in gc.get_objects() if isinstance(each, RestRequest)]
             await asyncio.gather(*tasks)
             return [call for call in calls if b"let-go-" in call.body]
 
@@ -129,21 +129,21 @@ def test_a_thread_finds_out_what_became_of_a_withdrawn_commit_since_that_reads_t
         return await asyncio.to_thread(function)
 
     with catalog.locked(*TABLE), pytest.raises(LockNotAcquired):
-        asyncio.run(Later(submit(catalog, "late"), 0.0, properties_of).response(run))
+        asyncio.run(PendingResponse(submit(catalog, "late"), 0.0, properties_of).response(run))
     assert threads == ["a thread"]
-    answer = asyncio.run(Later(settled(submit(catalog)), 30.0, properties_of).response(run))
+    answer = asyncio.run(PendingResponse(settled(submit(catalog)), 30.0, properties_of).response(run))
     assert b"a" in answer.body
     assert threads == ["a thread"], "a settled commit needs none"
 
 
-def test_a_commit_whose_swap_was_sent_is_waited_for_after_its_time() -> None:
+def test_a_request_waits_for_a_sent_swap_beyond_its_time() -> None:
     catalog = catalog_with_table()
 
     async def scene() -> Response:
         with swap_held(catalog) as sent:
             commit = submit(catalog)
             assert sent.wait(30)
-            waiting = asyncio.create_task(Later(commit, 0.001, properties_of).response(no_thread))
+            waiting = asyncio.create_task(PendingResponse(commit, 0.001, properties_of).response(no_thread))
             await asyncio.sleep(0.1)
             assert not waiting.done()
         return await waiting
@@ -154,14 +154,14 @@ def test_a_commit_whose_swap_was_sent_is_waited_for_after_its_time() -> None:
 def test_the_waiting_request_raises_what_its_commit_raises() -> None:
     commit = submit(catalog_with_table(), requirements=({"type": "assert-table-uuid", "uuid": "other"},))
     with pytest.raises(RequirementFailed):
-        asyncio.run(Later(settled(commit), 30, properties_of).response(no_thread))
+        asyncio.run(PendingResponse(settled(commit), 30, properties_of).response(no_thread))
 
 
 def test_a_commit_that_ends_after_its_server_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     catalog = catalog_with_table()
 
     async def scene(commit: PendingCommit) -> None:
-        waiting = asyncio.create_task(Later(commit, 30, properties_of).response(no_thread))
+        waiting = asyncio.create_task(PendingResponse(commit, 30, properties_of).response(no_thread))
         await asyncio.sleep(0)
         waiting.cancel()
 
@@ -190,7 +190,7 @@ def test_an_outcome_is_found_though_the_loop_could_not_be_woken(seconds: float) 
             with swap_held(catalog) as sent:
                 commit = submit(catalog)
                 assert sent.wait(30)
-                later = Later(commit, seconds, properties_of, look_again_seconds=0.01)
+                later = PendingResponse(commit, seconds, properties_of, recheck_seconds=0.01)
                 waiting = asyncio.create_task(later.response(no_thread))
                 await asyncio.sleep(0 if seconds else 0.005)
                 patched.setattr(loop, "call_soon_threadsafe", no_memory)

@@ -1,4 +1,4 @@
-"""What clients are sent: JSON, table metadata spliced in as bytes, ETags, compression."""
+"""Responses to clients: JSON, table metadata spliced in as bytes, ETags, compression."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.responses import Response
 
-from iceberg_hms.rest.bodies import KEPT, Bodies, Body, Run
+from iceberg_hms.rest.response_bodies import KEPT_BODIES, ResponseBody, ResponseBodyCache, RunOnThread
 
 if TYPE_CHECKING:
     from iceberg_hms.format.metadata.gzip_parts import Packed
     from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 JSON: Final = "application/json"
-#: Smaller bodies are sent as they are: compressing them saves no packet.
+#: Smaller bodies are sent uncompressed: compressing them saves no packet.
 COMPRESS_FROM_BYTES: Final = 1_400
-#: Of so many peers it is remembered whether they are this machine: to parse an address takes longer than all else that
-#: decides about compression.
+#: Peers whose addresses stay parsed: parsing one takes longer than all other checks before compression.
 _PEERS: Final = 1_024
 
 
@@ -36,9 +35,9 @@ def no_content() -> Response:
 
 
 def table_response(data: bytes, metadata_location: str | None, *, tag: str | None = None) -> Response:
-    """A LoadTableResult. `data` is the metadata's JSON and goes out without being parsed again.
+    """A LoadTableResult. `data` is the metadata's JSON, which is sent as it is.
 
-    metadata_location: None for a staged table, which has none yet. tag: the ETag, if the answer may be cached.
+    metadata_location: None for a staged table, which has none yet. tag: the ETag, if clients may cache the response.
     """
     body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
     body |= {"metadata": orjson.Fragment(data), "config": {}}
@@ -46,23 +45,25 @@ def table_response(data: bytes, metadata_location: str | None, *, tag: str | Non
 
 
 class SharedResponse(Response):
-    """An answer whose body others send as well."""
+    """A response that shares its body with others."""
 
-    def __init__(self, body: Body, headers: Mapping[str, str]) -> None:
+    def __init__(self, body: ResponseBody, headers: Mapping[str, str]) -> None:
         super().__init__(body.data, 200, dict(headers), JSON)
         self.shared = body
 
 
-def commit_response(metadata: TableMetadata, metadata_location: str, bodies: Bodies) -> Response:
-    """A CommitTableResponse. bodies: those of the same group have this one too."""
+def commit_response(metadata: TableMetadata, metadata_location: str, bodies: ResponseBodyCache) -> Response:
+    """A CommitTableResponse. bodies: commits of one group share its body."""
     version = version_of(metadata, metadata_location)
     body = bodies.get(version, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
     return SharedResponse(body, {"ETag": entity_tag(version, "all")})
 
 
-def loaded_response(metadata: TableMetadata, metadata_location: str, snapshots: str, bodies: Bodies) -> Response:
-    """A LoadTableResult of a table that is there. snapshots: "all", or "refs" for those of branches and tags alone.
-    A metadata file never changes, so neither does this: who loads the table next is sent the same bytes."""
+def loaded_response(
+    metadata: TableMetadata, metadata_location: str, snapshots: str, bodies: ResponseBodyCache
+) -> Response:
+    """A LoadTableResult of a table that exists. snapshots: "all", or "refs" for those of branches and tags alone.
+    A metadata file never changes, so later loads of the same version share the body."""
 
     def render() -> Iterator[bytes | Packed]:
         data = metadata.json_parts() if snapshots == "all" else [referenced_only(metadata)]
@@ -80,20 +81,20 @@ def _parts(metadata_location: str, metadata: Iterable[bytes | Packed], tail: byt
 
 
 def not_modified(tag: str) -> Response:
-    """304: what the client has is what it would get."""
+    """304: the client already has this version."""
     return Response(status_code=304, headers={"ETag": tag})
 
 
 def version_of(metadata: TableMetadata, metadata_location: str) -> str:
-    """What tells a table's answer from all others: a metadata file never changes. But one that was registered may have
-    the name of one that is gone (`v1.metadata.json`), of another table or of an earlier time."""
+    """Identifies a version of a table. The location is not enough: a registered metadata file may have the name of a
+    deleted one (`v1.metadata.json`), of another table or of an earlier time."""
     return f"{metadata_location} {metadata.fields.get('table-uuid')} {metadata.fields.get('last-updated-ms')}"
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_BODIES)
 def entity_tag(version: str, snapshots: str) -> str:
-    """The ETag of a table, by `version_of` it and the `snapshots` parameter. Weak, because the same answer may be sent
-    compressed or not (RFC 9110, 8.8.1)."""
+    """The ETag of a table's version (`version_of`) with this `snapshots` parameter. Weak, because the same response may
+    be sent compressed or not (RFC 9110, 8.8.1)."""
     digest = hashlib.blake2b(f"{snapshots} {version}".encode(), digest_size=16).hexdigest()
     return f'W/"{digest}"'
 
@@ -107,25 +108,25 @@ def tag_matches(header: str | None, tag: str) -> bool:
 
 
 def referenced_only(metadata: TableMetadata) -> bytes:
-    """The metadata's JSON with those snapshots only that branches and tags point to (REST spec: snapshots=refs).
-    Logs stay whole, as Java's TableMetadata.Builder.suppressHistoricalSnapshots leaves them."""
+    """The metadata's JSON with only the snapshots that branches and tags point to (REST spec: snapshots=refs).
+    Logs stay complete, as with Java's TableMetadata.Builder.suppressHistoricalSnapshots."""
     wanted = {ref.snapshot_id for ref in metadata.refs.values()}
     kept = [snapshot.raw for snapshot in metadata.snapshots if snapshot.snapshot_id in wanted]
     return orjson.dumps({**metadata.raw, "snapshots": kept})
 
 
 def worth_compressing(response: Response, accepted: str, peer: str | None, *, on_loopback: bool) -> bool:
-    """Whether the client accepts gzip (`accepted`: its Accept-Encoding) and is not on this machine, where compressing
-    costs more than sending; unless `on_loopback` says that it is done there too."""
+    """Whether the client accepts gzip (`accepted`: its Accept-Encoding) and is on another machine: on this one
+    compressing costs more than sending. on_loopback: compress for clients on this machine too."""
     if len(response.body) < COMPRESS_FROM_BYTES or not _accepts_gzip(accepted):
         return False
     return on_loopback or not is_loopback(peer)
 
 
-async def compressed(response: Response, run: Run) -> Response:
-    """The response as gzip. Changes the response and returns it. run: calls a function on a thread. Raises what `run`
-    raises; the response is as it was then."""
-    shared = response.shared if isinstance(response, SharedResponse) else Body([bytes(response.body)])
+async def compressed(response: Response, run: RunOnThread) -> Response:
+    """Change the response to gzip and return it. run: calls a function on a thread. Raises what `run` raises, with the
+    response unchanged."""
+    shared = response.shared if isinstance(response, SharedResponse) else ResponseBody([bytes(response.body)])
     await shared.pack(run)
     response.body = shared.packed()
     response.headers["Content-Length"] = str(len(response.body))
@@ -144,7 +145,7 @@ def _accepts_gzip(accepted: str) -> bool:
 
 @lru_cache(maxsize=_PEERS)
 def is_loopback(host: str | None) -> bool:
-    """Whether an address is this machine's own; None (no network at all) is."""
+    """Whether an address is a loopback address. None, a client without a network, counts as one."""
     if host is None or host == "localhost":
         return True
     try:

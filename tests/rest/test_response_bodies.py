@@ -1,23 +1,21 @@
-"""Bodies that many answers share."""
+"""ResponseBodyCache that many answers share."""
 
 from __future__ import annotations
 
 import gzip
 import threading
 
-import pytest
-
-from iceberg_hms.rest.bodies import KEPT, Bodies, Body
+from iceberg_hms.rest.response_bodies import KEPT_BODIES, ResponseBody, ResponseBodyCache
 
 
-def test_a_body_is_rendered_once_whoever_asks() -> None:
-    bodies, made = Bodies(), list[str]()
+def test_concurrent_requests_render_a_body_once() -> None:
+    bodies, made = ResponseBodyCache(), list[str]()
 
     def render() -> list[bytes]:
         made.append("made")
         return [b"x" * 100]
 
-    found: list[Body] = []
+    found: list[ResponseBody] = []
     threads = [threading.Thread(target=lambda: found.append(bodies.get("a", render))) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -28,15 +26,15 @@ def test_a_body_is_rendered_once_whoever_asks() -> None:
 
 
 def test_a_body_is_compressed_once() -> None:
-    body = Body([b"x" * 9_999, b"y"])
+    body = ResponseBody([b"x" * 9_999, b"y"])
     assert body.packed() is body.packed()
     assert gzip.decompress(body.packed()) == body.data
 
 
-def test_only_the_last_are_kept() -> None:
-    bodies = Bodies()
+def test_the_cache_keeps_the_bodies_used_last() -> None:
+    bodies = ResponseBodyCache()
     first = bodies.get("0", lambda: [b"0"])
-    for number in range(1, KEPT):
+    for number in range(1, KEPT_BODIES):
         bodies.get(str(number), lambda: [b""])
     assert bodies.get("0", lambda: [b"again"]) is first
     bodies.get("new", lambda: [b""])
@@ -44,9 +42,8 @@ def test_only_the_last_are_kept() -> None:
     assert bodies.get("1", lambda: [b"again"]).data == b"again"
 
 
-def test_so_many_bytes_are_kept_and_the_last_body_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iceberg_hms.rest.bodies.KEPT_BYTES", 250)
-    bodies = Bodies()
+def test_the_cache_is_bounded_in_bytes_and_always_keeps_the_last_body() -> None:
+    bodies = ResponseBodyCache(max_bytes=250)
     for name in ("a", "b", "c"):
         bodies.get(name, lambda: [b"x" * 100])
     assert bodies.get("b", lambda: [b"again"]).data == b"x" * 100
@@ -55,8 +52,8 @@ def test_so_many_bytes_are_kept_and_the_last_body_in_any_case(monkeypatch: pytes
     assert bodies.get("large", lambda: [b"again"]).data == b"y" * 1_000
 
 
-def test_a_body_that_cannot_be_made_is_made_next_time() -> None:
-    bodies = Bodies()
+def test_a_failed_rendering_is_tried_again() -> None:
+    bodies = ResponseBodyCache()
 
     def broken() -> list[bytes]:
         raise ValueError("broken")
