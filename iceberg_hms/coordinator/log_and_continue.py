@@ -1,7 +1,7 @@
-"""What is done for a commit whose outcome is decided, or between two of them, must not harm the commits.
+"""Runs what must not harm commits: work for a commit whose outcome is decided, or between two commits.
 
 A port may raise what its contract does not name: a driver has a defect, or the process has no memory or no thread left.
-Where that is not caught, the worker of a table's queue ends, and nobody is there for those that wait in it.
+Uncaught, that would end the worker of a table's queue, and nobody would serve the commits that wait in it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: What is to be done where nothing else is.
+#: What the operator does when nothing else applies.
 REPORT: Final = "report it with the trace; no commit is lost"
-#: What is to be done about files that were not deleted.
-SWEEP: Final = "nothing that a table names is concerned; a sweep for orphans removes what was left"
+#: What the operator does about files that were not deleted.
+SWEEP: Final = "no file that a table names is affected; a sweep for orphans removes the rest"
 
 
 @contextmanager
 def log_and_continue(what: str, to_do: str) -> Iterator[None]:
-    """Whatever is raised within is logged, and the caller goes on. what: is done within. to_do: for an operator."""
+    """Log whatever is raised within, and go on. what: the work, for the log. to_do: what the operator does about it."""
     try:
         yield
     except Exception:

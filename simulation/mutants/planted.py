@@ -14,7 +14,7 @@ _SWAP_OUTCOME = "coordinator/protocol/swap_outcome.py"
 _COMMIT_STATUS = "coordinator/protocol/commit_status.py"
 _PENDING_COMMIT = "coordinator/protocol/pending_commit.py"
 _STAGING = "coordinator/protocol/staging.py"
-_COORDINATOR = "coordinator/coordinator.py"
+_QUEUE = "coordinator/scheduling/commit_queue.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -249,9 +249,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "keep-an-ended-queue",
         "a queue and its worker end at the same instant",
-        _COORDINATOR,
-        "del self._queues[name]\n",
-        "pass\n",
+        _QUEUE,
+        "            self._end()\n",
+        "            pass\n",
     ),
     *CATALOG_OPERATIONS,
     *LOCKS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
-_COORDINATOR = "coordinator/coordinator.py"
+_QUEUE = "coordinator/scheduling/commit_queue.py"
 _COMMIT_GROUP = "coordinator/protocol/commit_group.py"
 _REFUSED_SWAPS = "coordinator/protocol/refused_swaps.py"
 _REPLACED_LISTS = "coordinator/protocol/replaced_lists.py"
@@ -57,34 +57,33 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "drop-changes-beyond-the-group",
         "a change that does not fit into a group is in the next one",
-        _COORDINATOR,
-        "queue.members[self._settings.group_max_changes :]",
+        _QUEUE,
+        "self._waiting[self._settings.group_max_changes :]",
         "[]",
         scenario="groups",
     ),
     Mutant(
         "queue-a-refused-change",
         "a change that a full queue refuses is not queued",
-        _COORDINATOR,
-        "                if full := self._full(queue, size):\n",
-        "                if full := self._full(queue, size):\n"
-        "                    queue.members.append((member, size))\n",
+        _QUEUE,
+        "            if reached := self._limit_reached(size):\n",
+        "            if reached := self._limit_reached(size):\n                self._waiting.append((commit, size))\n",
         scenario="turns-given-up",
     ),
     Mutant(
         "serve-the-last-first",
         "changes are taken in the order in which they came",
-        _COORDINATOR,
-        "queue.members.append((member, size))",
-        "queue.members.insert(0, (member, size))",
+        _QUEUE,
+        "self._waiting.append((commit, size))",
+        "self._waiting.insert(0, (commit, size))",
         scenario="groups",
     ),
     Mutant(
         "serve-retries-last",
         "a commit that lost a conflict goes first when it comes back",
-        _COORDINATOR,
-        "-turns.losses(",
-        "turns.losses(",
+        _QUEUE,
+        "-priority.times_refused(",
+        "priority.times_refused(",
         scenario="turns",
     ),
     Mutant(
@@ -99,7 +98,7 @@ GROUPS: tuple[Mutant, ...] = (
         "answer-all-losers-at-once",
         "of several commits that lost a conflict, one is answered at a time",
         _RETRY_PRIORITY,
-        "elif id_ not in self._kept and ",
+        "elif id_ not in self._held and ",
         "elif False and ",
         scenario="turns-appenders",
     ),
@@ -107,7 +106,7 @@ GROUPS: tuple[Mutant, ...] = (
         "hold-retry-priority-for-ever",
         "retry priority ends, whether or not the client comes back",
         _RETRY_PRIORITY,
-        " and now >= self._losers[self._away].since + self._max_wait:",
+        " and now >= self._refused[self._awaited].since + self._max_wait:",
         " and False:",
         scenario="turns-given-up",
     ),
@@ -115,7 +114,7 @@ GROUPS: tuple[Mutant, ...] = (
         "give-retry-priority-to-anyone",
         "only a commit that lost a conflict gets retry priority",
         _RETRY_PRIORITY,
-        "if not lost_its_place(member):",
+        "if not lost_its_place(commit):",
         "if False:",
         scenario="turns",
     ),
@@ -131,7 +130,7 @@ GROUPS: tuple[Mutant, ...] = (
         "back-off-for-nobody",
         "commits pause only while a foreign writer waits for the lock",
         _BACKOFF,
-        "if not (lost or self._world.foreign_writer_waits(self._name)):",
+        "if not (lost or self._ports.foreign_writer_waits(self._name)):",
         "if False:",
         scenario="groups",
     ),
@@ -147,7 +146,7 @@ GROUPS: tuple[Mutant, ...] = (
         "back-off-for-ever",
         "the backoff for foreign writers ends, whether or not the table changes",
         _BACKOFF,
-        "runtime.now() - begun < self._longest and ",
+        "runtime.now() - begun < self._max_wait and ",
         "",
         scenario="rests",
     ),
@@ -298,8 +297,8 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "trust-a-listener",
         "a listener's exception loses no group that was taken from the queue",
-        _COORDINATOR,
-        '            with log_and_continue(f"telling listeners of {name}", REPORT):\n                seconds',
+        _QUEUE,
+        '            with log_and_continue(f"telling listeners of {self._name}", REPORT):\n                seconds',
         "            if True:\n                seconds",
         scenario="defects",
     ),

@@ -72,24 +72,27 @@ class Harness:
         self.lock = MemoryTableLock(lock_table, runtime=self.runtime)
         self.events: list[Mapping[str, Any]] = []
         self.settings = replace(Settings.load({}, environ={}), **settings)
-        self.coordinator = self.another()
+        self.ports = CommitPorts(
+            pointer=self.pointer,
+            lock=self.lock,
+            files=self.files,
+            manifests=self.manifests.open,
+            runtime=self.runtime,
+            events=self,
+        )
+        self.coordinator = Coordinator(self.ports, self.settings)
 
     def publish(self, event: Mapping[str, Any]) -> None:
         self.events.append(event)
 
     def another(self) -> Coordinator:
         """One more coordinator on the same table, as another process has it."""
-        world = CommitPorts(
-            pointer=self.pointer,
-            lock=MemoryTableLock(self.lock.table),
-            files=self.files,
-            manifests=self.manifests.open,
-            runtime=self.runtime,
-            events=self,
-        )
-        if not hasattr(self, "coordinator"):
-            world = replace(world, lock=self.lock)
-        return Coordinator(world, self.settings)
+        return Coordinator(replace(self.ports, lock=MemoryTableLock(self.lock.table)), self.settings)
+
+    def replace_ports(self, **ports: Any) -> None:
+        """Go on with a new coordinator that has other ports."""
+        self.ports = replace(self.ports, **ports)
+        self.coordinator = Coordinator(self.ports, self.settings)
 
     def create(self, **properties: str) -> TableMetadata:
         clock = SYSTEM_CLOCK
@@ -109,7 +112,7 @@ class Harness:
     def group(self, *members: PendingCommit, coordinator: Coordinator | None = None) -> None:
         """Commit members as one group, without a queue."""
         by = coordinator or self.coordinator
-        GroupCommit(by._world, by._cache, self.settings, NAME, members, by._elsewhere).run(TableHints())
+        GroupCommit(by._ports, by._cache, self.settings, NAME, members, by._elsewhere).run(TableHints())
 
     def members(self, *changes: Change) -> list[PendingCommit]:
         doubts = AlreadyCommitted(NAME, self.metadata, self.coordinator._elsewhere)

@@ -1,5 +1,5 @@
-"""Stock clients that append to one table at the same time, and a server that rebases nothing: in simulated time, and of
-the server no more than the order in which it takes commits and tells outcomes."""
+"""Stock clients that append to one table at the same time, and a server that rebases nothing, in simulated time. Of the
+server it has only the order in which it takes commits and answers them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUP_SECONDS = (0.02, 0.03)
 
 
 class Queued:
-    """A member as turns see one. base: the head that its client read."""
+    """A commit as retry priority sees one. base: the head that its client read."""
 
     def __init__(self, *ids: int, outcome: Any = None, sender: str = "engine", base: int = 0) -> None:
         self.change = self
@@ -40,19 +40,19 @@ class Queued:
 
 
 @dataclass
-class Told:
-    """What came of all appends. losses: how often each that landed was refused before."""
+class Outcomes:
+    """What became of all appends. losses: how often each that landed was refused before. refused: how many gave up."""
 
     losses: list[int] = field(default_factory=list)
     refused: int = 0
     seconds: float = 0.0
 
 
-class World:
-    """slow: how many times longer everything takes but the clients' own waits."""
+class SimulatedServer:
+    """slow: a factor for all durations but the clients' own waits."""
 
-    def __init__(self, turns: Any, *, clients: int, appends: int, seed: int, slow: float) -> None:
-        self._turns = turns
+    def __init__(self, priority: Any, *, clients: int, appends: int, seed: int, slow: float) -> None:
+        self._priority = priority
         self._luck = random.Random(seed)
         self._slow = slow
         self._left = dict.fromkeys(range(clients), appends)
@@ -63,15 +63,15 @@ class World:
         self._head = 0
         self._queue: list[Queued] = []
         self._is_busy = False
-        self.told = Told()
+        self.outcomes = Outcomes()
 
-    def run(self) -> Told:
+    def run(self) -> Outcomes:
         for client in self._left:
             self._begin(client, self._head)
         while self._events:
             self._now, _, happens = heapq.heappop(self._events)
             happens()
-        return self.told
+        return self.outcomes
 
     def _after(self, seconds: float, happens: Callable[[], None]) -> None:
         heapq.heappush(self._events, (self._now + seconds, next(self._order), happens))
@@ -82,53 +82,53 @@ class World:
     def _begin(self, client: int, base: int) -> None:
         if self._left[client]:
             self._left[client] -= 1
-            member = Queued(next(self._ids), base=base)
-            member.client = client
-            self._after(self._takes(BUILD_SECONDS), lambda: self._send(member))
+            commit = Queued(next(self._ids), base=base)
+            commit.client = client
+            self._after(self._takes(BUILD_SECONDS), lambda: self._send(commit))
 
-    def _send(self, member: Queued) -> None:
-        self._queue.append(member)
+    def _send(self, commit: Queued) -> None:
+        self._queue.append(commit)
         self._work()
 
     def _work(self) -> None:
-        """As `Coordinator._take` does."""
+        """As `CommitQueue.next_group` does."""
         if self._is_busy:
             return
-        called = self._turns.call(self._queue, self._now)
-        wait = self._turns.seconds_to_wait(self._queue, self._now)
-        for member in called:
-            self._answer(member)
+        due = self._priority.answers_due(self._queue, self._now)
+        wait = self._priority.seconds_to_wait(self._queue, self._now)
+        for commit in due:
+            self._answer(commit)
         if wait > 0:
             self._after(wait + 1e-6, self._work)
         elif self._queue:
-            group = sorted(self._queue, key=lambda member: -self._turns.losses(member))
+            group = sorted(self._queue, key=lambda commit: -self._priority.times_refused(commit))
             self._queue, self._is_busy = [], True
             self._after(self._takes(GROUP_SECONDS), lambda: self._commit(group))
 
     def _commit(self, group: list[Queued]) -> None:
         self._is_busy = False
-        for member in group:
-            lands = member.base == self._head
-            member.outcome = None if lands else LOST
+        for commit in group:
+            lands = commit.base == self._head
+            commit.outcome = None if lands else LOST
             self._head += lands
-        for member in group:
-            if not self._turns.keeps(member, self._now):
-                self._answer(member)
+        for commit in group:
+            if not self._priority.record_outcome(commit, self._now):
+                self._answer(commit)
         self._work()
 
-    def _answer(self, member: Queued) -> None:
-        self.told.seconds = self._now
-        if member.outcome is None:
-            self.told.losses.append(member.attempts)
-            self._begin(member.client, self._head)
-        elif member.attempts == RETRIES:
-            self.told.refused += 1
-            self._begin(member.client, self._head)
+    def _answer(self, commit: Queued) -> None:
+        self.outcomes.seconds = self._now
+        if commit.outcome is None:
+            self.outcomes.losses.append(commit.attempts)
+            self._begin(commit.client, self._head)
+        elif commit.attempts == RETRIES:
+            self.outcomes.refused += 1
+            self._begin(commit.client, self._head)
         else:
-            wait = WAIT_SECONDS * 2**member.attempts * self._luck.uniform(1.0, 1.1)
-            member.attempts += 1
-            self._after(wait, lambda: self._read(member))
+            wait = WAIT_SECONDS * 2**commit.attempts * self._luck.uniform(1.0, 1.1)
+            commit.attempts += 1
+            self._after(wait, lambda: self._read(commit))
 
-    def _read(self, member: Queued) -> None:
-        member.base = self._head
-        self._after(self._takes(BUILD_SECONDS), lambda: self._send(member))
+    def _read(self, commit: Queued) -> None:
+        commit.base = self._head
+        self._after(self._takes(BUILD_SECONDS), lambda: self._send(commit))

@@ -1,13 +1,11 @@
-"""Many writers on one table: every acknowledged change is there once, and nobody fails who need not."""
+"""Many writers on one table: every acknowledged change is in it once, and no commit fails without need."""
 
 import threading
-from dataclasses import replace
 
 import pytest
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, QueueFull, RequirementFailed
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from simulation.actors import requests
@@ -53,29 +51,22 @@ class Gate:
         return self._acquire(name, **options)
 
 
+def settled(commit):
+    """What a caller hears: the report, or the error."""
+    try:
+        return commit.wait()
+    except Exception as error:  # noqa: BLE001 - the error is the result
+        return error
+
+
 def queued_behind_a_gate(harness, first, changes):
     """Commit `first`; while it waits for its lock, queue `changes` one after another; then open the gate."""
     gate = Gate(harness)
-    results = [None] * (len(changes) + 1)
-
-    def run(index, change):
-        try:
-            results[index] = harness.commit(change)
-        except Exception as error:  # noqa: BLE001 - the error is the result
-            results[index] = error
-
-    threads = [threading.Thread(target=run, args=(0, first))]
-    threads[0].start()
+    commits = [harness.coordinator.submit(NAME, first, wait_seconds=30)]
     assert gate.reached.wait(30)
-    for number, change in enumerate(changes, 1):
-        threads.append(threading.Thread(target=run, args=(number, change)))
-        threads[-1].start()
-        while len(harness.coordinator._queues[NAME].members) < number:
-            threads[-1].join(0.001)
+    commits += [harness.coordinator.submit(NAME, change, wait_seconds=30) for change in changes]
     gate.open.set()
-    for thread in threads:
-        thread.join(30)
-    return results
+    return [settled(commit) for commit in commits]
 
 
 def test_threads_of_one_coordinator_lose_nothing(harness):
@@ -151,9 +142,20 @@ def test_a_group_is_answered_before_its_lock_is_given_back_and_a_lone_caller_aft
     assert answered == [[False, False, False], [True, True, True]]
 
 
-def test_callers_that_are_back_before_the_lock_is_are_not_waited_for(harness, monkeypatch):
-    gate, members, came = Gate(harness), [], []
-    monkeypatch.setattr(BatchingWindow, "came", lambda _, *counts: came.append(counts))
+def test_callers_that_are_back_before_the_lock_is_are_not_waited_for():
+    harness = Harness(batching_window_ms=77)
+    harness.create()
+    gate, members, waits = Gate(harness), [], []
+
+    class NotedEvent(threading.Event):
+        """Notes for each wait for returning callers whether they were back when it began."""
+
+        def wait(self, timeout=None):
+            if timeout == 0.077:
+                waits.append(self.is_set())
+            return super().wait(timeout)
+
+    harness.runtime.event = NotedEvent
 
     def come(names):
         for name in names:
@@ -169,10 +171,10 @@ def test_callers_that_are_back_before_the_lock_is_are_not_waited_for(harness, mo
     gate.open.set()
     harness.runtime.join()
     assert [member.wait().group_size for member in members] == [1, 2, 2, 2, 2]
-    assert came[0] == (2, 2, 2)
+    assert waits[0] is True
 
 
-def test_a_group_of_which_nothing_can_be_carried_asks_for_no_lock(harness):
+def test_a_group_without_a_change_that_holds_asks_for_no_lock(harness):
     def broken():
         raise ValueError("broken")
 
@@ -184,7 +186,7 @@ def test_a_group_of_which_nothing_can_be_carried_asks_for_no_lock(harness):
         harness.commit(Staged(append("file:/a"), broken))
 
 
-def test_several_coordinators_on_one_table_lose_nothing_and_fail_nobody(harness):
+def test_several_coordinators_on_one_table_lose_no_commit_and_refuse_none(harness):
     others = [harness.another() for _ in range(4)]
     jobs = [
         lambda k=k: [harness.commit(append(f"file:/{k}-{n}"), coordinator=others[k]) for n in range(10)]
@@ -213,7 +215,7 @@ def test_a_group_is_committed_in_arrival_order(harness):
     assert harness.metadata().properties["last"] == "5"
 
 
-def test_a_bad_member_fails_alone(harness):
+def test_a_bad_change_of_a_group_fails_alone(harness):
     bad = set_properties({"type": "assert-current-schema-id", "current-schema-id": 9}, broken="yes")
     results = queued_behind_a_gate(harness, append("file:/0"), [append("file:/1"), bad, append("file:/2")])
     assert isinstance(results[2], RequirementFailed)
@@ -222,7 +224,7 @@ def test_a_bad_member_fails_alone(harness):
     assert "broken" not in harness.metadata().properties
 
 
-def test_a_member_sees_what_the_members_before_it_do(harness):
+def test_a_change_sees_those_before_it_in_its_group(harness):
     schema = harness.metadata().schema.raw
     sets = set_properties({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 77}, seen="yes")
     results = queued_behind_a_gate(harness, append("file:/0"), [append("file:/1", snapshot_id=77), sets])
@@ -261,56 +263,36 @@ def test_twins_in_a_group_that_fails_both_fail(harness):
 def test_a_full_queue_refuses_before_any_work():
     harness = Harness(queue_max_changes=2)
     harness.create()
-    results = queued_behind_a_gate_with_overflow(harness)
-    assert isinstance(results, QueueFull)
-    assert results.proved_failed
-
-
-def queued_behind_a_gate_with_overflow(harness):
     gate = Gate(harness)
-    first = threading.Thread(target=lambda: harness.commit(append("file:/0")))
-    first.start()
+    commits = [harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)]
     assert gate.reached.wait(30)
-    waiting = [threading.Thread(target=lambda n=n: harness.commit(append(f"file:/{n}"))) for n in (1, 2)]
-    for number, thread in enumerate(waiting, 1):
-        thread.start()
-        while len(harness.coordinator._queues[NAME].members) < number:
-            thread.join(0.001)
-    try:
+    commits += [harness.coordinator.submit(NAME, append(f"file:/{n}"), wait_seconds=30) for n in (1, 2)]
+    with pytest.raises(QueueFull) as refused:
         harness.coordinator.commit(NAME, append("file:/3"), wait_seconds=1)
-    except QueueFull as error:
-        return error
-    finally:
-        gate.open.set()
-        for thread in (first, *waiting):
-            thread.join(30)
-    return None
+    assert refused.value.proved_failed
+    gate.open.set()
+    assert [commit.wait().group_size for commit in commits] == [1, 2, 2]
+    harness.runtime.join()
+    assert harness.data_files() == ["file:/0", "file:/1", "file:/2"]
 
 
 def test_the_queue_is_bounded_in_bytes():
     harness = Harness(queue_max_bytes=100)
     harness.create()
     gate = Gate(harness)
-    first = threading.Thread(target=lambda: harness.coordinator.commit(NAME, append("file:/0"), wait_seconds=30))
-    first.start()
+    commits = [harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)]
     assert gate.reached.wait(30)
-    second = threading.Thread(
-        target=lambda: harness.coordinator.commit(NAME, append("file:/1"), wait_seconds=30, size=60)
-    )
-    second.start()
-    while not harness.coordinator._queues[NAME].members:
-        second.join(0.001)
+    commits.append(harness.coordinator.submit(NAME, append("file:/1"), wait_seconds=30, size=60))
     with pytest.raises(QueueFull, match="60 bytes"):
         harness.coordinator.commit(NAME, append("file:/2"), wait_seconds=30, size=60)
     gate.open.set()
-    first.join(30)
-    second.join(30)
+    assert [commit.wait().group_size for commit in commits] == [1, 1]
     harness.runtime.join()
     assert harness.data_files() == ["file:/0", "file:/1"]
 
 
 @pytest.mark.parametrize("bound", [{"queue_max_changes": 2}, {"queue_max_bytes": 100}], ids=["changes", "bytes"])
-def test_who_has_left_takes_no_place_in_the_queue(bound):
+def test_a_withdrawn_commit_takes_no_place_in_a_full_queue(bound):
     harness = Harness(**bound)
     harness.create()
     gate = Gate(harness)
@@ -328,7 +310,7 @@ def test_who_has_left_takes_no_place_in_the_queue(bound):
 
 
 @pytest.mark.parametrize("waits", ["for the lock", "in the queue"])
-def test_a_change_that_comes_again_and_has_no_turn_is_unknown_if_it_is_in_the_table(harness, waits):
+def test_a_repeated_change_that_times_out_is_unknown_if_it_is_in_the_table(harness, waits):
     """Its answer was lost, so it is sent again. "Failed" would be an order to delete what the table names."""
     harness.commit(append("file:/a", snapshot_id=42))
     gate = Gate(harness)
@@ -344,7 +326,7 @@ def test_a_change_that_comes_again_and_has_no_turn_is_unknown_if_it_is_in_the_ta
     assert harness.data_files() == ["file:/a", *(["file:/b"] if waits == "in the queue" else [])]
 
 
-def test_a_caller_whose_time_is_over_in_the_queue_leaves_and_nothing_of_it_is_sent(harness):
+def test_a_caller_that_times_out_in_the_queue_is_refused_and_nothing_of_it_is_sent(harness):
     gate = Gate(harness)
     first = threading.Thread(target=lambda: harness.commit(append("file:/0")))
     first.start()
@@ -388,69 +370,61 @@ def test_a_job_that_runs_again_after_its_table_was_replaced_adds_its_rows_once_m
     assert harness.data_files() == ["file:/a"]
 
 
-def test_workers_end_when_their_queue_is_empty(harness):
+def test_a_worker_ends_when_its_queue_is_empty_and_the_next_commit_starts_another(harness):
     harness.commit(append("file:/a"))
-    harness.runtime.join()
-    assert harness.coordinator._queues == {}
     assert not [thread for thread in harness.runtime.threads if thread.is_alive()]
+    workers = len(harness.runtime.threads)
+    harness.commit(append("file:/b"))
+    assert len(harness.runtime.threads) == workers + 1
 
 
-class GatherEvent(threading.Event):
+class BatchingEvent(threading.Event):
     """Waits for callers that were answered as long as the test needs, and then no longer."""
 
     SECONDS = 0.077
-    over = False
+
+    def __init__(self, over):
+        super().__init__()
+        self._over = over
 
     def wait(self, timeout=None):
-        return super().wait(timeout if timeout != self.SECONDS else 0 if self.over else 30)
+        if timeout != self.SECONDS:
+            return super().wait(timeout)
+        while not self._over.is_set() and not super().wait(0.001):
+            pass
+        return self.is_set()
 
 
 @pytest.mark.parametrize(("batching_window_ms", "sizes"), [(77, [3, 3, 3]), (0, [1, 1, 1])])
-def test_callers_that_were_answered_together_are_waited_for(batching_window_ms, sizes, monkeypatch):
-    monkeypatch.setattr(GatherEvent, "over", False)
+def test_a_group_waits_for_callers_that_were_answered_together(batching_window_ms, sizes):
     harness = Harness(batching_window_ms=batching_window_ms)
     harness.create()
-    harness.runtime.event = GatherEvent
+    over = threading.Event()
+    harness.runtime.event = lambda: BatchingEvent(over)
     harness.commit(append("file:/alone"))
     queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{number}") for number in range(1, 4)])
-    reports, threads = [], []
+    commits = []
     for number in range(3):
-        change = append(f"file:/again-{number}")
-        threads.append(
-            threading.Thread(
-                target=lambda change=change: reports.append(
-                    harness.coordinator.commit(NAME, change, wait_seconds=30).group_size
-                )
-            )
-        )
-        threads[-1].start()
-        if batching_window_ms:
-            while number < 2 and len(harness.coordinator._queues[NAME].members) <= number:
-                threads[-1].join(0.001)
-        else:
-            threads[-1].join(30)
-    for thread in threads:
-        thread.join(30)
-    monkeypatch.setattr(GatherEvent, "over", True)
-    for queue in list(harness.coordinator._queues.values()):
-        if queue.arrived is not None:
-            queue.arrived.set()
+        commits.append(harness.coordinator.submit(NAME, append(f"file:/again-{number}"), wait_seconds=30))
+        if not batching_window_ms:
+            commits[-1].wait()
+    assert [commit.wait().group_size for commit in commits] == sizes
+    over.set()
     harness.runtime.join()
-    assert reports == sizes
-    assert harness.coordinator._queues == {}
+    assert not [thread for thread in harness.runtime.threads if thread.is_alive()]
 
 
-def test_a_defect_between_groups_keeps_nobody_waiting(harness):
+def test_a_defect_between_groups_does_not_stop_the_next_one(harness):
     def broken(name):
         raise ValueError("a defect")
 
-    harness.coordinator._world = replace(harness.coordinator._world, foreign_writer_waits=broken)
+    harness.replace_ports(foreign_writer_waits=broken)
     queued_behind_a_gate(harness, append("file:/0"), [append("file:/1"), append("file:/2")])
     harness.commit(append("file:/3"))
     assert len(harness.data_files()) == 4
 
 
-def test_a_table_that_cannot_be_looked_at_for_a_reason_of_its_own_is_committed_to_when_it_can(harness):
+def test_a_table_that_could_not_be_loaded_is_committed_to_once_it_can(harness):
     """what the metastore answers makes the driver raise what no port names, for the commit and for the look after it"""
     load, harness.pointer.load = harness.pointer.load, lambda _: "".removesuffix(7)
     another = harness.another()
@@ -461,7 +435,7 @@ def test_a_table_that_cannot_be_looked_at_for_a_reason_of_its_own_is_committed_t
     assert harness.data_files() == ["file:/1"]
 
 
-def test_a_group_that_breaks_off_is_unknown_and_keeps_nobody_waiting(harness, monkeypatch):
+def test_a_group_that_breaks_off_is_unknown_and_the_next_one_commits(harness, monkeypatch):
     def broken(group, usage):
         raise ValueError("a defect")
 
@@ -473,14 +447,14 @@ def test_a_group_that_breaks_off_is_unknown_and_keeps_nobody_waiting(harness, mo
     assert harness.data_files() == ["file:/0", "file:/1"]
 
 
-def rest_delete(snapshot_id, parent):
+def rest_delete(snapshot_id, parent, manifest_list=None):
     """A commit that cannot be rebased, made on what main was when `parent` was its head."""
     snapshot = {
         "snapshot-id": snapshot_id,
         "parent-snapshot-id": parent.snapshot_id,
         "sequence-number": parent.sequence_number + 1,
         "timestamp-ms": parent.timestamp_ms,
-        "manifest-list": parent.manifest_list,
+        "manifest-list": manifest_list or parent.manifest_list,
         "summary": {"operation": "delete"},
         "schema-id": 0,
     }
@@ -488,10 +462,10 @@ def rest_delete(snapshot_id, parent):
     return from_request([requirement], [updates.add_snapshot(snapshot), updates.set_snapshot_ref("main", snapshot_id)])
 
 
-@pytest.mark.parametrize("turns", [True, False])
-def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
+@pytest.mark.parametrize("has_priority", [True, False])
+def test_a_refused_commit_lands_with_retry_priority_and_never_without(has_priority):
     """appends all the time | a delete is refused, looks at the table, and comes back: five times at most"""
-    harness = Harness(batching_window_ms=0, retry_priority_max_wait_ms=60_000 if turns else 0)
+    harness = Harness(batching_window_ms=0, retry_priority_max_wait_ms=60_000 if has_priority else 0)
     harness.create()
     harness.commit(append("file:/0"))
     ended, refused = threading.Event(), []
@@ -509,7 +483,7 @@ def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
         while len(refused) < 5:
             head = harness.metadata().current_snapshot
             number = len(harness.metadata().snapshots)
-            while not (turns and refused) and len(harness.metadata().snapshots) == number:
+            while not (has_priority and refused) and len(harness.metadata().snapshots) == number:
                 # As long as a real client takes to make its files.
                 threads[0].join(0.001)
             try:
@@ -522,13 +496,13 @@ def test_who_lost_gets_its_turn_and_without_turns_it_loses_for_ever(turns):
         for thread in threads:
             thread.join(30)
         harness.runtime.join()
-    assert turns or not [event for event in harness.events if event["event"] == "retry-priority-wait"]
+    assert has_priority or not [event for event in harness.events if event["event"] == "retry-priority-wait"]
     landed = harness.metadata().snapshot_by_id(7) is not None
-    assert landed is turns
-    assert len(refused) == (1 if turns else 5)
+    assert landed is has_priority
+    assert len(refused) == (1 if has_priority else 5)
 
 
-def test_whose_turn_it_is_comes_into_a_full_queue():
+def test_a_commit_with_retry_priority_enters_a_full_queue():
     harness = Harness(queue_max_changes=1, retry_priority_max_wait_ms=30_000)
     harness.create()
     harness.commit(append("file:/0"))
@@ -536,16 +510,16 @@ def test_whose_turn_it_is_comes_into_a_full_queue():
     harness.commit(append("file:/1"))
     with pytest.raises(RequirementFailed):
         harness.commit(rest_delete(7, seen))
-    held_back = harness.coordinator.submit(NAME, append("file:/2"), wait_seconds=30)
+    waiting = harness.coordinator.submit(NAME, append("file:/2"), wait_seconds=30)
     with pytest.raises(QueueFull):
         harness.coordinator.submit(NAME, append("file:/3"), wait_seconds=30)
     harness.commit(rest_delete(7, harness.metadata().current_snapshot))
-    held_back.wait()
+    waiting.wait()
     harness.runtime.join()
     assert harness.metadata().snapshot_by_id(7) is not None
 
 
-def test_of_two_that_lost_together_the_second_hears_of_it_when_the_first_is_back():
+def test_of_two_refused_clients_the_second_gets_its_answer_when_the_first_is_back():
     harness = Harness(retry_priority_max_wait_ms=60_000)
     harness.create()
     harness.commit(append("file:/0"))
@@ -558,11 +532,11 @@ def test_of_two_that_lost_together_the_second_hears_of_it_when_the_first_is_back
     gate.open.set()
     first.wait()
     assert heard[7].wait(30)
-    held_back = harness.coordinator.submit(NAME, append("file:/2"), wait_seconds=60)
+    waiting = harness.coordinator.submit(NAME, append("file:/2"), wait_seconds=60)
     assert not heard[8].is_set()
     harness.commit(rest_delete(7, harness.metadata().current_snapshot))
     assert heard[8].wait(30)
     harness.commit(rest_delete(8, harness.metadata().current_snapshot))
-    held_back.wait()
+    waiting.wait()
     harness.runtime.join()
     assert {7, 8} < {each.snapshot_id for each in harness.metadata().snapshots}

@@ -1,11 +1,10 @@
-"""What raises where no port says so harms no caller, and keeps no later commit of the table waiting.
+"""An exception that no port names harms no caller, and stops no later commit to the table.
 
 Each test lets one port raise, at one of the places that a queue's worker passes between two groups.
 """
 
 import logging
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -25,7 +24,7 @@ def harness():
 
 
 def raising(error, times=None):
-    """A function that raises, so often; then it returns what the next one of `then` does."""
+    """Wrap a function so that its first `times` calls raise; all of them if that is None."""
     left = [times]
 
     def raises(*_, **__):
@@ -124,8 +123,8 @@ def test_a_lock_that_cannot_be_given_back(harness):
 
 
 @pytest.mark.parametrize("times", [1, None], ids=["once", "always"])
-def test_a_turn_that_cannot_be_waited_for(times):
-    """refused: its turn | others wait for it; there is no memory for the flag on which they wait"""
+def test_a_wait_for_a_commit_with_priority_that_fails(times):
+    """a commit is refused | others wait for it; there is no memory for the event on which they wait"""
     harness = Harness(retry_priority_max_wait_ms=60_000)
     harness.create()
     harness.commit(append("file:/0"))
@@ -133,7 +132,7 @@ def test_a_turn_that_cannot_be_waited_for(times):
     harness.commit(append("file:/1"))
     with pytest.raises(RequirementFailed):
         harness.commit(rest_delete(7, seen))
-    # The first flag is the caller's own.
+    # The first event is the caller's own.
     made, event = [], harness.runtime.event
     cannot = raising(MemoryError(), times)(event)
     harness.runtime.event = lambda: made.append(1) or (event() if len(made) == 1 else cannot())
@@ -146,14 +145,35 @@ def test_a_turn_that_cannot_be_waited_for(times):
     assert still_commits(harness)
 
 
-def test_a_worker_that_cannot_go_on_answers_whoever_waits(harness):
-    """nothing can be taken from the queue, not even without turns"""
+class Unidentified:
+    """A change whose identity cannot be read once it is `broken`."""
+
+    broken = False
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    @property
+    def identity(self):
+        if self.broken:
+            raise MemoryError
+        return self._inner.identity
+
+    def check(self, base):
+        self._inner.check(base)
+
+    def stage(self, base, manifests):
+        return self._inner.stage(base, manifests)
+
+
+def test_a_worker_that_cannot_go_on_refuses_every_waiting_commit(harness):
+    """No commit can be taken from the queue, not even without retry priority."""
     gate = Gate(harness)
     first = harness.coordinator.submit(NAME, append("file:/0"), wait_seconds=30)
     assert gate.reached.wait(30)
-    waiting = [harness.coordinator.submit(NAME, append(f"file:/{n}"), wait_seconds=30) for n in (1, 2)]
-    cut = harness.coordinator._cut
-    harness.coordinator._cut = raising(MemoryError())(None)
+    changes = [Unidentified(append(f"file:/{number}")) for number in (1, 2)]
+    waiting = [harness.coordinator.submit(NAME, change, wait_seconds=30) for change in changes]
+    changes[0].broken = True
     gate.open.set()
     assert first.wait().group_size == 1
     harness.runtime.join()
@@ -161,11 +181,10 @@ def test_a_worker_that_cannot_go_on_answers_whoever_waits(harness):
         with pytest.raises(QueueFull, match="MemoryError") as refused:
             member.wait()
         assert refused.value.proved_failed
-    harness.coordinator._cut = cut
     assert still_commits(harness)
 
 
-def test_a_hold_that_cannot_be_published():
+def test_a_retry_priority_wait_that_cannot_be_published():
     harness = Harness(retry_priority_max_wait_ms=30)
     harness.create()
     harness.commit(append("file:/0"))
@@ -175,34 +194,51 @@ def test_a_hold_that_cannot_be_published():
         harness.commit(rest_delete(7, seen))
     publish = harness.publish
 
-    def no_holds(event):
+    def no_waits(event):
         if event["event"] == "retry-priority-wait":
             raise ValueError("what no port names")
         publish(event)
 
-    harness.publish = no_holds
+    harness.publish = no_waits
     assert harness.commit(append("file:/2"), wait_seconds=5.0).group_size == 1
     assert still_commits(harness)
 
 
-def test_leftovers_that_cannot_be_swept_keep_nobody_from_a_pause():
-    harness = Harness(replaced_list_age_ms=1)
+def test_a_failed_sweep_of_replaced_lists_does_not_skip_the_check_for_foreign_writers():
+    """a delete is refused, lands with another list, and what its first list was cannot be read"""
+    harness = Harness(replaced_list_age_ms=1, foreign_writer_check_interval_ms=1, retry_priority_max_wait_ms=0)
     harness.create()
+    replaced, swept, asked = "file:/wh/db/t/metadata/replaced.avro", [], []
+
+    def open_manifests():
+        reader = harness.manifests.open()
+        read = reader.list
+
+        def list_(snapshot):
+            if snapshot.manifest_list == replaced:
+                swept.append(replaced)
+                raise ValueError("what no port names")
+            return read(snapshot)
+
+        reader.list = list_
+        return reader
+
+    harness.replace_ports(manifests=open_manifests, foreign_writer_waits=lambda name: bool(asked.append(name)))
     harness.commit(append("file:/0"))
-    asked = []
-    world = harness.coordinator._world
-    harness.coordinator._world = replace(world, foreign_writer_waits=lambda name: bool(asked.append(name)))
-    leftovers = harness.coordinator._what_is_known(NAME).leftovers
-    leftovers._wait(["file:/wh/db/t/metadata/old.avro"])
-    leftovers.sweep = raising(ValueError("what no port names"))(None)
-    harness.coordinator._known[NAME].pauses._world = harness.coordinator._world
-    harness.coordinator._known[NAME].pauses._looked_at = float("-inf")
+    seen = harness.metadata().current_snapshot
     harness.commit(append("file:/1"))
+    with pytest.raises(RequirementFailed):
+        harness.commit(rest_delete(7, seen, manifest_list=replaced))
+    harness.commit(rest_delete(7, harness.metadata().current_snapshot))
+    harness.runtime.skipped += 1.0
+    asked.clear()
+    harness.commit(append("file:/2"))
+    assert swept == [replaced]
     assert asked == [NAME]
     assert still_commits(harness)
 
 
-def test_a_gathering_that_cannot_be_waited_for_leaves_no_mark_on_the_queue(harness):
+def test_a_wait_for_returning_callers_that_fails_stops_no_commit(harness):
     waited = []
 
     class Broken(type(harness.runtime.event())):
@@ -213,23 +249,14 @@ def test_a_gathering_that_cannot_be_waited_for_leaves_no_mark_on_the_queue(harne
             return super().wait(timeout)
 
     harness.runtime.event = Broken
-    wanted = []
-    take = harness.coordinator._take
-
-    def noted(name, known):
-        queue = harness.coordinator._queues[name]
-        wanted.append((queue.arrived, queue.wanted))
-        return take(name, known)
-
-    harness.coordinator._take = noted
-    queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{n}") for n in (1, 2, 3)])
+    results = queued_behind_a_gate(harness, append("file:/0"), [append(f"file:/{n}") for n in (1, 2, 3)])
+    assert [result.group_size for result in results] == [1, 3, 3, 3]
     harness.runtime.join()
     assert harness.settings.batching_window_ms / 1000 in waited
-    assert wanted == [(None, 1)] * len(wanted)
     assert still_commits(harness)
 
 
-def test_a_pause_in_which_the_table_cannot_be_looked_at(harness):
+def test_a_pause_for_a_foreign_writer_in_which_the_table_cannot_be_loaded(harness):
     def broken(name):
         raise ValueError("what no port names")
 
@@ -239,7 +266,7 @@ def test_a_pause_in_which_the_table_cannot_be_looked_at(harness):
         harness.pointer.load = broken
         return True
 
-    harness.coordinator._world = replace(harness.coordinator._world, foreign_writer_waits=waits)
+    harness.replace_ports(foreign_writer_waits=waits)
     harness.commit(append("file:/0"))
     harness.pointer.load = load
     assert still_commits(harness)
@@ -264,7 +291,7 @@ def test_older_files_that_cannot_be_read_leave_that_change_unknown_and_the_rest_
     assert still_commits(harness)
 
 
-def test_no_thread_for_a_lock_s_heartbeats_is_a_lock_that_was_not_had(harness):
+def test_a_lock_without_a_thread_for_its_heartbeats_is_not_acquired(harness):
     harness.lock.errors.append(RuntimeError("can't start new thread"))
     with pytest.raises(LockNotAcquired, match="can't start new thread"):
         harness.commit(append("file:/0"))
@@ -292,7 +319,7 @@ def test_a_defect_after_a_swap_was_sent_is_never_a_failure(harness, change):
     assert still_commits(harness)
 
 
-def test_a_change_that_cannot_have_a_thread_was_not_begun(harness):
+def test_a_change_without_a_thread_is_refused_and_not_begun(harness):
     spawn = harness.runtime.spawn
     late = []
 

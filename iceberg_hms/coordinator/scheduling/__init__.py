@@ -1,1 +1,1 @@
-"""Who commits when: queues and their threads, batching, retry priority, and backoff for foreign writers."""
+"""When which commit runs: the queue of each table, its worker's thread, and who waits for whom."""

@@ -1,11 +1,11 @@
-"""Whom a group waits for before it begins: the callers that the last one answered, if they are of the kind that comes
-back at once.
+"""How many callers a group waits for before it begins: those that the last group answered and that commit again at
+once.
 
-Clients that send one commit after the other come back together. Whoever began with the first of them would make the
-others wait for a group of one, or split a table's writers into two parts that wait for each other. But a client that
-has to write files before its next commit does not come back in time, and to wait for it costs all that are there. So it
-is learned how many do. Constants here, and in metastore/locks/queue_position.py, made 11 % fewer commits with 16 in
-flight and 8 % fewer with 64 (benchmarks.bench_commit --only fresh,many-commits: medians of two).
+Clients that send one commit after another come back together. A group that began with the first of them would make the
+others wait for a group of one, or split a table's writers into two halves that wait for each other. But a client that
+writes files before its next commit does not come back in time, and waiting for it delays everyone else. So the window
+learns how many callers come back. Constants here, and in metastore/locks/queue_position.py, made 11 % fewer commits
+with 16 in flight and 8 % fewer with 64 (benchmarks.bench_commit --only fresh,many-commits: medians of two).
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from __future__ import annotations
 import math
 from typing import Final
 
-#: By how much more than came back lately is hoped for, to learn of callers that have become faster.
-_STEP: Final = 1 / 8
-#: After a hope that was vain it is hoped again only after so many groups; after one more, twice as many, and so on.
-_REST_MIN: Final = 2
-_REST_MAX: Final = 64
+#: Expect this much more than came back lately, to notice callers that have become faster.
+_PROBE_SHARE: Final = 1 / 8
+#: After a miss, wait this many groups before probing again; doubles on each miss.
+_GROUPS_BETWEEN_PROBES_MIN: Final = 2
+_GROUPS_BETWEEN_PROBES_MAX: Final = 64
 
 
 class BatchingWindow:
-    """What was learned of one table's callers. Not safe for threads: a table has one worker at a time."""
+    """What one table's groups learned of its callers. Not safe for threads: a table has one worker at a time."""
 
     def __init__(self) -> None:
-        #: Of those that were answered together, how many came back in time.
-        self._share = 1.0
-        self._rest = 0
-        self._next_rest = _REST_MIN
+        #: Of the callers that were answered together, how many came back in time.
+        self._returning_share = 1.0
+        self._groups_until_probe = 0
+        self._groups_after_next_miss = _GROUPS_BETWEEN_PROBES_MIN
 
     def expected(self, answered: int) -> int:
-        """How many of so many that were answered just now are worth waiting for. Each call is followed by `came`."""
-        if self._rest:
-            return round(answered * self._share)
-        return min(answered, math.ceil(answered * (self._share + _STEP)))
+        """How many of the callers that were just answered are worth waiting for. Follow each call by `record`."""
+        if self._groups_until_probe:
+            return round(answered * self._returning_share)
+        return min(answered, math.ceil(answered * (self._returning_share + _PROBE_SHARE)))
 
-    def came(self, back: int, expected: int, answered: int) -> None:
-        """So many changes came while `expected` were waited for."""
-        self._share = min(1.0, back / answered)
-        if back < expected:
-            self._rest = self._next_rest
-            self._next_rest = min(self._next_rest * 2, _REST_MAX)
-        elif self._rest:
-            self._rest -= 1
+    def record(self, returned: int, expected: int, answered: int) -> None:
+        """Of the callers that were answered, `returned` came back in time; the group waited for `expected`."""
+        self._returning_share = min(1.0, returned / answered)
+        if returned < expected:
+            self._groups_until_probe = self._groups_after_next_miss
+            self._groups_after_next_miss = min(self._groups_after_next_miss * 2, _GROUPS_BETWEEN_PROBES_MAX)
+        elif self._groups_until_probe:
+            self._groups_until_probe -= 1
         else:
-            self._next_rest = _REST_MIN
+            self._groups_after_next_miss = _GROUPS_BETWEEN_PROBES_MIN

@@ -1,18 +1,18 @@
-"""RetryPriority: a commit that lost its branch's place to others gets it in the end, however busy the table is.
+"""Gives a commit that lost a conflict priority over others when its client sends it again.
 
-A delete, a rewrite, or an append that may not be rebased stands on the table as its client read it. When another commit
+A delete, a rewrite, or an append that may not be rebased assumes the table as its client read it. When another commit
 lands first, the server refuses it; its client waits a moment, reads the table, builds the commit anew and sends it
-again. On a busy table yet another commit has landed by then. Most clients give up when they were refused five times.
-Four rules prevent that:
+again. On a busy table yet another commit has landed by then, and most clients give up after five refusals. Four rules
+prevent that:
 
-1. Of several clients that were refused, one hears of it at a time. The refusals of the others are kept until its commit
-   is back, so that they do not read the table only to lose against each other.
-2. From when a client hears that it was refused until its commit is back, other commits wait: for a bounded time, and at
-   most for a share of all time.
-3. The commit that was refused most often goes first, in the queue and among the refusals that are kept.
-4. Nobody waits for a sender whose commits did not come back lately (`senders`).
+1. Of several refused clients, one gets its answer at a time. The server holds the answers of the others until that
+   commit is back, so that they do not read the table only to lose against each other.
+2. From the moment a client is told of its refusal until its commit is back, other commits wait: for a bounded time, and
+   for at most a share of all time.
+3. The commit with the most refusals goes first, in the queue and among the held answers.
+4. Nobody waits for a sender whose refused commits did not come back lately (`returning_clients`).
 
-A commit is known by its snapshot id, which clients keep over their retries (Iceberg's `SnapshotProducer` in Java,
+A commit is recognised by its snapshot id, which clients keep over their retries (Iceberg's `SnapshotProducer` in Java,
 PyIceberg's `_SnapshotProducer._refresh_for_retry`).
 """
 
@@ -28,142 +28,142 @@ from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit, lost_
 from iceberg_hms.coordinator.scheduling.returning_clients import ReturningClients
 from iceberg_hms.coordinator.scheduling.time_budget import TimeBudget
 
-#: How many refused commits of a table are remembered; the oldest are forgotten first.
-LOSERS_MAX: Final = 256
-#: How many of their refusals are kept at a time; the server answers further ones at once.
-KEPT_MAX: Final = 64
+#: How many refused commits of a table to remember; the oldest are forgotten first.
+REFUSED_MAX: Final = 256
+#: How many answers to hold at a time; the server sends further ones at once.
+HELD_MAX: Final = 64
 
 
 @dataclass(slots=True)
-class _Loser:
-    """A commit that was refused. losses: how often. since: when its client heard of the last one, or, while that is
-    kept, when it was refused."""
+class _Refused:
+    """A refused commit. times: how often. since: when its client was told last, or, while that answer is held, when
+    the commit was refused."""
 
     sender: str
-    losses: int = 0
+    times: int = 0
     since: float = 0.0
 
 
 class RetryPriority:
-    """The turns of one table. Not safe for threads: a table has one worker at a time. Times are seconds, by
+    """The retry priority of one table. Not safe for threads: a table has one worker at a time. Times are seconds, by
     `Runtime.now()`.
 
-    Settings, below `commit.retry-priority`: max-wait-ms (0 = no turns), max-hold-ms, max-share-percent.
+    Settings, below `commit.retry-priority`: max-wait-ms (0 = no retry priority), max-hold-ms, max-share-percent.
     """
 
-    def __init__(self, settings: Settings, senders: ReturningClients) -> None:
+    def __init__(self, settings: Settings, clients: ReturningClients) -> None:
         self._max_wait = settings.retry_priority_max_wait_ms / 1000
-        self._max_keep = settings.retry_priority_max_hold_ms / 1000
-        self._share = TimeBudget(settings.retry_priority_max_share_percent)
-        self._senders = senders
+        self._max_hold = settings.retry_priority_max_hold_ms / 1000
+        self._budget = TimeBudget(settings.retry_priority_max_share_percent)
+        self._clients = clients
         #: By snapshot id, the oldest first.
-        self._losers: OrderedDict[int, _Loser] = OrderedDict()
-        #: Those whose clients have not heard that they were refused.
-        self._kept: OrderedDict[int, PendingCommit] = OrderedDict()
-        #: Whose turn it is, until its commit is back or its time is over.
-        self._away: int | None = None
-        self._held_since: float | None = None
+        self._refused: OrderedDict[int, _Refused] = OrderedDict()
+        #: Refused commits whose answers are held.
+        self._held: OrderedDict[int, PendingCommit] = OrderedDict()
+        #: The commit that others wait for, until it is back or its time is over.
+        self._awaited: int | None = None
+        self._waiting_since: float | None = None
 
-    def losses(self, member: PendingCommit) -> int:
-        """How often a commit was refused because others were faster."""
-        known = (self._losers.get(id_) for id_ in member.change.identity.snapshot_ids)
-        return max((each.losses for each in known if each is not None), default=0)
+    def times_refused(self, commit: PendingCommit) -> int:
+        """How often a commit was refused because another one landed first."""
+        known = (self._refused.get(id_) for id_ in commit.change.identity.snapshot_ids)
+        return max((each.times for each in known if each is not None), default=0)
 
-    def keeps(self, member: PendingCommit, now: float) -> bool:
-        """Note a commit's outcome. True: it was refused, and `call` says when its client may hear of it."""
-        ids = member.change.identity.snapshot_ids
+    def record_outcome(self, commit: PendingCommit, now: float) -> bool:
+        """Note a commit's outcome. True: it was refused, and its answer is held until `answers_due` returns it."""
+        ids = commit.change.identity.snapshot_ids
         if not ids or not self._max_wait:
             return False
         id_ = ids[-1]
-        if not lost_its_place(member):
-            self._landed(id_, member)
+        if not lost_its_place(commit):
+            self._record_landed(id_, commit)
             return False
-        is_free = self._away is None and not self._kept
-        loser = self._losers.setdefault(id_, _Loser(member.change.identity.sender))
-        loser.losses += 1
-        loser.since = now
-        self._losers.move_to_end(id_)
-        if len(self._losers) > LOSERS_MAX:
-            self._forget(next(each for each in self._losers if each not in self._kept))
-        if not self._senders.come_back(loser.sender):
+        is_first = self._awaited is None and not self._held
+        refused = self._refused.setdefault(id_, _Refused(commit.change.identity.sender))
+        refused.times += 1
+        refused.since = now
+        self._refused.move_to_end(id_)
+        if len(self._refused) > REFUSED_MAX:
+            self._forget(next(each for each in self._refused if each not in self._held))
+        if not self._clients.returns(refused.sender):
             return False
-        if is_free:
-            self._away = id_
-        elif id_ not in self._kept and len(self._kept) < KEPT_MAX and now < self._kept_until(loser, member):
-            self._kept[id_] = member
+        if is_first:
+            self._awaited = id_
+        elif id_ not in self._held and len(self._held) < HELD_MAX and now < self._held_until(refused, commit):
+            self._held[id_] = commit
             return True
         return False
 
-    def call(self, queued: Sequence[PendingCommit], now: float) -> list[PendingCommit]:
-        """The commits whose clients shall hear now that they were refused. queued: the commits that are there."""
-        for member in queued:
-            self._is_back(member)
-        if self._away is not None and now >= self._losers[self._away].since + self._max_wait:
-            self._senders.stayed_away(self._losers[self._away].sender)
-            self._end_turn(now)
-        called = [id_ for id_, member in self._kept.items() if self._is_over(id_, member, now)]
-        if self._away is None:
-            waiting = [id_ for id_ in self._kept if id_ not in called]
-            if waiting:
-                self._away = max(waiting, key=lambda id_: self._losers[id_].losses)
-                called.append(self._away)
-        for id_ in called:
-            if id_ in self._losers:
-                self._losers[id_].since = now
-        return [self._kept.pop(id_) for id_ in called]
+    def answers_due(self, queued: Sequence[PendingCommit], now: float) -> list[PendingCommit]:
+        """Refused commits whose held answers the caller shall send now. queued: the commits in the table's queue."""
+        for commit in queued:
+            self._record_return(commit)
+        if self._awaited is not None and now >= self._refused[self._awaited].since + self._max_wait:
+            self._clients.record_miss(self._refused[self._awaited].sender)
+            self._stop_waiting(now)
+        due = [id_ for id_, commit in self._held.items() if self._is_due(id_, commit, now)]
+        if self._awaited is None:
+            candidates = [id_ for id_ in self._held if id_ not in due]
+            if candidates:
+                self._awaited = max(candidates, key=lambda id_: self._refused[id_].times)
+                due.append(self._awaited)
+        for id_ in due:
+            if id_ in self._refused:
+                self._refused[id_].since = now
+        return [self._held.pop(id_) for id_ in due]
 
-    def let_go(self) -> list[PendingCommit]:
-        """Those whose clients have not heard that they were refused: nobody keeps them any longer."""
-        kept = list(self._kept.values())
-        self._kept.clear()
-        return kept
+    def release_all(self) -> list[PendingCommit]:
+        """All refused commits whose answers are held; they are held no longer, and the caller sends them."""
+        held = list(self._held.values())
+        self._held.clear()
+        return held
 
     def seconds_to_wait(self, queued: Sequence[PendingCommit], now: float) -> float:
-        """For how long the queue waits unless a commit comes; 0: it does not. Ask after `call`."""
-        if self._away is None:
-            self._end_turn(now)
+        """How long the queue waits unless a commit arrives; 0: it does not wait. Call after `answers_due`."""
+        if self._awaited is None:
+            self._stop_waiting(now)
             return 0.0
         if queued:
-            if not self._share.is_left(now) or any(self.losses(member) for member in queued):
-                self._end_turn(now, is_over=False)
+            if not self._budget.allows(now) or any(self.times_refused(commit) for commit in queued):
+                self._stop_waiting(now, keep_awaited=True)
                 return 0.0
-            if self._held_since is None:
-                self._held_since = now
-        elif not self._kept:
+            if self._waiting_since is None:
+                self._waiting_since = now
+        elif not self._held:
             return 0.0
-        ends = [self._kept_until(self._losers[id_], member) for id_, member in self._kept.items()]
-        return min([self._losers[self._away].since + self._max_wait, *ends]) - now
+        ends = [self._held_until(self._refused[id_], commit) for id_, commit in self._held.items()]
+        return min([self._refused[self._awaited].since + self._max_wait, *ends]) - now
 
-    def _is_back(self, member: PendingCommit) -> None:
-        for id_ in member.change.identity.snapshot_ids:
-            if id_ in self._losers:
-                self._senders.came_back(self._losers[id_].sender)
-            if id_ == self._away:
-                self._away = None
+    def _record_return(self, commit: PendingCommit) -> None:
+        for id_ in commit.change.identity.snapshot_ids:
+            if id_ in self._refused:
+                self._clients.record_return(self._refused[id_].sender)
+            if id_ == self._awaited:
+                self._awaited = None
 
-    def _is_over(self, id_: int, member: PendingCommit, now: float) -> bool:
-        """Whether a refusal may be kept no longer: its time is over, it makes no sense any more, or its commit came
+    def _is_due(self, id_: int, commit: PendingCommit, now: float) -> bool:
+        """Whether an answer may be held no longer: its time is over, its sender does not come back, or its commit came
         again in another request and has another outcome."""
-        loser = self._losers.get(id_)
-        return loser is None or now >= self._kept_until(loser, member) or not self._senders.come_back(loser.sender)
+        refused = self._refused.get(id_)
+        return refused is None or now >= self._held_until(refused, commit) or not self._clients.returns(refused.sender)
 
-    def _kept_until(self, loser: _Loser, member: PendingCommit) -> float:
-        return min(loser.since + self._max_keep, member.deadline)
+    def _held_until(self, refused: _Refused, commit: PendingCommit) -> float:
+        return min(refused.since + self._max_hold, commit.deadline)
 
-    def _landed(self, id_: int, member: PendingCommit) -> None:
+    def _record_landed(self, id_: int, commit: PendingCommit) -> None:
         self._forget(id_)
-        if id_ in self._kept and member.outcome is not None:
-            # Its client sent it twice. "Refused" would be an order to delete what the table may name.
-            self._kept[id_].decide(member.outcome)
+        if id_ in self._held and commit.outcome is not None:
+            # Its client sent it twice. "Refused" would tell the client to delete files that the table may name.
+            self._held[id_].decide(commit.outcome)
 
     def _forget(self, id_: int) -> None:
-        self._losers.pop(id_, None)
-        if id_ == self._away:
-            self._away = None
+        self._refused.pop(id_, None)
+        if id_ == self._awaited:
+            self._awaited = None
 
-    def _end_turn(self, now: float, *, is_over: bool = True) -> None:
-        if is_over:
-            self._away = None
-        if self._held_since is not None:
-            self._share.used(self._held_since, now)
-            self._held_since = None
+    def _stop_waiting(self, now: float, *, keep_awaited: bool = False) -> None:
+        if not keep_awaited:
+            self._awaited = None
+        if self._waiting_since is not None:
+            self._budget.spend(self._waiting_since, now)
+            self._waiting_since = None

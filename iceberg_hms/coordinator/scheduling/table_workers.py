@@ -1,9 +1,8 @@
-"""The threads on which tables are committed to: one a table, as many as `commit.threads`.
+"""The threads that commit to tables: at most one for each table, at most `commit.threads` in all.
 
-Such a thread also waits for its table's lock, which may take minutes where another writer holds it; so the threads that
-write files side by side (`Runtime.gather`) never wait for a lock. Where more tables have commits than there are
-threads, the others stand in line, and a table that had a thread for a group goes to the end of the line for its next
-one.
+Such a thread also waits for its table's lock, which may take minutes while another writer holds it; so the threads that
+write files in parallel (`Runtime.gather`) never wait for a lock. When more tables have commits than there are threads,
+the others wait in line, and a table goes to the end of the line after each of its groups.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from iceberg_hms.coordinator.ports import Runtime
 
 logger = logging.getLogger(__name__)
 
-#: How often it is logged that tables wait for a thread.
+#: How often to log that tables wait for a thread.
 _LOG_SECONDS: Final = 60.0
 
 
@@ -27,34 +26,36 @@ _LOG_SECONDS: Final = 60.0
 class _Table:
     """As `TableWorkers.start` got it."""
 
-    step: Callable[[], bool]
+    commit_next_group: Callable[[], bool]
     failed: Callable[[Exception], object]
 
 
 class TableWorkers:
-    """Safe for threads."""
+    """Safe for threads. max_threads: how many tables are committed to at the same time."""
 
-    def __init__(self, runtime: Runtime, most: int) -> None:
+    def __init__(self, runtime: Runtime, max_threads: int) -> None:
         self._runtime = runtime
-        self._most = most
+        self._max_threads = max_threads
         self._mutex = runtime.mutex()
         self._running = 0
         self._line: deque[_Table] = deque()
-        self._logged = float("-inf")
+        self._logged_at = float("-inf")
 
-    def start(self, name: object, step: Callable[[], bool], failed: Callable[[Exception], object]) -> None:
-        """Call `step`, which does not raise, on a thread, again and again until it returns False. failed: called
-        instead if it stands in line and there will be no thread. Raises what `spawn` raises if there is none now."""
-        table = _Table(step, failed)
+    def start(self, name: object, commit_next_group: Callable[[], bool], failed: Callable[[Exception], object]) -> None:
+        """Call `commit_next_group`, which must not raise, on a thread, again and again until it returns False.
+
+        failed: called instead if the table waits in line and there will be no thread. Raises what `Runtime.spawn`
+        raises if there is no thread now."""
+        table = _Table(commit_next_group, failed)
         with self._mutex:
-            stands_in_line = self._running >= self._most
-            if stands_in_line:
+            must_wait = self._running >= self._max_threads
+            if must_wait:
                 self._line.append(table)
             else:
                 self._running += 1
-        if stands_in_line:
-            with log_and_continue("saying that tables wait for a thread", REPORT):
-                self._log()
+        if must_wait:
+            with log_and_continue("logging that tables wait for a thread", REPORT):
+                self._log_waiting()
             return
         try:
             self._runtime.spawn(f"commit {name}", lambda: self._work(table))
@@ -66,10 +67,11 @@ class TableWorkers:
                 each.failed(error)
             raise
 
-    def _work(self, table: _Table) -> None:
-        next_: _Table | None = table
-        while next_ is not None:
-            next_ = self._next(next_ if next_.step() else None)
+    def _work(self, first: _Table) -> None:
+        table: _Table | None = first
+        while table is not None:
+            has_more = table.commit_next_group()
+            table = self._next(table if has_more else None)
 
     def _next(self, served: _Table | None) -> _Table | None:
         """The table that a thread serves next. served: the one that it has just served, if that has more to do."""
@@ -81,13 +83,13 @@ class TableWorkers:
             self._running -= 1
             return None
 
-    def _log(self) -> None:
+    def _log_waiting(self) -> None:
         now = self._runtime.now()
-        if now - self._logged >= _LOG_SECONDS:
-            self._logged = now
+        if now - self._logged_at >= _LOG_SECONDS:
+            self._logged_at = now
             logger.warning(
                 "%d tables are committed to and %d wait for a thread: raise `commit.threads`, or see with"
                 " `iceberg-hms locks list` which locks they wait for",
-                self._most,
+                self._max_threads,
                 len(self._line),
             )

@@ -167,15 +167,15 @@ def test_a_change_that_lost_its_place_is_refused_although_others_expired(harness
         harness.commit(mine)
 
 
-def test_who_lost_its_place_gets_a_turn_although_others_expired(harness):
+def test_a_commit_that_lost_its_branch_gets_retry_priority_although_others_expired(harness):
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     for number in (20, 21, 22):
         add(harness, number, f"other{number}")
     expire(harness, 1, 2, 20, 21)
     with pytest.raises(RequirementFailed):
         harness.commit(mine)
-    [member] = harness.members(mine)
-    assert harness.coordinator._known[NAME].turns.losses(member) == 1
+    add(harness, 30, "other30")
+    assert "retry-priority-wait" in [event["event"] for event in harness.events]
 
 
 def test_an_append_that_cannot_be_rebased_for_sure_is_refused_so_that_its_client_makes_it_anew(harness):
@@ -316,8 +316,7 @@ def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harnes
     harness.pointer.atomic = True
     # The lease of the lock that was left is over.
     harness.lock.table.reap(NAME)
-    [known] = harness.coordinator._known.values()
-    known.left_until = 0.0
+    harness.runtime.skipped += harness.lock.short_lease_seconds
     harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1.0)
     with pytest.raises(CommitStateUnknown, match="dropped or renamed"):
         harness.commit(mine)

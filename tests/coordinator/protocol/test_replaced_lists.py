@@ -37,7 +37,7 @@ class Table(Harness):
         self.commit(append("file:/a"))
         self.late = 0.0
         self.runtime.now = lambda: self.late
-        self.leftovers = ReplacedLists(self.coordinator._world, self.settings)
+        self.leftovers = ReplacedLists(self.ports, self.settings)
         for name in ("one", "two"):
             self.files.write(f"{FOLDER}/{name}", b"list")
 
@@ -192,7 +192,7 @@ class Refused(Table):
         super().__init__(**settings)
         self.named = documents.raw(refs={})
         self.opened = 0
-        world = self.coordinator._world
+        world = self.ports
         self.leftovers = ReplacedLists(replace(world, manifests=self.open), self.settings)
         self.list("10.avro", manifest("others", 10, 2, 0))
         self.list("11.avro", manifest("second-merged"))

@@ -154,7 +154,7 @@ def in_files(harness):
     """Keep manifests in the harness's files too, where one can see what is left of them."""
     store = ManifestStore(harness.files, harness.settings, harness.runtime)
     harness.manifests = store
-    harness.coordinator._world = replace(harness.coordinator._world, manifests=store.open)
+    harness.replace_ports(manifests=store.open)
     return store
 
 
@@ -250,7 +250,7 @@ def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_its_man
     members = harness.members(change)
     habit = TableHints(last_location=base.pointer.metadata_location, ended=harness.runtime.now())
     coordinator = harness.coordinator
-    GroupCommit(coordinator._world, coordinator._cache, harness.settings, NAME, members, coordinator._elsewhere).run(
+    GroupCommit(coordinator._ports, coordinator._cache, harness.settings, NAME, members, coordinator._elsewhere).run(
         habit
     )
     assert isinstance(members[0].outcome, Committed)

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from iceberg_hms.coordinator import coordinator as queues
 from iceberg_hms.coordinator.ports import Refused, Swapped, TableName, Unanswered
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, MetastoreUnavailable, NoSuchTable
@@ -129,20 +128,9 @@ def test_nothing_more_is_sent_for_a_lease_even_if_the_lock_is_gone(harness):
     with pytest.raises(LockNotAcquired, match="nothing was sent"):
         harness.commit(append("file:/b"), wait_seconds=0.05)
     assert [call for call, _ in harness.pointer.calls[swaps:] if call != "load"] == []
-    [known] = harness.coordinator._known.values()
-    known.left_until = harness.runtime.now() + 0.2
+    harness.runtime.skipped += harness.lock.short_lease_seconds
     harness.commit(append("file:/c"), wait_seconds=5)
     assert harness.data_files() == ["file:/c"]
-
-
-def test_a_worker_waits_no_longer_than_its_callers(harness):
-    [member] = harness.members(append("file:/a"))
-    now = member.started
-    assert queues._seconds_left([], now, now + 300) == 0.0
-    assert queues._seconds_left([member], now, now) == 0.0
-    assert queues._seconds_left([member], now, now + 300) == 30.0
-    assert queues._seconds_left([member], now, now + 3) == pytest.approx(3.0)
-    assert queues._seconds_left([member], now + 30, now + 300) == queues.LEAVING_SECONDS
 
 
 MOVES = {

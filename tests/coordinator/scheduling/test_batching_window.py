@@ -1,59 +1,62 @@
-"""Who is waited for before a group begins."""
+"""A group waits only for callers that come back at once."""
 
 import pytest
 
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
 
 
-def groups(gathering, answered, come_back, count):
-    """So many groups in turn, of which so many callers come back in time. How many were waited for, and in vain."""
-    expected, vain = [], 0
+def groups(window, answered, returning, count):
+    """Run `count` groups whose callers come back in time, `returning` of `answered`. Returns for how many each group
+    waited, and how often too few came."""
+    expected, misses = [], 0
     for _ in range(count):
-        wanted = gathering.expected(answered)
-        # The wait ends as soon as the last that is expected is there.
-        gathering.came(min(wanted, come_back), wanted, answered)
+        wanted = window.expected(answered)
+        # The wait ends as soon as the last expected caller is back.
+        window.record(min(wanted, returning), wanted, answered)
         expected.append(wanted)
-        vain += wanted > come_back
-    return expected, vain
+        misses += wanted > returning
+    return expected, misses
 
 
 @pytest.mark.parametrize("answered", [2, 16, 64])
-def test_callers_that_all_come_back_are_all_waited_for(answered):
+def test_all_callers_are_waited_for_if_all_come_back(answered):
     assert groups(BatchingWindow(), answered, answered, 100) == ([answered] * 100, 0)
 
 
 @pytest.mark.parametrize("answered", [2, 16, 64])
-def test_callers_that_never_come_back_in_time_are_hardly_waited_for(answered):
-    expected, vain = groups(BatchingWindow(), answered, 0, 1_000)
-    assert vain < 25
+def test_callers_that_never_returning_in_time_are_hardly_waited_for(answered):
+    expected, misses = groups(BatchingWindow(), answered, 0, 1_000)
+    assert misses < 25
     assert expected.count(0) > 970
 
 
-def test_callers_that_never_all_come_back_are_hoped_for_as_often_after_a_million_groups():
-    gathering = BatchingWindow()
+def test_the_wait_between_probes_is_bounded_however_many_probes_missed():
+    window = BatchingWindow()
     for _ in range(10_000):
-        gathering.came(0, 1, 4)
-    # A number without a bound would have had 3,000 digits by now.
-    assert gathering._next_rest == gathering._rest == 64
+        window.record(0, 1, 4)
+    # The callers are fast from now on: one probe after at most 64 groups finds that out.
+    expected, _ = groups(window, 4, 4, 70)
+    assert expected[0] == 0
+    assert expected[-1] > 0
 
 
-@pytest.mark.parametrize(("answered", "come_back"), [(4, 2), (64, 61), (64, 20)])
-def test_those_that_do_come_back_are_waited_for_and_the_others_are_not(answered, come_back):
-    expected, vain = groups(BatchingWindow(), answered, come_back, 1_000)
-    assert vain < 25
-    assert expected.count(come_back) > 970
+@pytest.mark.parametrize(("answered", "returning"), [(4, 2), (64, 61), (64, 20)])
+def test_those_that_do_returning_are_waited_for_and_the_others_are_not(answered, returning):
+    expected, misses = groups(BatchingWindow(), answered, returning, 1_000)
+    assert misses < 25
+    assert expected.count(returning) > 970
 
 
 @pytest.mark.parametrize("answered", [2, 16])
-def test_callers_that_become_faster_are_found_out(answered):
-    gathering = BatchingWindow()
-    groups(gathering, answered, 0, 1_000)
-    expected, _ = groups(gathering, answered, answered, 100)
+def test_the_window_notices_callers_that_become_faster(answered):
+    window = BatchingWindow()
+    groups(window, answered, 0, 1_000)
+    expected, _ = groups(window, answered, answered, 100)
     assert expected[-1] == answered
 
 
-def test_callers_that_become_slower_are_found_out():
-    gathering = BatchingWindow()
-    groups(gathering, 16, 16, 100)
-    _, vain = groups(gathering, 16, 1, 100)
-    assert vain < 10
+def test_the_window_notices_callers_that_become_slower():
+    window = BatchingWindow()
+    groups(window, 16, 16, 100)
+    _, misses = groups(window, 16, 1, 100)
+    assert misses < 10

@@ -1,4 +1,4 @@
-"""When a table rests for a writer that is not ours."""
+"""When commits to a table pause for a foreign writer."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ class Clock(Harness):
         self.foreign, self.asked, self.late = True, 0, 0.0
         self.runtime.now = lambda: self.late
         self.runtime.sleep = self.pass_by
-        world = replace(self.coordinator._world, foreign_writer_waits=self.waits)
-        self.pauses = ForeignWriterBackoff(world, self.settings, NAME)
+        ports = replace(self.ports, foreign_writer_waits=self.waits)
+        self.backoff = ForeignWriterBackoff(ports, self.settings, NAME)
 
     def waits(self, name):
         assert name == NAME
@@ -32,17 +32,17 @@ class Clock(Harness):
     def group(self, after=0.0, **of_others):
         """A group that ends so many seconds later."""
         self.late += after
-        return self.pauses.after_group(self.location(), **of_others)
+        return self.backoff.pause_after_group(self.location(), **of_others)
 
 
-def test_from_time_to_time_it_is_looked_whether_somebody_waits():
+def test_the_worker_checks_for_foreign_writers_from_time_to_time():
     harness = Clock()
     harness.foreign = False
     assert [harness.group(0.05) for _ in range(10)] == [False] * 10
     assert harness.asked == 3
 
 
-def test_it_is_looked_after_every_group_while_a_foreign_writer_is_about():
+def test_the_worker_checks_after_every_group_once_it_saw_a_foreign_writer():
     harness = Clock()
     harness.foreign = False
     harness.group(behind_foreign_writer=True, moved=True)
@@ -53,7 +53,7 @@ def test_it_is_looked_after_every_group_while_a_foreign_writer_is_about():
     assert harness.asked == 12
 
 
-def test_who_waited_is_about():
+def test_a_foreign_writer_that_waited_counts_as_seen():
     harness = Clock()
     assert harness.group()
     harness.foreign = False
@@ -61,12 +61,12 @@ def test_who_waited_is_about():
     assert harness.asked == 4
 
 
-def test_the_table_rests_for_who_had_the_lock_in_vain_and_nobody_is_asked():
+def test_commits_pause_without_a_check_for_a_foreign_writer_that_held_the_lock_and_lost():
     harness = Clock()
     harness.foreign = False
     assert harness.group(behind_foreign_writer=True)
     assert harness.asked == 0
-    assert not harness.group(0.05, behind_foreign_writer=True), "its share is used up"
+    assert not harness.group(0.05, behind_foreign_writer=True), "the time budget is spent"
 
 
 def test_another_process_of_ours_that_moves_the_table_is_no_foreign_writer():
@@ -76,7 +76,7 @@ def test_another_process_of_ours_that_moves_the_table_is_no_foreign_writer():
     assert harness.asked == 3
 
 
-def test_the_table_rests_for_a_bounded_time():
+def test_a_pause_ends_after_a_bounded_time():
     harness = Clock()
     assert harness.group()
     assert harness.late == pytest.approx(1.0, abs=0.11)
@@ -84,7 +84,7 @@ def test_the_table_rests_for_a_bounded_time():
     assert (event["table"], event["seconds"]) == (NAME, pytest.approx(1.0, abs=0.11))
 
 
-def test_the_rest_ends_as_soon_as_the_table_has_moved():
+def test_a_pause_ends_as_soon_as_the_table_has_moved():
     harness = Clock()
     location = harness.location()
 
@@ -94,18 +94,18 @@ def test_the_rest_ends_as_soon_as_the_table_has_moved():
             harness.pointer.point(NAME, "file:/theirs")
 
     harness.runtime.sleep = land
-    assert harness.pauses.after_group(location)
+    assert harness.backoff.pause_after_group(location)
     assert harness.late == pytest.approx(0.3)
 
 
-def test_a_table_that_cannot_be_looked_at_rests_no_longer():
+def test_a_pause_ends_when_the_pointer_cannot_be_loaded():
     harness = Clock()
     harness.pointer.load_errors.append(MetastoreUnavailable("gone"))
     assert harness.group()
     assert harness.late == 0
 
 
-def test_it_rests_for_a_share_of_the_time_only():
+def test_pauses_take_only_their_share_of_the_time():
     harness = Clock(foreign_writer_max_share_percent=20)
     assert harness.group()
     assert not harness.group(after=3.5)
@@ -116,20 +116,18 @@ def test_it_rests_for_a_share_of_the_time_only():
 @pytest.mark.parametrize(
     ("settings", "location"),
     [({"foreign_writer_max_wait_ms": 0}, "file:/x"), ({}, None)],
-    ids=["switched off", "nowhere"],
+    ids=["switched off", "unknown location"],
 )
-def test_it_does_not_rest_without_a_reason(settings, location):
+def test_commits_do_not_pause_when_it_is_switched_off_or_the_location_is_unknown(settings, location):
     harness = Clock(**settings)
-    assert not harness.pauses.after_group(location)
+    assert not harness.backoff.pause_after_group(location)
     assert harness.asked == 0
 
 
-def test_groups_of_a_coordinator_look_for_foreign_writers():
+def test_a_coordinator_checks_for_foreign_writers_after_a_group():
     harness = Harness()
     harness.create()
     asked = []
-    harness.coordinator._world = replace(
-        harness.coordinator._world, foreign_writer_waits=lambda name: bool(asked.append(name))
-    )
+    harness.replace_ports(foreign_writer_waits=lambda name: bool(asked.append(name)))
     harness.commit(append("file:/a"))
     assert asked == [NAME]

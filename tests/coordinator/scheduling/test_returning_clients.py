@@ -1,47 +1,47 @@
-"""The server waits for a sender or not, by what its commits did lately."""
+"""The server waits for a sender only if its refused commits came back lately."""
 
-from iceberg_hms.coordinator.scheduling.returning_clients import REMEMBERED_MAX, VAIN_MAX, ReturningClients
+from iceberg_hms.coordinator.scheduling.returning_clients import MISSES_MAX, SENDERS_MAX, ReturningClients
 from iceberg_hms.runtime import ThreadRuntime
 
-HIDDEN = "x" * 10_000
+LONG_NAME = "x" * 10_000
 
 
-def senders_of(*stayed_away):
-    senders = ReturningClients(ThreadRuntime())
-    for sender in stayed_away:
-        senders.stayed_away(sender)
-    return senders
+def clients_with_misses(*senders):
+    clients = ReturningClients(ThreadRuntime())
+    for sender in senders:
+        clients.record_miss(sender)
+    return clients
 
 
-def test_one_crash_does_not_condemn_an_engine():
-    senders = senders_of("duckdb")
-    assert senders.come_back("duckdb")
+def test_one_miss_does_not_condemn_an_engine():
+    clients = clients_with_misses("duckdb")
+    assert clients.returns("duckdb")
 
 
-def test_who_stays_away_again_and_again_is_not_waited_for():
-    senders = senders_of(*["duckdb"] * VAIN_MAX)
-    assert not senders.come_back("duckdb")
-    assert senders.come_back("spark"), "each sender by what it did itself"
+def test_the_server_does_not_wait_for_a_sender_with_repeated_misses():
+    clients = clients_with_misses(*["duckdb"] * MISSES_MAX)
+    assert not clients.returns("duckdb")
+    assert clients.returns("spark"), "each sender is judged by its own misses"
 
 
-def test_who_comes_back_once_is_waited_for_again():
-    senders = senders_of(*["duckdb"] * VAIN_MAX * 2)
-    senders.came_back("duckdb")
-    assert senders.come_back("duckdb")
-    senders.stayed_away("duckdb")
-    assert senders.come_back("duckdb"), "it begins anew"
+def test_one_return_clears_all_misses_of_a_sender():
+    clients = clients_with_misses(*["duckdb"] * MISSES_MAX * 2)
+    clients.record_return("duckdb")
+    assert clients.returns("duckdb")
+    clients.record_miss("duckdb")
+    assert clients.returns("duckdb"), "its misses are counted from zero"
 
 
-def test_the_senders_are_bounded_and_the_oldest_are_forgotten():
-    senders = senders_of(*["first"] * VAIN_MAX, *["second"] * VAIN_MAX)
-    for number in range(REMEMBERED_MAX - 1):
-        senders.stayed_away(str(number))
-    assert senders.come_back("first")
-    assert not senders.come_back("second")
+def test_senders_are_bounded_and_the_oldest_miss_is_forgotten_first():
+    clients = clients_with_misses(*["first"] * MISSES_MAX, *["second"] * MISSES_MAX)
+    for number in range(SENDERS_MAX - 1):
+        clients.record_miss(str(number))
+    assert clients.returns("first")
+    assert not clients.returns("second")
 
 
-def test_of_a_name_that_a_client_made_endless_only_the_beginning_counts():
-    senders = senders_of(HIDDEN + "1", HIDDEN + "2")
-    assert not senders.come_back(HIDDEN + "3")
-    senders.came_back(HIDDEN)
-    assert senders.come_back(HIDDEN + "3")
+def test_only_the_beginning_of_a_long_name_counts():
+    clients = clients_with_misses(LONG_NAME + "1", LONG_NAME + "2")
+    assert not clients.returns(LONG_NAME + "3")
+    clients.record_return(LONG_NAME)
+    assert clients.returns(LONG_NAME + "3")

@@ -45,9 +45,7 @@ class Tables:
             return acquire(name, **kwargs)
 
         self.harness.lock.acquire = noted
-        self.coordinator = Coordinator(
-            replace(self.harness.coordinator._world, files=self.files), self.harness.settings
-        )
+        self.coordinator = Coordinator(replace(self.harness.ports, files=self.files), self.harness.settings)
         self.names = [TableName("db", f"t{number}") for number in range(count)]
         for name in self.names:
             location = f"file:/wh/db/{name.name}"

@@ -1,0 +1,85 @@
+"""What the groups of a table leave to the next ones."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.coordinator.protocol.commit_group import TableHints
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.replaced_lists import ReplacedLists
+from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
+from iceberg_hms.coordinator.scheduling.foreign_writer_backoff import ForeignWriterBackoff
+from iceberg_hms.coordinator.scheduling.retry_priority import RetryPriority
+from iceberg_hms.coordinator.scheduling.returning_clients import ReturningClients
+
+#: How many tables to remember; the one that was committed to longest ago is forgotten first.
+TABLES_MAX: Final = 10_000
+
+
+@dataclass(slots=True)
+class TableState:
+    """The memory of one table's worker. Only that worker changes it.
+
+    blocked_until: send nothing before, by `Runtime.now()`: the last group's swap may still be made.
+    """
+
+    hints: TableHints
+    retry_priority: RetryPriority
+    foreign_writer_backoff: ForeignWriterBackoff
+    replaced_lists: ReplacedLists
+    batching_window: BatchingWindow
+    blocked_until: float = 0.0
+
+
+class TableStates:
+    """The state of each table, from its first commit on, for as many tables as `max_tables`. Safe for threads."""
+
+    def __init__(self, ports: CommitPorts, settings: Settings, *, max_tables: int = TABLES_MAX) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._max_tables = max_tables
+        self._mutex = ports.runtime.mutex()
+        self._clients = ReturningClients(ports.runtime)
+        self._states: OrderedDict[TableName, TableState] = OrderedDict()
+
+    def get(self, name: TableName) -> TableState:
+        """A table's state; a new one if the table has none."""
+        with self._mutex:
+            state = self._states.get(name)
+            if state is None:
+                state = self._states[name] = self._new(name)
+            self._states.move_to_end(name)
+            while len(self._states) > self._max_tables:
+                self._states.popitem(last=False)
+            return state
+
+    def forget(self, name: TableName) -> list[PendingCommit]:
+        """Drop a table's state. Returns the refused commits whose answers it held; the caller sends them."""
+        with self._mutex:
+            state = self._states.pop(name, None)
+        return state.retry_priority.release_all() if state is not None else []
+
+    def has_priority(self, name: TableName, commit: PendingCommit) -> bool:
+        """Whether a commit was refused before, so that others may be waiting for it."""
+        with self._mutex:
+            state = self._states.get(name)
+        return state is not None and state.retry_priority.times_refused(commit) > 0
+
+    def reset_retry_priority(self, state: TableState) -> list[PendingCommit]:
+        """Begin the retry priority of a table anew. Returns as `forget`."""
+        held = state.retry_priority.release_all()
+        state.retry_priority = RetryPriority(self._settings, self._clients)
+        return held
+
+    def _new(self, name: TableName) -> TableState:
+        return TableState(
+            TableHints(),
+            RetryPriority(self._settings, self._clients),
+            ForeignWriterBackoff(self._ports, self._settings, name),
+            ReplacedLists(self._ports, self._settings),
+            BatchingWindow(),
+        )
