@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from iceberg_hms.clock import SYSTEM_CLOCK
-from simulation.batches import Batch, tallies
+from simulation.batches import Batch, run_in_batches
 from simulation.scenarios.catalogue import SCENARIOS, by_name
 from simulation.schedule import Result
 
@@ -19,23 +19,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     started = SYSTEM_CLOCK.monotonic()
     total = 0
-    told: Counter[str] = Counter()
+    answer: Counter[str] = Counter()
     failures: list[Result] = []
     run = Batch(options.scenario, options.seed, 0, options.schedules, options.trace, options.stop)
-    for tally in tallies(run, options.jobs):
-        total += tally.schedules
-        told.update(tally.told)
-        sys.stdout.write(tally.text)
-        sys.stdout.write("".join(map(report, tally.failures)))
-        failures += tally.failures
+    for totals in run_in_batches(run, options.jobs):
+        total += totals.schedules
+        answer.update(totals.answer)
+        sys.stdout.write(totals.text)
+        sys.stdout.write("".join(map(report, totals.failures)))
+        failures += totals.failures
         if failures and options.stop:
             return 1
     seconds = SYSTEM_CLOCK.monotonic() - started
     outcome = f"{len(failures)} failed" if failures else "all invariants held"
     sys.stdout.write(
         f"{total} schedules of {len(by_name(options.scenario))} scenarios from seed {options.seed}: "
-        f"{outcome}. {total / seconds:.0f} schedules/s; clients were told committed {told['committed']}, "
-        f"failed {told['failed']}, unknown {told['unknown']} times\n"
+        f"{outcome}. {total / seconds:.0f} schedules/s; clients were told committed {answer['committed']}, "
+        f"failed {answer['failed']}, unknown {answer['unknown']} times\n"
     )
     sys.stdout.write("".join(f"{each.scenario}, seed {each.seed}: {each.failure}\n" for each in failures))
     return 1 if failures else 0

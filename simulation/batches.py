@@ -31,32 +31,32 @@ class Batch:
 
 
 @dataclass
-class Tally:
+class RunTotals:
     """failures: the schedules that failed. text: traces that were asked for."""
 
     schedules: int = 0
-    told: Counter[str] = field(default_factory=Counter)
+    answer: Counter[str] = field(default_factory=Counter)
     text: str = ""
     failures: list[Result] = field(default_factory=list)
 
 
-def run_batch(batch: Batch) -> Tally:
+def run_batch(batch: Batch) -> RunTotals:
     """Run schedules in this process."""
-    tally = Tally()
+    totals = RunTotals()
     scenarios = by_name(batch.scenario)
     for result in run_schedules(scenarios, batch.end, batch.seed, skipped=batch.first, traces=batch.trace):
-        tally.schedules += 1
-        tally.told.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
+        totals.schedules += 1
+        totals.answer.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
         if result.failure is not None:
-            tally.failures.append(result)
+            totals.failures.append(result)
             if batch.stops:
                 break
         if batch.trace:
-            tally.text += "\n".join((f"{result.scenario}, seed {result.seed}", *result.trace, "", ""))
-    return tally
+            totals.text += "\n".join((f"{result.scenario}, seed {result.seed}", *result.trace, "", ""))
+    return totals
 
 
-def tallies(run: Batch, jobs: int) -> Iterator[Tally]:
+def run_in_batches(run: Batch, jobs: int) -> Iterator[RunTotals]:
     """A run in parts, each in one of so many processes; in the order of the seeds, so that the first failure is the
     same however many there are."""
     batches = [

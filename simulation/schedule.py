@@ -11,33 +11,33 @@ from string import ascii_lowercase
 from typing import Final
 
 from iceberg_hms.config import Settings
-from simulation.actors.clients import Server
+from simulation.actors.catalog_callers import NAMES, CatalogCaller, Operator
+from simulation.actors.clients import CommitServer
 from simulation.actors.expirers import Expirer
-from simulation.actors.movers import NAMES, Mover, Operator
 from simulation.actors.writers import (
     Auditor,
     CasWriter,
+    CoordinatorWriter,
     ForeignWriter,
     JavaWriter,
     LockWriter,
-    StrayWriter,
-    Writer,
+    LostLockWriter,
     key_of,
 )
 from simulation.checks.checker import Checker, Promises
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 from simulation.scenarios.scenario import Scenario
+from simulation.world.cluster import TABLE, Cluster
 from simulation.world.decoding import remembered
 from simulation.world.ensemble import Ensemble
-from simulation.world.fault_plan import Wire
+from simulation.world.faults import Wire
 from simulation.world.first_table import SNAPSHOT_ISOLATION, first_metadata
-from simulation.world.history import Answer, History, Kind
+from simulation.world.history import Answer, History, WriterKind
 from simulation.world.machines import Machines
 from simulation.world.metastore import METADATA_LOCATION, LockRow, Metastore, iceberg_row
-from simulation.world.service import Service
-from simulation.world.site import TABLE, Site
+from simulation.world.metastore_server import SimulatedServer
 from simulation.world.storage import Storage
 
 #: How often a crashed writer's work is taken up by a new process.
@@ -73,59 +73,59 @@ class Schedule:
     """The world of one scenario under one seed."""
 
     def __init__(self, scenario: Scenario, seed: int, pool: WorkerPool) -> None:
-        luck = Seeded(seed).fork(scenario.name)
+        random = SeededRandom(seed).fork(scenario.name)
         self.scenario = scenario
         self.seed = seed
-        self.scheduler = Scheduler(luck.fork("scheduler"), pool)
-        self.wire = Wire(self.scheduler, luck.fork("faults"), scenario.weather, lease_seconds=scenario.lease_seconds)
+        self.scheduler = Scheduler(random.fork("scheduler"), pool)
+        self.wire = Wire(self.scheduler, random.fork("faults"), scenario.faults, lease_seconds=scenario.lease_seconds)
         self.metastore = Metastore(
             self.scheduler,
             lease_seconds=scenario.lease_seconds,
             reaper=scenario.reaper,
-            reaper_delay=luck.pick((0.0, 0.0, scenario.lease_seconds)),
-            skew_ms=luck.below(7_200_000) - 3_600_000,
+            reaper_delay=random.pick((0.0, 0.0, scenario.lease_seconds)),
+            skew_ms=random.below(7_200_000) - 3_600_000,
         )
         self.metastore.lock_api_works = scenario.lock_api_works
         for namespace, parameters in (("default", {}), (TABLE.namespace, scenario.namespace)):
             self.metastore.add_database(namespace, parameters)
-        self.ensemble = self._ensemble(luck) if scenario.zookeeper else None
+        self.ensemble = self._ensemble(random) if scenario.zookeeper else None
         network = Process("network")
-        self.storage = Storage(SimulatedRuntime(self.scheduler, network, luck.fork("storage")))
+        self.storage = Storage(SimulatedRuntime(self.scheduler, network, random.fork("storage")))
         self.history = History()
-        servers = self._servers(luck)
+        servers = self._servers(random)
         uris = ",".join(uri for uri in servers if uri != _WITHOUT_LOCKS)
         settings = replace(_settings(), metastore_uri=uris, **scenario.settings)
-        self.site = Site(
+        self.cluster = Cluster(
             scheduler=self.scheduler,
             wire=self.wire,
             metastore=self.metastore,
             servers=servers,
             without_locks=_WITHOUT_LOCKS,
-            machines=Machines(cloned=scenario.clones),
+            machines=Machines(cloned=scenario.cloned_machines),
             ensemble=self.ensemble,
             storage=self.storage,
             history=self.history,
             settings=settings,
             lock=scenario.lock,
             network=network,
-            luck=luck.fork("site"),
+            random=random.fork("site"),
             lease_seconds=scenario.lease_seconds,
             waits=scenario.waits,
             proven=scenario.proven,
             latest=scenario.latest,
-            present=lambda attempt: self.judge.has(attempt),
+            present=lambda attempt: self.checker.has(attempt),
         )
-        self._writers: list[Writer | Server] = []
-        self._others: list[ForeignWriter | Mover | Operator | Expirer] = []
+        self._writers: list[CoordinatorWriter | CommitServer] = []
+        self._other_actors: list[ForeignWriter | CatalogCaller | Operator | Expirer] = []
         self._successors = 0
-        self.judge = Checker(
+        self.checker = Checker(
             Promises(
-                kept=scenario.kept,
+                protected=scenario.protected,
                 all_commit=scenario.all_commit,
                 in_order=scenario.in_order,
-                steady=scenario.weather.is_steady,
+                steady=scenario.faults.is_steady,
                 tidy=scenario.tidy,
-                tables_move=bool(scenario.movers),
+                tables_move=bool(scenario.catalog_callers),
             ),
             self.storage,
             self.history,
@@ -135,11 +135,11 @@ class Schedule:
             now=lambda: self.scheduler.now,
         )
         self._create_table()
-        self.metastore.on_move = self.judge.on_move
-        self.judge.refused = self.metastore.refused
+        self.metastore.on_row_change = self.checker.on_row_change
+        self.checker.refused = self.metastore.refused
         self.metastore.on_acquired = self.wire.on_acquired
-        if scenario.unrobbed:
-            self.metastore.on_taken = self._on_taken
+        if scenario.live_locks_kept:
+            self.metastore.on_removed_by_other = self._on_lock_removed
         self.wire.on_crash = self._on_crash
 
     def run(self, *, traces: bool = False) -> Result:
@@ -151,7 +151,7 @@ class Schedule:
         self.scheduler.run()
         if self.scheduler.failure is None:
             self.check_at_rest()
-        told = [attempt.told for attempt in self.history.attempts]
+        answer = [attempt.answer for attempt in self.history.attempts]
         return Result(
             scenario=self.scenario.name,
             seed=self.seed,
@@ -159,71 +159,75 @@ class Schedule:
             trace=tuple(self.wire.trace.lines()) if traces or self.scheduler.failure else (),
             steps=self.scheduler.steps,
             seconds=self.scheduler.now,
-            committed=told.count(Answer.COMMITTED),
-            failed=told.count(Answer.FAILED),
-            unknown=told.count(Answer.UNKNOWN),
+            committed=answer.count(Answer.COMMITTED),
+            failed=answer.count(Answer.FAILED),
+            unknown=answer.count(Answer.UNKNOWN),
         )
 
     def prepare(self) -> None:
         """Make the processes; none of them has begun."""
         scenario = self.scenario
-        names, within = (NAMES, 30.0) if scenario.movers else ((TABLE,), scenario.within)
+        names, starts_within = (NAMES, 30.0) if scenario.catalog_callers else ((TABLE,), scenario.starts_within)
         self._writers = [
-            Writer(
-                self.site,
+            CoordinatorWriter(
+                self.cluster,
                 f"w{index + 1}",
                 scenario.changes,
                 rest=scenario.rest,
                 shared=[f"shared.{letter}" for letter in ascii_lowercase[: scenario.shared]],
                 names=names,
-                within=within,
-                blind=index < scenario.blind,
+                starts_within=starts_within,
+                without_lock_api=index < scenario.without_lock_api,
             )
             for index in range(scenario.writers)
         ]
         if scenario.clients is not None:
-            self._writers += [Server(self.site, f"s{index + 1}", scenario.clients) for index in range(scenario.servers)]
+            self._writers += [
+                CommitServer(self.cluster, f"s{index + 1}", scenario.clients) for index in range(scenario.servers)
+            ]
         foreign = [
-            *(JavaWriter(self.site, f"java{index + 1}") for index in range(scenario.java_writers)),
-            *(LockWriter(self.site, f"locker{index + 1}") for index in range(scenario.lock_writers)),
-            *(CasWriter(self.site, f"swapper{index + 1}") for index in range(scenario.cas_writers)),
-            *(StrayWriter(self.site, f"stray{index + 1}") for index in range(scenario.strays)),
+            *(JavaWriter(self.cluster, f"java{index + 1}") for index in range(scenario.java_writers)),
+            *(LockWriter(self.cluster, f"locker{index + 1}") for index in range(scenario.lock_writers)),
+            *(CasWriter(self.cluster, f"swapper{index + 1}") for index in range(scenario.cas_writers)),
+            *(LostLockWriter(self.cluster, f"stray{index + 1}") for index in range(scenario.lost_lock_writers)),
         ]
-        self.site.foreign.update(each.node.process.name for each in foreign)
-        self.judge.foreign = self.site.foreign
-        self.judge.expirers = frozenset(self._expirers())
-        self._others = [
+        self.cluster.foreign.update(each.node.process.name for each in foreign)
+        self.checker.foreign = self.cluster.foreign
+        self.checker.expirers = frozenset(self._expirers())
+        self._other_actors = [
             *foreign,
             *(
-                Mover(self.site, f"mover{index + 1}", scenario.moves, self.judge.pool)
-                for index in range(scenario.movers)
+                CatalogCaller(self.cluster, f"mover{index + 1}", scenario.catalog_call_kinds, self.checker.registrable)
+                for index in range(scenario.catalog_callers)
             ),
-            *([Operator(self.site, scenario.acts)] if scenario.acts else []),
-            *(Expirer(self.site, name) for name in self._expirers()),
+            *([Operator(self.cluster, scenario.operator_actions)] if scenario.operator_actions else []),
+            *(Expirer(self.cluster, name) for name in self._expirers()),
         ]
 
-    def _everybody(self) -> list[Writer | Server | ForeignWriter | Mover | Operator | Expirer]:
-        return [*self._writers, *self._others]
+    def _everybody(self) -> list[CoordinatorWriter | CommitServer | ForeignWriter | CatalogCaller | Operator | Expirer]:
+        return [*self._writers, *self._other_actors]
 
     def _ours(self) -> list[str]:
         """The processes whose swaps follow what they replace."""
         return [*(writer.node.process.name for writer in self._writers), *self._expirers(), "auditor", "operator"]
 
     def _expirers(self) -> list[str]:
-        return [f"expirer{index + 1}" for index in range(self.scenario.expiries)]
+        return [f"expirer{index + 1}" for index in range(self.scenario.expirers)]
 
     def check_at_rest(self) -> None:
         """What must hold when nothing runs any more."""
         living = [each.node.process.name for each in self._everybody() if each.node.process.alive]
-        self.judge.check(at_rest=True, alive=living, locks=self._locks_left())
+        self.checker.check(at_rest=True, alive=living, locks=self._locks_left())
 
     def _audit(self) -> None:
         """Called once, when nothing runs any more."""
-        self.wire.clear_up()
+        self.wire.stop_faults()
         self.metastore.lock_api_works = self.scenario.lock_api_works
         self.check_at_rest()
         if self.scheduler.failure is None:
-            auditor = Auditor(self.site, expects_success=self.scenario.comes_back and not self.judge.forgave)
+            auditor = Auditor(
+                self.cluster, expects_success=self.scenario.recovers and not self.checker.has_excused_files
+            )
             self.scheduler.spawn(auditor.process, "audit", auditor.run)
 
     def _create_table(self) -> None:
@@ -231,73 +235,73 @@ class Schedule:
         location, data = first_metadata(tuple(sorted(properties.items())))
         self.storage.files[location] = data
         self.metastore.rows[TABLE] = iceberg_row(TABLE, {**properties, METADATA_LOCATION: location})
-        self.judge.begin(TABLE, location)
+        self.checker.begin(TABLE, location)
 
-    def _servers(self, luck: Seeded) -> dict[str, Service]:
+    def _servers(self, random: SeededRandom) -> dict[str, SimulatedServer]:
         scenario = self.scenario
-        unsupported = luck.chance(0.5)
-        verdicts = [scenario.verdict, *scenario.others]
+        unsupported = random.chance(0.5)
+        verdicts = [scenario.swap_support, *scenario.other_servers]
         uris = [*(f"thrift://hms{number + 1}:9083" for number in range(len(verdicts))), _WITHOUT_LOCKS]
         return {
-            uri: Service(
+            uri: SimulatedServer(
                 self.scheduler,
                 self.metastore,
                 uri,
-                verdict=verdict,
+                swap_support=swap_support,
                 has_locks=uri != _WITHOUT_LOCKS,
                 says_unsupported=unsupported,
             )
-            for uri, verdict in zip(uris, [*verdicts, scenario.verdict], strict=True)
+            for uri, swap_support in zip(uris, [*verdicts, scenario.swap_support], strict=True)
         }
 
-    def _ensemble(self, luck: Seeded) -> Ensemble:
+    def _ensemble(self, random: SeededRandom) -> Ensemble:
         scenario = self.scenario
         ensemble = Ensemble(
             self.scheduler,
             timeout_seconds=scenario.lease_seconds,
-            ends_after=luck.pick((1.0, 1.0, 1.5)),
-            cut_off_after=0.1 if scenario.hasty else 1.5,
+            ends_after=random.pick((1.0, 1.0, 1.5)),
+            cut_off_after=0.1 if scenario.ends_sessions_early else 1.5,
         )
         ensemble.on_first = self.wire.on_acquired
         return ensemble
 
     def _on_crash(self, process: Process) -> None:
         """Somebody notices, some time, and runs the job again with its own key."""
-        luck = self.site.luck
+        random = self.cluster.random
         cut_off = [
-            attempt.wish
+            attempt.operation
             for attempt in self.history.attempts
             if attempt.writer == process.name
-            and attempt.kind is Kind.OURS
+            and attempt.kind is WriterKind.OURS
             and attempt.snapshot_id is not None
-            and key_of(attempt.wish) is not None
-            and not attempt.seen
-            and attempt.told in (Answer.NOTHING, Answer.UNKNOWN)
+            and key_of(attempt.operation) is not None
+            and not attempt.parents_seen
+            and attempt.answer in (Answer.NOTHING, Answer.UNKNOWN)
         ]
-        if not cut_off or self._successors >= _SUCCESSORS_MAX or luck.chance(0.3):
+        if not cut_off or self._successors >= _SUCCESSORS_MAX or random.chance(0.3):
             return
         self._successors += 1
-        successor = Writer(self.site, f"{process.name}+", 0, resume=tuple(dict.fromkeys(cut_off)))
+        successor = CoordinatorWriter(self.cluster, f"{process.name}+", 0, resume=tuple(dict.fromkeys(cut_off)))
         self._writers.append(successor)
-        delay = luck.pick((0.0, 1.0, 10.0, 100.0))
+        delay = random.pick((0.0, 1.0, 10.0, 100.0))
 
         def begin() -> None:
             self.scheduler.sleep(delay)
             successor.start()
 
-        self.scheduler.spawn(self.site.network, f"rerun of {process.name}", begin)
+        self.scheduler.spawn(self.cluster.network, f"rerun of {process.name}", begin)
 
-    def _on_taken(self, entry: LockRow, by: str) -> None:
+    def _on_lock_removed(self, entry: LockRow, by: str) -> None:
         now = self.scheduler.now
         for process in (each.node.process for each in self._everybody()):
             if process.name == entry.process and process.alive and now - process.paused_until > _AWAKE_SECONDS:
-                self.scheduler.fail(f"nobody-is-robbed: {by} took lock {entry.id} from {entry.process}, who lives")
+                self.scheduler.fail(f"live-locks-kept: {by} took lock {entry.id} from {entry.process}, who lives")
 
     def _locks_left(self) -> tuple[str, ...]:
         """Processes with entries; after a lost call an entry may be left for its lease to end."""
-        weather = self.scenario.weather
-        lossy = weather.lost_requests or weather.lost_replies or weather.partitions or weather.silences
-        if lossy or "break" in self.scenario.acts:
+        faults = self.scenario.faults
+        lossy = faults.lost_requests or faults.lost_replies or faults.partitions or faults.silences
+        if lossy or "break" in self.scenario.operator_actions:
             return ()
         nodes = [] if self.ensemble is None else self.ensemble.holders()
         return (*(entry.process for entry in self.metastore.locks), *nodes)

@@ -18,15 +18,9 @@ SHARED_CLASS_NAMES: frozenset[str] = frozenset(
         "Call",
         "Fault",
         "Finding",
-        "Invariant",
-        "Kind",
-        "Node",
         "Row",
         "Rule",
-        "Server",
         "State",
-        "Step",
-        "Writer",
     }
 )
 
@@ -86,10 +80,9 @@ PRIVATE_ACCESS: Mapping[str, int] = {
     "tests/metastore/locks/test_queue_position.py": 1,
     "tests/metastore/locks/test_table_lock.py": 12,
     "tests/metastore/tables/test_table_pointer.py": 7,
-    "tests/simulation/actors/test_movers.py": 1,
-    "tests/simulation/world/test_connection.py": 4,
+    "tests/simulation/world/test_zookeeper_client.py": 4,
     "tests/simulation/world/test_metastore_client.py": 1,
-    "tests/simulation/world/test_service.py": 1,
+    "tests/simulation/world/test_metastore_server.py": 1,
     "tests/spark/test_configuration.py": 1,
     "tests/spark/test_session.py": 12,
     "tests/storage/test_bounded_cache.py": 1,

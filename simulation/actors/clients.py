@@ -21,11 +21,11 @@ from iceberg_hms.errors import (
     RequirementFailed,
 )
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
+from simulation.actors.client_snapshots import NEVER_REBASED, CommitKind, SentSnapshot, SnapshotBuilder
 from simulation.actors.requests import for_update_table
-from simulation.actors.shipments import FIRM, Doing, Shipment, Shipper
 from simulation.engine.scheduler import Task
-from simulation.world.history import Answer, CommitCall
-from simulation.world.site import TABLE, Node, Site
+from simulation.world.cluster import TABLE, Cluster, ClusterNode
+from simulation.world.history import Answer, WriteAttempt
 
 #: How often a client sends a commit again whose outcome is not known.
 _RESENDS = 2
@@ -52,181 +52,181 @@ class Clients:
     and the request sent again within `resent_within` seconds, by a proxy that says nothing of it to the client.
     """
 
-    each: int = 4
+    count: int = 4
     commits: int = 3
-    doings: tuple[Doing, ...] = (Doing.APPEND,)
-    firm: tuple[Doing, ...] = ()
+    commit_kinds: tuple[CommitKind, ...] = (CommitKind.APPEND,)
+    one_shot: tuple[CommitKind, ...] = ()
     branches: tuple[str, ...] = (MAIN_BRANCH,)
     retries: int = 4
     think: float = 0.02
     back_within: float = 0.05
     backoff: float = 0.0
     gives_up: float = 0.0
-    leaves: float = 0.5
-    litters: float = 0.0
+    leaves_lists: float = 0.5
+    leaves_manifests: float = 0.0
     resent: float = 0.0
     resent_within: float = 10.0
 
 
-class Server:
+class CommitServer:
     """A process with one coordinator, and clients that commit through it at the same time."""
 
-    def __init__(self, site: Site, name: str, clients: Clients) -> None:
-        self.node = Node(site, name, skew_ms=site.luck.below(7_200_000) - 3_600_000)
+    def __init__(self, cluster: Cluster, name: str, clients: Clients) -> None:
+        self.node = ClusterNode(cluster, name, skew_ms=cluster.random.below(7_200_000) - 3_600_000)
         self._coordinator = self.node.coordinator()
         self._clients = clients
-        self._luck = self.node.luck
+        self._random = self.node.random
         #: The attempts that wait for an answer, how often they were sent, and the threads that wait.
-        self._waiting: dict[CommitCall, tuple[int, Task]] = {}
+        self._waiting: dict[WriteAttempt, tuple[int, Task]] = {}
 
     def start(self) -> None:
         clients = self._clients
-        for number, doing in enumerate(clients.firm):
-            self.node.runtime.spawn(f"firm client {number}", partial(self._work_firmly, f"firm{number}", doing))
-        for number in range(clients.each):
-            doings = [self._luck.pick(clients.doings) for _ in range(clients.commits)]
-            self.node.runtime.spawn(f"client {number}", partial(self._work, str(number), doings))
+        for number, commit_kind in enumerate(clients.one_shot):
+            self.node.runtime.spawn(f"firm client {number}", partial(self._work_once, f"firm{number}", commit_kind))
+        for number in range(clients.count):
+            commit_kinds = [self._random.pick(clients.commit_kinds) for _ in range(clients.commits)]
+            self.node.runtime.spawn(f"client {number}", partial(self._work, str(number), commit_kinds))
 
-    def _work_firmly(self, name: str, doing: Doing) -> None:
+    def _work_once(self, name: str, commit_kind: CommitKind) -> None:
         """Begin when others are at work, so that there is something to delete."""
         runtime = self.node.runtime
         for _ in range(_LOOKS_MAX):
-            runtime.sleep(self._luck.between(0.0, 2 * self._clients.think))
+            runtime.sleep(self._random.between(0.0, 2 * self._clients.think))
             try:
                 if len(self._coordinator.load(TABLE).metadata.snapshots) > 1:
                     break
             except IcebergHmsError:
                 continue
-        self._work(name, (doing,))
+        self._work(name, (commit_kind,))
 
-    def _work(self, name: str, doings: Sequence[Doing]) -> None:
-        for number, doing in enumerate(doings):
+    def _work(self, name: str, commit_kinds: Sequence[CommitKind]) -> None:
+        for number, commit_kind in enumerate(commit_kinds):
             # As likely at once as later: bursts make groups, and what waits for its time needs later ones.
-            think = self._clients.think if self._luck.chance(0.5) else min(self._clients.think, _AT_ONCE)
-            self.node.runtime.sleep(self._luck.between(0.0, think))
-            self._fulfil(f"{self.node.process.name}.{name}.{number}-{doing}", doing)
+            think = self._clients.think if self._random.chance(0.5) else min(self._clients.think, _AT_ONCE)
+            self.node.runtime.sleep(self._random.between(0.0, think))
+            self._fulfil(f"{self.node.process.name}.{name}.{number}-{commit_kind}", commit_kind)
 
-    def _fulfil(self, wish: str, doing: Doing) -> None:
-        clients, site = self._clients, self.node.site
-        attempt = self._begin(wish, doing)
-        shipper = Shipper(self.node, attempt, doing)
-        made: list[Shipment] = []
+    def _fulfil(self, operation: str, commit_kind: CommitKind) -> None:
+        clients, cluster = self._clients, self.node.cluster
+        attempt = self._begin(operation, commit_kind)
+        builder = SnapshotBuilder(self.node, attempt, commit_kind)
+        made: list[SentSnapshot] = []
         for retry in range(clients.retries + 1):
             try:
-                shipment = shipper.make(self._coordinator.load(TABLE).metadata)
+                snapshot = builder.make(self._coordinator.load(TABLE).metadata)
             except IcebergHmsError:
                 break
-            if shipment is None:
-                attempt.moot = True
+            if snapshot is None:
+                attempt.obsolete = True
                 break
-            made.append(shipment)
-            if not self._commit(attempt, shipment) or self._luck.chance(clients.gives_up):
+            made.append(snapshot)
+            if not self._commit(attempt, snapshot) or self._random.chance(clients.gives_up):
                 break
-            if clients.litters and self._luck.chance(clients.litters):
-                self._litter(attempt, shipment)
+            if clients.leaves_manifests and self._random.chance(clients.leaves_manifests):
+                self._leave_manifests(attempt, snapshot)
             else:
-                self._discard(attempt, shipment)
-                shipper.forget()
-            backoff = clients.backoff * 2**retry * self._luck.between(1.0, 1.1)
-            self.node.runtime.sleep(backoff or self._luck.between(0.0, clients.back_within))
-            site.history.again(attempt)
-        if attempt.told is Answer.NOTHING:
-            site.history.tell(attempt, Answer.FAILED)
-        if attempt.told is Answer.FAILED:
-            for shipment in made:
-                self._discard(attempt, shipment)
-            for path in shipper.data:
-                site.storage.delete(path)
+                self._discard(attempt, snapshot)
+                builder.forget()
+            backoff = clients.backoff * 2**retry * self._random.between(1.0, 1.1)
+            self.node.runtime.sleep(backoff or self._random.between(0.0, clients.back_within))
+            cluster.history.reopen(attempt)
+        if attempt.answer is Answer.NOTHING:
+            cluster.history.record_answer(attempt, Answer.FAILED)
+        if attempt.answer is Answer.FAILED:
+            for snapshot in made:
+                self._discard(attempt, snapshot)
+            for path in builder.data:
+                cluster.storage.delete(path)
 
-    def _begin(self, wish: str, doing: Doing) -> CommitCall:
-        attempt = self.node.new_append(wish)
-        attempt.branch = self._luck.pick(self._clients.branches)
-        attempt.rewrites = doing is Doing.REWRITE
-        if doing in FIRM:
+    def _begin(self, operation: str, commit_kind: CommitKind) -> WriteAttempt:
+        attempt = self.node.new_append(operation)
+        attempt.branch = self._random.pick(self._clients.branches)
+        attempt.rewrites = commit_kind is CommitKind.REWRITE
+        if commit_kind in NEVER_REBASED:
             attempt.data_file = None
-        if doing is Doing.CLUMSY:
-            attempt.mark = f"mark-{wish}"
+        if commit_kind is CommitKind.CLUMSY:
+            attempt.mark = f"mark-{operation}"
         return attempt
 
-    def _commit(self, attempt: CommitCall, shipment: Shipment) -> bool:
+    def _commit(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> bool:
         """Send it, and again where its outcome is not known. True: it was refused, and its client may try again."""
-        requirements = for_update_table(shipment.base, shipment.updates)
-        if self._clients.resent and self._luck.chance(self._clients.resent):
-            self._send(attempt, from_request(list(requirements), list(shipment.updates)), shipment, heard=False)
-            self.node.runtime.sleep(self._luck.between(0.0, self._clients.resent_within))
+        requirements = for_update_table(snapshot.base, snapshot.updates)
+        if self._clients.resent and self._random.chance(self._clients.resent):
+            self._send(attempt, from_request(list(requirements), list(snapshot.updates)), snapshot, heard=False)
+            self.node.runtime.sleep(self._random.between(0.0, self._clients.resent_within))
         for _ in range(_RESENDS + 1):
-            words = partial(self.node.rebase_words.of, TABLE.namespace)
-            change = from_request(list(requirements), list(shipment.updates), rebase_default=words)
-            may_try_again = self._send(attempt, change, shipment)
-            if attempt.told is not Answer.UNKNOWN or self._luck.chance(0.5):
+            words = partial(self.node.rebase_policies.of, TABLE.namespace)
+            change = from_request(list(requirements), list(snapshot.updates), rebase_default=words)
+            may_try_again = self._send(attempt, change, snapshot)
+            if attempt.answer is not Answer.UNKNOWN or self._random.chance(0.5):
                 # Who once did not know deletes nothing any more, and so makes nothing anew.
-                return may_try_again and attempt.told is Answer.FAILED
-            self.node.idle(_RESEND_WITHIN)
+                return may_try_again and attempt.answer is Answer.FAILED
+            self.node.sleep_beside(_RESEND_WITHIN)
         return False
 
-    def _send(self, attempt: CommitCall, change: Change, shipment: Shipment, *, heard: bool = True) -> bool:
+    def _send(self, attempt: WriteAttempt, change: Change, snapshot: SentSnapshot, *, heard: bool = True) -> bool:
         """True: it was refused, and may be made anew. heard: whether the answer comes to the client."""
-        site, runtime = self.node.site, self.node.runtime
-        present = site.present(attempt)
+        cluster, runtime = self.node.cluster, self.node.runtime
+        present = cluster.present(attempt)
         attempt.ahead = tuple(
             (each, sent) for each, (sent, task) in self._waiting.items() if not task.ready and task.deadline is not None
         )
-        self._waiting[attempt] = (len(attempt.seen), site.scheduler.current)
+        self._waiting[attempt] = (len(attempt.parents_seen), cluster.scheduler.current)
         begun = runtime.now()
-        attempt.sent.append(begun)
-        told, may_try_again, answer = Answer.FAILED, False, ""
+        attempt.sent_at.append(begun)
+        answer, may_try_again, detail = Answer.FAILED, False, ""
         try:
-            report = self._coordinator.commit(TABLE, change, wait_seconds=self._luck.pick(site.waits))
+            report = self._coordinator.commit(TABLE, change, wait_seconds=self._random.pick(cluster.waits))
         except CommitStateUnknown as error:
-            told, answer = Answer.UNKNOWN, error.message.partition(": ")[0]
+            answer, detail = Answer.UNKNOWN, error.message.partition(": ")[0]
         except IcebergHmsError as error:
-            answer = f"{type(error).__name__}: {error.message}"
+            detail = f"{type(error).__name__}: {error.message}"
             if present and isinstance(error, MetastoreUnavailable):
                 # It was sent before, and nobody could look: a client that is told to come again keeps its files.
-                told = Answer.UNKNOWN
+                answer = Answer.UNKNOWN
             may_try_again = isinstance(error, CommitFailed | QueueFull)
             # What is known to be wrong with the table or its places has a type of its own.
             blames = isinstance(error, InvariantViolated | InvalidInput) or type(error) is CommitFailed
-            attempt.blamed = blames and attempt.mark is None
-            attempt.denied = present and isinstance(error, InvalidInput | RequirementFailed)
+            attempt.called_invalid = blames and attempt.mark is None
+            attempt.refused_while_present = present and isinstance(error, InvalidInput | RequirementFailed)
             if isinstance(error, QueueFull):
                 # It was turned away at the door, so it has not come back.
-                attempt.sent.remove(begun)
+                attempt.sent_at.remove(begun)
             if isinstance(error, RequirementFailed) and error.name == ASSERT_REF_SNAPSHOT_ID:
-                attempt.lost.append(runtime.now())
+                attempt.lost_at.append(runtime.now())
         else:
-            told = Answer.COMMITTED
-            self._leave_list(attempt, shipment, report, heard=heard)
+            answer = Answer.COMMITTED
+            self._leave_list(attempt, snapshot, report, heard=heard)
         finally:
             del self._waiting[attempt]
             attempt.waited = max(attempt.waited, runtime.now() - begun)
         verb = "is told" if heard else "is not heard:"
-        site.wire.note(self.node.process, f"{attempt.wish} {verb} {told.value}", answer)
+        cluster.wire.note(self.node.process, f"{attempt.operation} {verb} {answer.value}", detail)
         if heard:
-            site.history.tell(attempt, told)
+            cluster.history.record_answer(attempt, answer)
         return may_try_again
 
-    def _leave_list(self, attempt: CommitCall, shipment: Shipment, report: CommitReport, *, heard: bool) -> None:
+    def _leave_list(self, attempt: WriteAttempt, snapshot: SentSnapshot, report: CommitReport, *, heard: bool) -> None:
         """What a client does with its list when its snapshot has another one. Without an answer it leaves it."""
-        own = shipment.made[0]
-        snapshot = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
-        if snapshot is None or snapshot.manifest_list == own:
+        own = snapshot.made[0]
+        committed = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
+        if committed is None or committed.manifest_list == own:
             attempt.lists.discard(own)
-        elif heard and not self._luck.chance(self._clients.leaves):
+        elif heard and not self._random.chance(self._clients.leaves_lists):
             attempt.lists.discard(own)
-            self.node.site.storage.delete(own)
+            self.node.cluster.storage.delete(own)
         if attempt.lists and not report.already_committed:
-            attempt.left = self.node.runtime.now()
+            attempt.left_at = self.node.runtime.now()
 
-    def _discard(self, attempt: CommitCall, shipment: Shipment) -> None:
+    def _discard(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> None:
         """What a client deletes when its commit was refused. Its data it keeps for the next time."""
-        attempt.lists.discard(shipment.made[0])
-        for location in shipment.made:
-            attempt.litter.pop(location, None)
-            self.node.site.storage.delete(location)
+        attempt.lists.discard(snapshot.made[0])
+        for location in snapshot.made:
+            attempt.left_manifests.pop(location, None)
+            self.node.cluster.storage.delete(location)
 
-    def _litter(self, attempt: CommitCall, shipment: Shipment) -> None:
+    def _leave_manifests(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> None:
         """Leave all that was made for an attempt that was refused."""
-        for manifest in self.node.site.storage.store.lists[shipment.made[0]]:
-            if manifest.manifest_path in shipment.made:
-                attempt.litter[manifest.manifest_path] = bool(manifest.existing_files_count)
+        for manifest in self.node.cluster.storage.store.lists[snapshot.made[0]]:
+            if manifest.manifest_path in snapshot.made:
+                attempt.left_manifests[manifest.manifest_path] = bool(manifest.existing_files_count)

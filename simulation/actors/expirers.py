@@ -7,7 +7,7 @@ from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.actors import requests
 from simulation.actors.requests import for_update_table
-from simulation.world.site import TABLE, Node, Site
+from simulation.world.cluster import TABLE, Cluster, ClusterNode
 
 #: Seconds within which one expires.
 _WITHIN = 12.0
@@ -19,8 +19,8 @@ class Expirer:
     """A process that once removes all snapshots but the last ones of each branch, and then their lists, as Java's
     expireSnapshots does."""
 
-    def __init__(self, site: Site, name: str) -> None:
-        self.node = Node(site, name)
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.node = ClusterNode(cluster, name)
         self._coordinator = self.node.coordinator()
 
     def start(self) -> None:
@@ -28,7 +28,7 @@ class Expirer:
 
     def _run(self) -> None:
         node = self.node
-        node.runtime.sleep(node.luck.between(0.0, _WITHIN))
+        node.runtime.sleep(node.random.between(0.0, _WITHIN))
         try:
             base = self._coordinator.load(TABLE).metadata
             gone = self._chosen(base)
@@ -38,9 +38,9 @@ class Expirer:
             change = from_request(list(for_update_table(base, sent)), sent)
             report = self._coordinator.commit(TABLE, change, wait_seconds=300.0)
         except IcebergHmsError as error:
-            node.site.wire.note(node.process, "expires nothing", error)
+            node.cluster.wire.note(node.process, "expires nothing", error)
             return
-        node.site.wire.note(node.process, "expires", gone)
+        node.cluster.wire.note(node.process, "expires", gone)
         kept = {snapshot.manifest_list for snapshot in report.metadata.snapshots}
         for id_ in gone:
             snapshot = base.snapshot_by_id(id_)
@@ -51,15 +51,15 @@ class Expirer:
     def _chosen(self, base: TableMetadata) -> list[int]:
         kept: set[int] = set()
         for ref in base.refs.values():
-            count = 1 + self.node.luck.below(_KEPT_MAX)
+            count = 1 + self.node.random.below(_KEPT_MAX)
             kept.update(
                 each.snapshot_id for each, _ in zip(base.ancestors(ref.snapshot_id), range(count), strict=False)
             )
         return [each.snapshot_id for each in base.snapshots if each.snapshot_id not in kept]
 
     def _delete(self, location: str) -> None:
-        site = self.node.site
-        for attempt in site.history.attempts:
+        cluster = self.node.cluster
+        for attempt in cluster.history.attempts:
             # Whoever made it had it in its hands until its snapshot was in the table.
             attempt.lists.discard(location)
-        site.storage.delete(location)
+        cluster.storage.delete(location)

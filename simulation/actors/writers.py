@@ -29,11 +29,11 @@ from iceberg_hms.metastore.connection.faults import Fault, ServerFault
 from simulation.actors.foreign import ForeignMetastore
 from simulation.actors.requests import assert_create, assert_ref_snapshot_id, for_update_table
 from simulation.engine.scheduler import Process
-from simulation.world.fault_plan import CRITICAL_SHARE
+from simulation.world.cluster import TABLE, Cluster, ClusterNode
+from simulation.world.faults import CRITICAL_SHARE
 from simulation.world.first_table import empty_table
-from simulation.world.history import Answer, CommitCall, Kind
+from simulation.world.history import Answer, WriteAttempt, WriterKind
 from simulation.world.metastore import METADATA_LOCATION
-from simulation.world.site import TABLE, Node, Site
 
 #: How often a client that was told "unknown" sends the same change again, at most.
 _RESENDS = 2
@@ -47,12 +47,12 @@ _FIRST_BACKOFF = 0.1
 _GIVES_UP = 0.3
 
 
-def key_of(wish: str) -> str | None:
+def key_of(operation: str) -> str | None:
     """The idempotency key of a wish. Every other one has none, and counts on its snapshot id when it is sent again."""
-    return wish if wish.endswith("1") else None
+    return operation if operation.endswith("1") else None
 
 
-class Writer:
+class CoordinatorWriter:
     """A client with its coordinator in one process.
 
     resume: what a crashed writer was after, to be sent again under its keys.
@@ -63,7 +63,7 @@ class Writer:
 
     def __init__(
         self,
-        site: Site,
+        cluster: Cluster,
         name: str,
         changes: int,
         *,
@@ -71,17 +71,19 @@ class Writer:
         resume: Sequence[str] = (),
         shared: Sequence[str] = (),
         names: Sequence[TableName] = (TABLE,),
-        within: float = 0.1,
-        blind: bool = False,
+        starts_within: float = 0.1,
+        without_lock_api: bool = False,
     ) -> None:
-        self.node = Node(site, name, skew_ms=site.luck.below(7_200_000) - 3_600_000, blind=blind)
+        self.node = ClusterNode(
+            cluster, name, skew_ms=cluster.random.below(7_200_000) - 3_600_000, without_lock_api=without_lock_api
+        )
         self._coordinator = self.node.coordinator()
-        self._luck = self.node.luck
-        self._wishes = tuple(resume) or (*(f"{name}.{index + 1}" for index in range(changes)), *shared, *shared)
+        self._random = self.node.random
+        self._operations = tuple(resume) or (*(f"{name}.{index + 1}" for index in range(changes)), *shared, *shared)
         self._shared = frozenset(shared)
         self._resumes = bool(resume)
         self._names = tuple(names)
-        self._within = within
+        self._starts_within = starts_within
         self._rest = rest
 
     def start(self) -> None:
@@ -89,36 +91,36 @@ class Writer:
 
     def _run(self) -> None:
         runtime = self.node.runtime
-        runtime.sleep(self._luck.between(0.0, self._within))
-        if self._luck.chance(0.5):
-            for wish in self._wishes:
-                runtime.spawn(f"client {wish}", partial(self._fulfil, wish))
+        runtime.sleep(self._random.between(0.0, self._starts_within))
+        if self._random.chance(0.5):
+            for operation in self._operations:
+                runtime.spawn(f"client {operation}", partial(self._fulfil, operation))
             return
-        for wish in self._wishes:
-            self._fulfil(wish)
+        for operation in self._operations:
+            self._fulfil(operation)
 
-    def _fulfil(self, wish: str) -> None:
-        name = self._luck.pick(self._names)
-        if self._resumes or wish in self._shared or self._luck.chance(0.6):
-            self._append(wish, name)
+    def _fulfil(self, operation: str) -> None:
+        name = self._random.pick(self._names)
+        if self._resumes or operation in self._shared or self._random.chance(0.6):
+            self._append(operation, name)
             return
         try:
-            attempt, change = self._other_change(wish, name)
+            attempt, change = self._other_change(operation, name)
         except IcebergHmsError:
             return
         self._commit(attempt, change, name)
 
-    def _append(self, wish: str, name: TableName) -> None:
-        key, shared = key_of(wish), wish in self._shared
-        attempt = self.node.new_append(wish, again=shared or key is not None)
+    def _append(self, operation: str, name: TableName) -> None:
+        key, shared = key_of(operation), operation in self._shared
+        attempt = self.node.new_append(operation, same_file=shared or key is not None)
         sent: Sequence[Update] = ()
         try:
-            if not shared and self._luck.chance(self._rest):
+            if not shared and self._random.chance(self._rest):
                 base = self._coordinator.load(name).metadata
                 sent = self.node.sent_append(attempt, base, key)
                 requirements = for_update_table(base, sent)
         except IcebergHmsError:
-            self.node.site.history.tell(attempt, Answer.FAILED)
+            self.node.cluster.history.record_answer(attempt, Answer.FAILED)
             return
         for _ in range(_RESENDS + 1):
             if sent:
@@ -126,89 +128,91 @@ class Writer:
             else:
                 change = self._looked_ahead(self.node.append(attempt, key), name, often=shared)
             self._commit(attempt, change, name)
-            if attempt.told is not Answer.UNKNOWN or self._luck.chance(0.5):
+            if attempt.answer is not Answer.UNKNOWN or self._random.chance(0.5):
                 break
-            self.node.idle(_RESEND_WITHIN)
-        of_this_file = [each for each in self.node.site.history.attempts if each.data_file == attempt.data_file]
-        if all(each.told is Answer.FAILED for each in of_this_file):
+            self.node.sleep_beside(_RESEND_WITHIN)
+        of_this_file = [each for each in self.node.cluster.history.attempts if each.data_file == attempt.data_file]
+        if all(each.answer is Answer.FAILED for each in of_this_file):
             # A failure is an order to delete.
-            self.node.site.storage.delete(attempt.data_file or "")
+            self.node.cluster.storage.delete(attempt.data_file or "")
 
     def _looked_ahead(self, change: Append, name: TableName, *, often: bool) -> Append:
         """An append as `Table.append` hands it in. often: whether that matters, since others add the same file."""
-        if often and self._luck.chance(0.5):
+        if often and self._random.chance(0.5):
             with contextlib.suppress(IcebergHmsError):
                 change.look_ahead(self._coordinator.load(name).metadata, self.node.manifests())
         return change
 
-    def _other_change(self, wish: str, name: TableName) -> tuple[CommitCall, Change]:
+    def _other_change(self, operation: str, name: TableName) -> tuple[WriteAttempt, Change]:
         """A change of properties, or a tag that only one writer can make; both may assume that main did not move."""
         base = self._coordinator.load(name).metadata
         main = base.current_snapshot_id
-        attempt = CommitCall(wish, self.node.process.name, mark=f"mark-{wish}")
+        attempt = WriteAttempt(operation, self.node.process.name, mark=f"mark-{operation}")
         requirements = [assert_table_uuid(base.uuid or "")]
         changes = [updates.set_properties({attempt.mark or "": "1"})]
-        if self._luck.chance(0.7):
+        if self._random.chance(0.7):
             requirements.append(assert_ref_snapshot_id(MAIN_BRANCH, main))
-            attempt.assumes_main = (True, main)
-        if main is not None and self._luck.chance(0.5):
+            attempt.requires_main = (True, main)
+        if main is not None and self._random.chance(0.5):
             requirements.append(assert_ref_snapshot_id("release", None))
             changes.append(updates.set_snapshot_ref("release", main, kind="tag"))
             attempt.ref = ("release", main)
-        return self.node.site.history.begin(attempt), from_request(requirements, changes)
+        return self.node.cluster.history.begin(attempt), from_request(requirements, changes)
 
-    def _commit(self, attempt: CommitCall, change: Change, name: TableName) -> None:
-        site, process = self.node.site, self.node.process
-        wait = self._luck.pick(site.waits)
+    def _commit(self, attempt: WriteAttempt, change: Change, name: TableName) -> None:
+        cluster, process = self.node.cluster, self.node.process
+        wait = self._random.pick(cluster.waits)
         # A job that has a key is known by it, whichever of its runs is in the table.
         runs = (
-            [each for each in site.history.attempts if each.wish == attempt.wish] if key_of(attempt.wish) else [attempt]
+            [each for each in cluster.history.attempts if each.operation == attempt.operation]
+            if key_of(attempt.operation)
+            else [attempt]
         )
-        present = any(site.present(each) for each in runs)
+        present = any(cluster.present(each) for each in runs)
         try:
             self._coordinator.commit(name, change, wait_seconds=wait)
         except CommitStateUnknown as error:
-            told, answer = Answer.UNKNOWN, error.message.partition(": ")[0]
+            answer, detail = Answer.UNKNOWN, error.message.partition(": ")[0]
         except IcebergHmsError as error:
-            told, answer = Answer.FAILED, f"{type(error).__name__}: {error.message}"
-            attempt.blamed = isinstance(error, InvariantViolated)
-            attempt.denied = present and isinstance(error, InvalidInput | RequirementFailed)
-            attempt.said_there = isinstance(error, RequirementFailed) and error.name == NEW_FILES
+            answer, detail = Answer.FAILED, f"{type(error).__name__}: {error.message}"
+            attempt.called_invalid = isinstance(error, InvariantViolated)
+            attempt.refused_while_present = present and isinstance(error, InvalidInput | RequirementFailed)
+            attempt.refused_as_duplicate = isinstance(error, RequirementFailed) and error.name == NEW_FILES
         else:
-            told, answer = Answer.COMMITTED, ""
-        site.wire.note(process, f"{attempt.wish} is told {told.value}", answer)
-        site.history.tell(attempt, told)
+            answer, detail = Answer.COMMITTED, ""
+        cluster.wire.note(process, f"{attempt.operation} is told {answer.value}", detail)
+        cluster.history.record_answer(attempt, answer)
 
 
 class ForeignWriter:
     """A writer that builds as the table format asks and commits in a way of its own; real changes, no coordinator."""
 
-    kind: Kind
+    kind: WriterKind
     #: Seconds within which it begins.
-    within: float = 100.0
+    starts_within: float = 100.0
     #: Its lock is its own: no call of it takes long, and none is carried out after it.
     swift: bool = False
 
-    def __init__(self, site: Site, name: str) -> None:
-        self.node = Node(site, name)
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.node = ClusterNode(cluster, name)
         self.metastore = ForeignMetastore(self.node.network(swift=self.swift), name)
-        self._wish = name
+        self._operation = name
 
     def start(self) -> None:
         self.node.runtime.spawn("foreign", self._run)
 
     def _run(self) -> None:
-        self.node.runtime.sleep(self.node.site.wire.some_time(self.within))
-        attempt = self.node.new_append(self._wish, self.kind)
+        self.node.runtime.sleep(self.node.cluster.wire.random_duration(self.starts_within))
+        attempt = self.node.new_append(self._operation, self.kind)
         try:
-            told = self._write(attempt)
+            answer = self._write(attempt)
         except IcebergHmsError as error:
-            self.node.site.wire.note(self.node.process, "gives up", error)
-            told = Answer.UNKNOWN
-        self.node.site.wire.note(self.node.process, f"{attempt.wish} is told {told.value}", "")
-        self.node.site.history.tell(attempt, told)
+            self.node.cluster.wire.note(self.node.process, "gives up", error)
+            answer = Answer.UNKNOWN
+        self.node.cluster.wire.note(self.node.process, f"{attempt.operation} is told {answer.value}", "")
+        self.node.cluster.history.record_answer(attempt, answer)
 
-    def _write(self, attempt: CommitCall) -> Answer:
+    def _write(self, attempt: WriteAttempt) -> Answer:
         raise NotImplementedError
 
     def _read(self) -> tuple[Any, TableMetadata]:
@@ -217,7 +221,7 @@ class ForeignWriter:
         location = row.parameters[METADATA_LOCATION]
         return row, metadata_file.decode(self.node.files.read(location), location)
 
-    def _build(self, row: Any, base: TableMetadata, attempt: CommitCall) -> str:
+    def _build(self, row: Any, base: TableMetadata, attempt: WriteAttempt) -> str:
         """Write the next metadata file; returns its location."""
         manifests, runtime = self.node.manifests(), self.node.runtime
         change = self.node.append(attempt, check_duplicates=False)
@@ -233,19 +237,21 @@ class ForeignWriter:
 class LockWriter(ForeignWriter):
     """PyIceberg's order: lock, read, write, swap blindly, unlock. It is never paused, so its lock is its own."""
 
-    kind = Kind.LOCKED
+    kind = WriterKind.LOCKED
     swift = True
 
-    def __init__(self, site: Site, name: str) -> None:
-        super().__init__(site, name)
-        site.wire.punctual.add(name)
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        super().__init__(cluster, name)
+        cluster.wire.never_paused.add(name)
 
-    def _write(self, attempt: CommitCall) -> Answer:
+    def _write(self, attempt: WriteAttempt) -> Answer:
         with self.metastore.locked(TABLE, 300.0):
             row, base = self._read()
             location = self._build(row, base, attempt)
             # It writes its files with the lock held, to a slow storage.
-            self.node.runtime.sleep(self.node.site.wire.some_time(self.node.site.lease_seconds * CRITICAL_SHARE))
+            self.node.runtime.sleep(
+                self.node.cluster.wire.random_duration(self.node.cluster.lease_seconds * CRITICAL_SHARE)
+            )
             self.metastore.swap(TABLE, row, location, blindly=True)
         return Answer.COMMITTED
 
@@ -254,9 +260,9 @@ class JavaWriter(LockWriter):
     """The order of Java's HiveCatalog in lock mode: read, write, lock, swap blindly if the table has not moved since;
     anew after a while if it has, unless it has lost patience."""
 
-    within = 0.5
+    starts_within = 0.5
 
-    def _write(self, attempt: CommitCall) -> Answer:
+    def _write(self, attempt: WriteAttempt) -> Answer:
         node = self.node
         for turn in range(_FOREIGN_RETRIES + 1):
             row, base = self._read()
@@ -265,30 +271,30 @@ class JavaWriter(LockWriter):
                 if self.metastore.row(TABLE).parameters[METADATA_LOCATION] == row.parameters[METADATA_LOCATION]:
                     self.metastore.swap(TABLE, row, location, blindly=True)
                     return Answer.COMMITTED
-                node.has_lock_in_vain(TABLE)
-            if node.luck.chance(_GIVES_UP):
+                node.record_wasted_lock(TABLE)
+            if node.random.chance(_GIVES_UP):
                 break
             node.runtime.sleep(_FIRST_BACKOFF * 2**turn)
         return Answer.UNKNOWN
 
 
-class StrayWriter(LockWriter):
+class LostLockWriter(LockWriter):
     """A lock-mode writer that may lose its lock while it sleeps, and does not notice."""
 
-    kind = Kind.STRAY
+    kind = WriterKind.LOST_LOCK
     swift = False
 
-    def __init__(self, site: Site, name: str) -> None:
-        super().__init__(site, name)
-        site.wire.punctual.discard(name)
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        super().__init__(cluster, name)
+        cluster.wire.never_paused.discard(name)
 
 
 class CasWriter(ForeignWriter):
     """Java's order without locks: read, write, compare-and-swap; anew after a conflict."""
 
-    kind = Kind.SWAPPED
+    kind = WriterKind.SWAPPED
 
-    def _write(self, attempt: CommitCall) -> Answer:
+    def _write(self, attempt: WriteAttempt) -> Answer:
         for _ in range(_FOREIGN_RETRIES):
             row, base = self._read()
             if base.snapshot_by_id(attempt.snapshot_id or 0) is not None:
@@ -306,14 +312,14 @@ class CasWriter(ForeignWriter):
 class Auditor:
     """The last one: when all have ended, the weather is fine and all leases are over, a new writer can commit."""
 
-    def __init__(self, site: Site, *, expects_success: bool) -> None:
-        self._site = site
+    def __init__(self, cluster: Cluster, *, expects_success: bool) -> None:
+        self._site = cluster
         self._expects_success = expects_success
         self.process = Process("auditor")
 
     def run(self) -> None:
         """One commit in fine weather; the schedule fails if it should have succeeded and did not."""
-        node = Node(self._site, "auditor")
+        node = ClusterNode(self._site, "auditor")
         coordinator = node.coordinator()
         attempt = node.new_append("auditor.1")
         try:
@@ -325,9 +331,11 @@ class Auditor:
             wait = under_way + 10 * self._site.lease_seconds
             coordinator.commit(TABLE, node.append(attempt), wait_seconds=wait)
         except IcebergHmsError as error:
-            self._site.history.tell(attempt, Answer.UNKNOWN if isinstance(error, CommitStateUnknown) else Answer.FAILED)
+            self._site.history.record_answer(
+                attempt, Answer.UNKNOWN if isinstance(error, CommitStateUnknown) else Answer.FAILED
+            )
             self._site.wire.note(node.process, "audit", error)
             if self._expects_success:
-                self._site.scheduler.fail(f"comes-back: a new writer could not commit: {error}")
+                self._site.scheduler.fail(f"recovers: a new writer could not commit: {error}")
         else:
-            self._site.history.tell(attempt, Answer.COMMITTED)
+            self._site.history.record_answer(attempt, Answer.COMMITTED)

@@ -11,8 +11,8 @@ from simulation.checks.contents import ContentsReader
 from simulation.checks.invariants import broken
 from simulation.checks.observed_table import ObservedTable
 from simulation.checks.view import View
-from simulation.world.history import Answer, CommitCall, History, Kind, Move, MoveKind
-from simulation.world.metastore import Moved
+from simulation.world.history import Answer, CatalogCall, CatalogCallKind, History, WriteAttempt, WriterKind
+from simulation.world.metastore import RowChange
 from simulation.world.storage import Storage
 
 
@@ -26,7 +26,7 @@ class Promises:
     tables_move: tables are renamed, dropped and replaced meanwhile.
     """
 
-    kept: frozenset[Kind] = frozenset((Kind.OURS,))
+    protected: frozenset[WriterKind] = frozenset((WriterKind.OURS,))
     all_commit: bool = False
     in_order: bool = False
     steady: bool = True
@@ -50,7 +50,7 @@ class Checker:
         settings: Settings,
         now: Callable[[], float],
     ) -> None:
-        self.pool: list[str] = []
+        self.registrable: list[str] = []
         self._promises = promises
         self._storage = storage
         self._reader = ContentsReader(storage)
@@ -67,18 +67,18 @@ class Checker:
         self.expirers: frozenset[str] = frozenset()
         self._tables: dict[TableName, ObservedTable] = {}
         self._last = ObservedTable("", None)
-        self._pointed: set[str] = set()
+        self._past_locations: set[str] = set()
         self._dropped: set[str] = set()
         self._purged: set[str] = set()
-        self._forgiven: set[str] = set()
+        self._excused_files: set[str] = set()
         self._purged_tables: list[ObservedTable] = []
         storage.on_delete = self.on_delete
-        history.on_told = self.check
+        history.on_answer = self.check
 
     def begin(self, name: TableName, location: str) -> None:
         """The table is there from the beginning."""
         self._last = self._tables[name] = ObservedTable.read(self._reader, location)
-        self._pointed.add(location)
+        self._past_locations.add(location)
 
     @property
     def tables(self) -> tuple[ObservedTable, ...]:
@@ -86,36 +86,36 @@ class Checker:
         return tuple(self._tables.values())
 
     @property
-    def forgave(self) -> bool:
+    def has_excused_files(self) -> bool:
         """Files of a living table were purged on purpose."""
-        return bool(self._forgiven)
+        return bool(self._excused_files)
 
-    def has(self, attempt: CommitCall) -> bool:
+    def has(self, attempt: WriteAttempt) -> bool:
         """Whether an attempt is in a table now."""
         return any(table.has(attempt) for table in self._tables.values())
 
-    def on_move(self, moved: Moved) -> None:
+    def on_row_change(self, change: RowChange) -> None:
         """A row changed."""
-        name = moved.was or moved.table
-        self._history.moved.append((moved.process, self._now()))
+        name = change.renamed_from or change.table
+        self._history.row_changes.append((change.process, self._now()))
         before = self._tables.pop(name, None)
-        move = self._note_move(moved)
-        self._note_end_of_a_creation(before, move)
-        if moved.location is None:
+        call = self._note_move(change)
+        self._note_end_of_a_creation(before, call)
+        if change.location is None:
             if before is not None:
-                self._drop(before, move)
+                self._drop(before, call)
             return
-        if before is not None and before.location == moved.location:
+        if before is not None and before.location == change.location:
             now = before
         else:
-            now = ObservedTable.read(self._reader, moved.location)
-        self._last = self._tables[moved.table] = now
-        foreign = moved.expected is None and moved.process not in self._ours()
+            now = ObservedTable.read(self._reader, change.location)
+        self._last = self._tables[change.table] = now
+        foreign = change.expected is None and change.process not in self._ours()
         # What was in doubt is acknowledged to nobody. Without compare-and-swap who wrote meanwhile takes it away, and
         # who overslept takes away what others wrote.
-        unseen = moved.overslept or (moved.was_unseen and not now.follows(moved.replaced))
+        unseen = change.slept_past_lease or (change.replaced_unseen and not now.follows(change.replaced))
         blindly = before if foreign or unseen else None
-        if moved.overslept and before is not None:
+        if change.slept_past_lease and before is not None:
             self._excuse_but_for(before, now)
         for attempt in self._history.attempts:
             if attempt.landed and blindly is not None and blindly.has(attempt) and not now.has(attempt):
@@ -125,18 +125,18 @@ class Checker:
                 attempt.landed = True
                 if attempt.replaces and before is not None:
                     self._excuse(before)
-        if before is not None and moved.process in self.expirers:
+        if before is not None and change.process in self.expirers:
             # What they brought is in others now; or it is there, and nobody can tell who took its row away.
             self._excuse_but_for(before, now)
-        if move is not None and move.kind in (MoveKind.REGISTER, MoveKind.OVERWRITE):
+        if call is not None and call.kind in (CatalogCallKind.REGISTER, CatalogCallKind.OVERWRITE):
             for purged in self._purged_tables:
-                self._forgive(now, purged)
+                self._excuse_files(now, purged)
             if before is not None:
                 self._excuse(before)
-        if move is not None and move.kind is MoveKind.CREATE and moved.location in self._pointed:
-            self._forgive_a_creation_twice(now)
-        self.check(before=None if unseen else before, moved=moved)
-        self._pointed.add(moved.location)
+        if call is not None and call.kind is CatalogCallKind.CREATE and change.location in self._past_locations:
+            self._excuse_a_repeated_creation(now)
+        self.check(before=None if unseen else before, row_change=change)
+        self._past_locations.add(change.location)
 
     def on_delete(self, location: str) -> None:
         """A file is about to go."""
@@ -146,7 +146,7 @@ class Checker:
         self,
         *,
         before: ObservedTable | None = None,
-        moved: Moved | None = None,
+        row_change: RowChange | None = None,
         deleted: str | None = None,
         at_rest: bool = False,
         alive: Iterable[str] = (),
@@ -158,12 +158,12 @@ class Checker:
             tables=self.tables,
             history=self._history,
             before=before,
-            moved=moved,
+            row_change=row_change,
             deleted=deleted,
-            promised=self._promises.kept,
-            kept=frozenset(self._dropped - self._purged) if deleted is not None else frozenset(),
-            forgiven=self._forgiven,
-            pointed=self._pointed,
+            protected=self._promises.protected,
+            kept_files=frozenset(self._dropped - self._purged) if deleted is not None else frozenset(),
+            excused_files=self._excused_files,
+            past_locations=self._past_locations,
             branches=self._promises.tables_move,
             expires=bool(self.expirers),
             at_rest=at_rest,
@@ -189,51 +189,51 @@ class Checker:
         there = [each for each in self.refused if each in self._storage.files]
         return frozenset[str]().union(*(ObservedTable.read(self._reader, each).needed for each in there))
 
-    def _note_move(self, moved: Moved) -> Move | None:
+    def _note_move(self, change: RowChange) -> CatalogCall | None:
         """Which of our movers made it, if one did."""
         made = None
-        for move in self._history.moves:
-            if not _is_such_a_move(move, moved):
+        for call in self._history.catalog_calls:
+            if not _is_such_a_move(call, change):
                 continue
-            if move.told is Answer.NOTHING:
-                move.as_good = True
-            if move.mover == moved.process:
-                move.made, move.location = True, moved.location
-                made = move
+            if call.answer is Answer.NOTHING:
+                call.effect_seen = True
+            if call.caller == change.process:
+                call.made, call.location = True, change.location
+                made = call
         return made
 
-    def _note_end_of_a_creation(self, before: ObservedTable | None, move: Move | None) -> None:
+    def _note_end_of_a_creation(self, before: ObservedTable | None, call: CatalogCall | None) -> None:
         """Who made a table cannot know it any more once somebody else has moved that table on. Under another name it is
         found."""
-        if move is not None and move.kind is MoveKind.RENAME:
+        if call is not None and call.kind is CatalogCallKind.RENAME:
             return
-        for creation in self._history.moves:
-            creates = creation.kind in (MoveKind.CREATE, MoveKind.REGISTER)
-            if creates and before is not None and move not in (None, creation) and creation.location in before.needed:
+        for creation in self._history.catalog_calls:
+            creates = creation.kind in (CatalogCallKind.CREATE, CatalogCallKind.REGISTER)
+            if creates and before is not None and call not in (None, creation) and creation.location in before.needed:
                 creation.made = False
 
-    def _drop(self, table: ObservedTable, move: Move | None) -> None:
+    def _drop(self, table: ObservedTable, call: CatalogCall | None) -> None:
         self._excuse(table)
-        if move is not None and move.kind is MoveKind.PURGE:
+        if call is not None and call.kind is CatalogCallKind.PURGE:
             self._purged |= table.needed
             self._purged_tables.append(table)
             for other in self._tables.values():
-                self._forgive(other, table)
+                self._excuse_files(other, table)
         else:
             self._dropped |= table.needed
-            self.pool.append(table.location)
+            self.registrable.append(table.location)
 
-    def _forgive(self, table: ObservedTable, purged: ObservedTable) -> None:
+    def _excuse_files(self, table: ObservedTable, purged: ObservedTable) -> None:
         """A table that was registered from files of one that is purged: who does both is to blame himself."""
         if table.metadata is None or purged.metadata is None or table.metadata.uuid == purged.metadata.uuid:
-            self._forgiven |= purged.needed | table.needed
+            self._excused_files |= purged.needed | table.needed
 
-    def _forgive_a_creation_twice(self, table: ObservedTable) -> None:
+    def _excuse_a_repeated_creation(self, table: ObservedTable) -> None:
         """A metastore that retries inside may carry a creation out once more, after its table was purged: it has no
         expected value, so nobody can keep it from that."""
         for purged in self._purged_tables:
             if table.location in purged.needed:
-                self._forgiven |= purged.needed | table.needed
+                self._excused_files |= purged.needed | table.needed
 
     def _excuse_but_for(self, before: ObservedTable, now: ObservedTable) -> None:
         for attempt in self._history.attempts:
@@ -244,15 +244,15 @@ class Checker:
             attempt.excused = attempt.excused or table.has(attempt)
 
 
-def _is_such_a_move(move: Move, moved: Moved) -> bool:
+def _is_such_a_move(call: CatalogCall, change: RowChange) -> bool:
     """Whether a change of a row is what a mover wanted, or as good."""
-    match move.kind:
-        case MoveKind.RENAME:
-            return moved.was == move.name and moved.table == move.to
-        case MoveKind.DROP | MoveKind.PURGE:
+    match call.kind:
+        case CatalogCallKind.RENAME:
+            return change.renamed_from == call.name and change.table == call.to
+        case CatalogCallKind.DROP | CatalogCallKind.PURGE:
             # Who finds the name gone may say so, whoever took it away.
-            return move.name in (moved.table if moved.location is None else None, moved.was)
-        case MoveKind.CREATE | MoveKind.REGISTER:
-            return moved.process == move.mover and moved.replaced is None
-        case MoveKind.OVERWRITE | MoveKind.REPLACE:
-            return moved.process == move.mover
+            return call.name in (change.table if change.location is None else None, change.renamed_from)
+        case CatalogCallKind.CREATE | CatalogCallKind.REGISTER:
+            return change.process == call.caller and change.replaced is None
+        case CatalogCallKind.OVERWRITE | CatalogCallKind.REPLACE:
+            return change.process == call.caller

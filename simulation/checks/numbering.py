@@ -7,10 +7,10 @@ from itertools import pairwise
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from simulation.checks.contents import Contents
 from simulation.checks.view import View, name_of
-from simulation.world.history import CommitCall
+from simulation.world.history import WriteAttempt
 
 
-def each_adds_its_own(view: View) -> str | None:
+def snapshot_adds_its_own(view: View) -> str | None:
     metadata = view.now.metadata
     for attempt in view.landed:
         snapshot = None if metadata is None else metadata.snapshot_by_id(attempt.snapshot_id or 0)
@@ -19,7 +19,7 @@ def each_adds_its_own(view: View) -> str | None:
     return None
 
 
-def _wrong(view: View, attempt: CommitCall, snapshot: Snapshot) -> str | None:
+def _wrong(view: View, attempt: WriteAttempt, snapshot: Snapshot) -> str | None:
     """What a snapshot has that it should not have, or lacks."""
     held = view.now.held
     if view.expires and snapshot.parent_id is not None and snapshot.parent_id not in held:
@@ -28,24 +28,25 @@ def _wrong(view: View, attempt: CommitCall, snapshot: Snapshot) -> str | None:
     parent = held.get(snapshot.parent_id or 0, Contents())
     has = held[snapshot.snapshot_id]
     own = {attempt.row: 1} if attempt.row is not None else {}
-    if not attempt.takes <= parent.rows.keys():
-        return f"{attempt.wish} deletes {_names(attempt.takes - parent.rows.keys())}, which its parent does not have"
-    wanted = {row: count for row, count in parent.rows.items() if row not in attempt.takes} | own
+    if not attempt.deleted_rows <= parent.rows.keys():
+        absent = _names(attempt.deleted_rows - parent.rows.keys())
+        return f"{attempt.operation} deletes {absent}, which its parent does not have"
+    wanted = {row: count for row, count in parent.rows.items() if row not in attempt.deleted_rows} | own
     if has.rows != wanted:
         lacks, more = wanted.keys() - has.rows.keys(), has.rows.keys() - wanted.keys()
-        return f"{attempt.wish} lacks {_names(lacks)}, and has {_names(more)} beside its parent's and its own"
+        return f"{attempt.operation} lacks {_names(lacks)}, and has {_names(more)} beside its parent's and its own"
     total = snapshot.summary.get("total-data-files")
     if total is not None and int(total) != has.files.total():
-        return f"{attempt.wish} has {has.files.total()} files, and says {total}"
+        return f"{attempt.operation} has {has.files.total()} files, and says {total}"
     return None
 
 
-def numbers_given_once(view: View) -> str | None:
+def sequence_numbers_unique(view: View) -> str | None:
     metadata, before = view.now.metadata, view.before
     if metadata is None or before is None or before.metadata is None or metadata.format_version == 1:
         return None
     # A foreign writer that swaps blindly takes away what came since it looked, numbers and all.
-    follows = view.moved is not None and view.moved.process in view.ours
+    follows = view.row_change is not None and view.row_change.process in view.ours
     last = before.metadata.last_sequence_number if follows else 0
     added = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in view.new_snapshots]
     for snapshot in sorted(added, key=lambda each: each.sequence_number):
@@ -60,7 +61,7 @@ def numbers_given_once(view: View) -> str | None:
     return None
 
 
-def row_ids_given_once(view: View) -> str | None:
+def row_ids_unique(view: View) -> str | None:
     metadata = view.now.metadata
     if metadata is None or metadata.format_version < 3:
         return None

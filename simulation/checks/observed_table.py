@@ -10,7 +10,7 @@ from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.checks.contents import Contents, ContentsReader
-from simulation.world.history import CommitCall
+from simulation.world.history import WriteAttempt
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Branch:
     rows: Counter[str] = field(default_factory=Counter)
     gone: frozenset[str] = frozenset()
 
-    def has(self, attempt: CommitCall) -> bool:
+    def has(self, attempt: WriteAttempt) -> bool:
         """Whether it has the attempt's snapshot, and its row if nobody took that away."""
         row = attempt.row
         if not any(snapshot.snapshot_id == attempt.snapshot_id for snapshot in self.chain):
@@ -81,7 +81,7 @@ class ObservedTable:
         log = self.metadata.metadata_log if self.metadata is not None else ()
         return bool(log) and log[-1]["metadata-file"] == location
 
-    def has(self, attempt: CommitCall) -> bool:
+    def has(self, attempt: WriteAttempt) -> bool:
         """Whether an attempt is in the table, in any way."""
         if self.metadata is None:
             return False
@@ -89,7 +89,7 @@ class ObservedTable:
             return True
         return attempt.mark is not None and attempt.mark in self.metadata.properties
 
-    def shows(self, attempt: CommitCall) -> bool:
+    def shows(self, attempt: WriteAttempt) -> bool:
         """Whether who reads a branch, or the properties, finds the attempt. A history that was replaced stays in the
         table beside its branches."""
         if self.metadata is None or attempt.snapshot_id is None:
@@ -97,7 +97,7 @@ class ObservedTable:
         id_ = attempt.snapshot_id
         return any(snapshot.snapshot_id == id_ for branch in self.branches.values() for snapshot in branch.chain)
 
-    def has_well(self, attempt: CommitCall) -> bool:
+    def has_well(self, attempt: WriteAttempt) -> bool:
         """Whether an attempt is in the table as its client wanted it."""
         if self.metadata is None:
             return False

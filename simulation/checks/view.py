@@ -8,12 +8,12 @@ from functools import cached_property
 
 from iceberg_hms.config import Settings
 from simulation.checks.observed_table import ObservedTable
-from simulation.world.fault_plan import short
-from simulation.world.history import CommitCall, History, Kind
-from simulation.world.metastore import Moved
+from simulation.world.faults import short
+from simulation.world.history import History, WriteAttempt, WriterKind
+from simulation.world.metastore import RowChange
 
 
-class Step(Enum):
+class StepKind(Enum):
     """What happened since the invariants were looked at last."""
 
     MOVE = auto()
@@ -32,7 +32,7 @@ class View:
     two names. branches: main may begin anew, and leave its history beside it.
     expires: old snapshots expire, so that histories begin anywhere.
     deleted: the file that is about to go, if this step is a deletion.
-    promised: the kinds of writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
+    protected: the kinds of writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
     alive: processes that did not crash. locks: the processes that have lock entries. all_commit: none may fail.
     in_order: one server, and nothing goes wrong: who comes first is served first. tidy: who fails leaves nothing.
     steady: no process sleeps and no call hangs, so that its times are its own. at: simulated seconds.
@@ -45,12 +45,12 @@ class View:
     tables: tuple[ObservedTable, ...]
     history: History
     before: ObservedTable | None = None
-    moved: Moved | None = None
+    row_change: RowChange | None = None
     deleted: str | None = None
-    promised: frozenset[Kind] = frozenset((Kind.OURS,))
-    kept: frozenset[str] = frozenset()
-    pointed: frozenset[str] | set[str] = frozenset()
-    forgiven: frozenset[str] | set[str] = frozenset()
+    protected: frozenset[WriterKind] = frozenset((WriterKind.OURS,))
+    kept_files: frozenset[str] = frozenset()
+    past_locations: frozenset[str] | set[str] = frozenset()
+    excused_files: frozenset[str] | set[str] = frozenset()
     branches: bool = False
     expires: bool = False
     at_rest: bool = False
@@ -68,13 +68,13 @@ class View:
     foreign: frozenset[str] = frozenset()
 
     @property
-    def step(self) -> Step:
+    def step(self) -> StepKind:
         """What this view was taken after."""
         if self.at_rest:
-            return Step.REST
+            return StepKind.REST
         if self.deleted is not None:
-            return Step.DELETION
-        return Step.ANSWER if self.moved is None else Step.MOVE
+            return StepKind.DELETION
+        return StepKind.ANSWER if self.row_change is None else StepKind.MOVE
 
     @cached_property
     def new_snapshots(self) -> frozenset[int]:
@@ -85,15 +85,15 @@ class View:
         return frozenset(self.now.metadata.raw_snapshots_by_id) - frozenset(before.raw_snapshots_by_id)
 
     @cached_property
-    def landed(self) -> list[CommitCall]:
+    def landed(self) -> list[WriteAttempt]:
         """The attempts whose snapshots the last move added."""
         new = self.new_snapshots
         return [each for each in self.history.attempts if each.snapshot_id in new] if new else []
 
     @cached_property
-    def wishes(self) -> dict[str, list[CommitCall]]:
+    def attempts_by_operation(self) -> dict[str, list[WriteAttempt]]:
         """The attempts, by what they are for."""
-        return self.history.by_wish()
+        return self.history.by_operation()
 
 
 def name_of(location: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Result
 from simulation.engine.scheduler import Process, Scheduler, Task
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 
 #: Where the wall clocks start: milliseconds since 1970.
 EPOCH_MS = 1_800_000_000_000
@@ -48,14 +48,14 @@ class SimulatedEvent:
 class SimulatedMutex:
     """Not reentrant: who takes it twice waits for itself, and the scheduler says so."""
 
-    def __init__(self, scheduler: Scheduler, luck: Seeded) -> None:
+    def __init__(self, scheduler: Scheduler, random: SeededRandom) -> None:
         self._scheduler = scheduler
-        self._luck = luck
+        self._random = random
         self._held = False
         self._waiters: list[Task] = []
 
     def __enter__(self) -> None:
-        if self._luck.chance(_MUTEX_STEP):
+        if self._random.chance(_MUTEX_STEP):
             self._scheduler.step()
         while self._held:
             self._scheduler.wait(self._waiters, None)
@@ -66,7 +66,7 @@ class SimulatedMutex:
         self._scheduler.wake(self._waiters)
 
 
-class SimulatedPlaces:
+class SimulatedSemaphore:
     """threading.BoundedSemaphore."""
 
     def __init__(self, scheduler: Scheduler, size: int) -> None:
@@ -94,10 +94,10 @@ class SimulatedPlaces:
 class SimulatedRuntime:
     """coordinator.ports.Runtime, and a Clock for the fakes that want one."""
 
-    def __init__(self, scheduler: Scheduler, process: Process, luck: Seeded) -> None:
+    def __init__(self, scheduler: Scheduler, process: Process, random: SeededRandom) -> None:
         self.process = process
         self._scheduler = scheduler
-        self._luck = luck
+        self._random = random
 
     def now(self) -> float:
         """As the port says. It stood still while the machine was suspended."""
@@ -125,15 +125,15 @@ class SimulatedRuntime:
 
     def jitter(self) -> float:
         """As the port says."""
-        return self._luck.fraction()
+        return self._random.fraction()
 
     def uuid(self) -> str:
         """As the port says."""
-        return self._luck.uuid()
+        return self._random.uuid()
 
     def snapshot_id(self) -> int:
         """A positive 63-bit number."""
-        return self._luck.bits() >> 1
+        return self._random.bits() >> 1
 
     def event(self) -> SimulatedEvent:
         """As the port says."""
@@ -141,11 +141,11 @@ class SimulatedRuntime:
 
     def mutex(self) -> AbstractContextManager[Any]:
         """As the port says."""
-        return SimulatedMutex(self._scheduler, self._luck)
+        return SimulatedMutex(self._scheduler, self._random)
 
-    def places(self, size: int) -> SimulatedPlaces:
+    def semaphore(self, size: int) -> SimulatedSemaphore:
         """A semaphore, for the metastore's connections."""
-        return SimulatedPlaces(self._scheduler, size)
+        return SimulatedSemaphore(self._scheduler, size)
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
         """As the port says."""
@@ -158,7 +158,7 @@ class SimulatedRuntime:
         errors: list[Exception] = []
         waiting = list(range(len(functions)))
         while waiting:
-            index = waiting.pop(self._luck.below(len(waiting)))
+            index = waiting.pop(self._random.below(len(waiting)))
             try:
                 results[index] = functions[index]()
             except Exception as error:  # noqa: BLE001 - raised when all have ended

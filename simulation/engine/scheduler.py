@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 
 #: Seconds that pass with every step.
 STEP_SECONDS = 0.001
@@ -103,13 +103,15 @@ class Scheduler:
     when_idle: called once, when only background tasks are left; it may spawn others.
     """
 
-    def __init__(self, luck: Seeded, pool: WorkerPool, *, max_steps: int = 50_000, max_seconds: float = 1e6) -> None:
+    def __init__(
+        self, random: SeededRandom, pool: WorkerPool, *, max_steps: int = 50_000, max_seconds: float = 1e6
+    ) -> None:
         self.now = 0.0
         self.steps = 0
         self.failure: str | None = None
         self.when_idle: Callable[[], None] | None = None
         self.tasks: list[Task] = []
-        self._luck = luck
+        self._random = random
         self._pool = pool
         self._max_steps = max_steps
         self._max_seconds = max_seconds
@@ -241,7 +243,7 @@ class Scheduler:
         if not self._foreground or self._over:
             return None
         if self.steps > self._max_steps or self.now > self._max_seconds:
-            self.fail(f"comes-to-rest: not at rest after {self.steps} steps and {self.now:.0f} s")
+            self.fail(f"terminates: not at rest after {self.steps} steps and {self.now:.0f} s")
             return None
         now = self.now
         ready = [
@@ -250,7 +252,7 @@ class Scheduler:
             if (task.ready or (task.deadline is not None and task.deadline <= now)) and task.process.paused_until <= now
         ]
         if ready:
-            return ready[self._luck.below(len(ready))] if len(ready) > 1 else ready[0]
+            return ready[self._random.below(len(ready))] if len(ready) > 1 else ready[0]
         return self._jump()
 
     def _jump(self) -> Task | None:
@@ -262,7 +264,7 @@ class Scheduler:
         ]
         if not times:
             waiting = ", ".join(f"{task.process.name}/{task.name}" for task in self.tasks if not task.background)
-            self.fail(f"comes-to-rest: deadlock, these wait for ever: {waiting}")
+            self.fail(f"terminates: deadlock, these wait for ever: {waiting}")
             return None
         self.now = max(self.now, min(times))
         return self._pick()

@@ -11,7 +11,7 @@ T = TypeVar("T")
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
-class Seeded:
+class SeededRandom:
     """SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014)."""
 
     __slots__ = ("_state",)
@@ -52,6 +52,6 @@ class Seeded:
         text = f"{self.bits():016x}{self.bits():016x}"
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
-    def fork(self, label: str) -> Seeded:
+    def fork(self, label: str) -> SeededRandom:
         """Numbers of their own for a part of the world: what one part draws does not move what another one gets."""
-        return Seeded(self.bits() ^ (zlib.crc32(label.encode()) << 17))
+        return SeededRandom(self.bits() ^ (zlib.crc32(label.encode()) << 17))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from simulation.actors.client_snapshots import CommitKind
 from simulation.actors.clients import Clients
-from simulation.actors.shipments import Doing
 from simulation.scenarios.scenario import WORST, Scenario
-from simulation.world.fault_plan import FaultPlan
-from simulation.world.history import MoveKind
+from simulation.world.faults import FaultPlan
+from simulation.world.history import CatalogCallKind
 from simulation.world.metastore import SwapSupport
 
 #: Of a table that asks for ZooKeeper's lock.
@@ -19,59 +19,89 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "moves",
         "tables are renamed, dropped, purged, made again, registered over and replaced while all write",
         WORST,
-        movers=4,
+        catalog_callers=4,
     ),
     Scenario(
         "moves-network",
         "the same where calls are lost and refused, and processes sleep past their lease",
-        FaultPlan(pauses=2, lost_replies=3, refused_own=2, errors=1),
+        FaultPlan(pauses=2, lost_replies=3, false_refusals=2, errors=1),
         writers=3,
-        movers=5,
+        catalog_callers=5,
         proven=0.0,
     ),
     Scenario(
         "moves-ignored",
         "the same on a server that ignores expected values: the locks alone carry it",
-        FaultPlan(crashes=1, lost_requests=1, lost_replies=2, refused_own=1, errors=1),
-        movers=4,
-        verdict=SwapSupport.IGNORED,
+        FaultPlan(crashes=1, lost_requests=1, lost_replies=2, false_refusals=1, errors=1),
+        catalog_callers=4,
+        swap_support=SwapSupport.IGNORED,
     ),
     Scenario(
         "drops",
         "tables that are dropped, purged and made again and again under the same names",
-        FaultPlan(crashes=1, lost_replies=2, refused_own=1, slow_files=2),
+        FaultPlan(crashes=1, lost_replies=2, false_refusals=1, slow_files=2),
         writers=3,
-        movers=9,
-        moves=(MoveKind.DROP, MoveKind.PURGE, MoveKind.CREATE, MoveKind.CREATE, MoveKind.RENAME),
+        catalog_callers=9,
+        catalog_call_kinds=(
+            CatalogCallKind.DROP,
+            CatalogCallKind.PURGE,
+            CatalogCallKind.CREATE,
+            CatalogCallKind.CREATE,
+            CatalogCallKind.RENAME,
+        ),
         waits=(300.0,),
     ),
     Scenario(
         "creations",
         "tables that are made and renamed to another database at once, while creations are refused that were made",
-        FaultPlan(pauses=2, hesitations=4, lost_replies=2, refused_own=3),
-        movers=10,
-        moves=(MoveKind.CREATE, MoveKind.CREATE, MoveKind.CREATE, MoveKind.RENAME, MoveKind.RENAME, MoveKind.DROP),
+        FaultPlan(pauses=2, short_pauses=4, lost_replies=2, false_refusals=3),
+        catalog_callers=10,
+        catalog_call_kinds=(
+            CatalogCallKind.CREATE,
+            CatalogCallKind.CREATE,
+            CatalogCallKind.CREATE,
+            CatalogCallKind.RENAME,
+            CatalogCallKind.RENAME,
+            CatalogCallKind.DROP,
+        ),
         waits=(300.0,),
     ),
     Scenario(
         "doubtful-moves",
         "tables that are made, renamed and dropped by a metastore that answers with an error, and does it later",
-        FaultPlan(lost_replies=1, refused_own=1, doubtful_commits=4),
-        movers=8,
-        moves=(MoveKind.CREATE, MoveKind.CREATE, MoveKind.CREATE, MoveKind.RENAME, MoveKind.DROP, MoveKind.PURGE),
+        FaultPlan(lost_replies=1, false_refusals=1, in_doubt_commits=4),
+        catalog_callers=8,
+        catalog_call_kinds=(
+            CatalogCallKind.CREATE,
+            CatalogCallKind.CREATE,
+            CatalogCallKind.CREATE,
+            CatalogCallKind.RENAME,
+            CatalogCallKind.DROP,
+            CatalogCallKind.PURGE,
+        ),
         waits=(60.0, 300.0),
     ),
     Scenario(
         "lost-names",
         "commits that come again after their table was renamed, dropped, or made anew under their name",
-        FaultPlan(lost_replies=1, refused_own=1),
+        FaultPlan(lost_replies=1, false_refusals=1),
         writers=0,
         servers=1,
         clients=Clients(
-            each=3, commits=2, doings=(Doing.APPEND, Doing.DELETE), think=60.0, resent=0.5, resent_within=60.0
+            count=3,
+            commits=2,
+            commit_kinds=(CommitKind.APPEND, CommitKind.DELETE),
+            think=60.0,
+            resent=0.5,
+            resent_within=60.0,
         ),
-        movers=5,
-        moves=(MoveKind.RENAME, MoveKind.RENAME, MoveKind.DROP, MoveKind.CREATE),
+        catalog_callers=5,
+        catalog_call_kinds=(
+            CatalogCallKind.RENAME,
+            CatalogCallKind.RENAME,
+            CatalogCallKind.DROP,
+            CatalogCallKind.CREATE,
+        ),
         waits=(300.0,),
     ),
     Scenario(
@@ -79,17 +109,17 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "the same where processes sleep past their lease with a drop before them: no server compares for a drop",
         FaultPlan(pauses=3, lost_replies=1),
         writers=3,
-        movers=9,
-        moves=(MoveKind.PURGE, MoveKind.CREATE, MoveKind.RENAME),
+        catalog_callers=9,
+        catalog_call_kinds=(CatalogCallKind.PURGE, CatalogCallKind.CREATE, CatalogCallKind.RENAME),
         waits=(300.0,),
         lease_seconds=20.0,
     ),
     Scenario(
         "moves-zookeeper",
         "the same on tables that ZooKeeper locks",
-        FaultPlan(pauses=1, lost_replies=1, refused_own=1, partitions=2),
-        movers=4,
-        acts=("break", "heal", "database zookeeper"),
+        FaultPlan(pauses=1, lost_replies=1, false_refusals=1, partitions=2),
+        catalog_callers=4,
+        operator_actions=("break", "heal", "database zookeeper"),
         zookeeper=True,
         lease_seconds=20.0,
         properties=_MARKED,

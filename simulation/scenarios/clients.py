@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from typing import Final
 
+from simulation.actors.client_snapshots import CommitKind
 from simulation.actors.clients import Clients
-from simulation.actors.shipments import Doing
 from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, Scenario
-from simulation.world.fault_plan import FaultPlan
+from simulation.world.faults import FaultPlan
 
-_ADDS = (Doing.APPEND, Doing.APPEND, Doing.MERGE, Doing.CLUMSY)
-_ALL = (Doing.APPEND, Doing.APPEND, Doing.MERGE, Doing.VALIDATED, Doing.DELETE, Doing.MASK, Doing.REWRITE)
+_ADDS = (CommitKind.APPEND, CommitKind.APPEND, CommitKind.MERGE, CommitKind.CLUMSY)
+_ALL = (
+    CommitKind.APPEND,
+    CommitKind.APPEND,
+    CommitKind.MERGE,
+    CommitKind.VALIDATED,
+    CommitKind.DELETE,
+    CommitKind.MASK,
+    CommitKind.REWRITE,
+)
 _BRANCHES = ("main", "main", "audit")
 _REBASE = "iceberg-hms.rebase-appends"
 _VERSION = "format-version"
 #: Nobody is withdrawn.
 _PATIENT = (300.0,)
 #: A little of everything that goes wrong with servers and their calls.
-_ROUGH = FaultPlan(crashes=1, pauses=1, lost_requests=1, lost_replies=2, refused_own=1, late_moves=1, errors=1)
+_ROUGH = FaultPlan(crashes=1, pauses=1, lost_requests=1, lost_replies=2, false_refusals=1, late_changes=1, errors=1)
 
 CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
@@ -25,7 +33,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "one server, small groups, clumsy clients among the others: who comes first is served first, nothing is left",
         writers=0,
         servers=1,
-        clients=Clients(each=5, commits=1, doings=_ADDS),
+        clients=Clients(count=5, commits=1, commit_kinds=_ADDS),
         settings={"group_max_changes": 2},
         waits=_PATIENT,
         all_commit=True,
@@ -37,7 +45,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "two servers without locks, whose swaps are refused for each other's: what those carried is left, and no more",
         writers=0,
         servers=2,
-        clients=Clients(each=3, commits=2, doings=_ADDS),
+        clients=Clients(count=3, commits=2, commit_kinds=_ADDS),
         lock="none",
         properties={"iceberg-hms.exclusive": "true"},
         waits=_PATIENT,
@@ -48,7 +56,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "commits of every kind to two branches of a table of version 3: numbers and row ids go stale",
         writers=0,
         servers=1,
-        clients=Clients(each=3, commits=3, doings=(*_ALL, Doing.CLUMSY), branches=_BRANCHES),
+        clients=Clients(count=3, commits=3, commit_kinds=(*_ALL, CommitKind.CLUMSY), branches=_BRANCHES),
         properties={_VERSION: "3"},
         waits=_PATIENT,
         tidy=True,
@@ -59,7 +67,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         BAD_NETWORK,
         writers=0,
         servers=2,
-        clients=Clients(each=2, commits=2, doings=_ALL, branches=_BRANCHES),
+        clients=Clients(count=2, commits=2, commit_kinds=_ALL, branches=_BRANCHES),
     ),
     Scenario(
         "rewrites",
@@ -67,29 +75,32 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         _ROUGH,
         writers=0,
         servers=2,
-        clients=Clients(each=3, commits=2, doings=(*_ALL, Doing.REWRITE, Doing.REWRITE), retries=2),
+        clients=Clients(count=3, commits=2, commit_kinds=(*_ALL, CommitKind.REWRITE, CommitKind.REWRITE), retries=2),
         lock_writers=1,
-        kept=OURS_AND_LOCKED,
+        protected=OURS_AND_LOCKED,
     ),
     Scenario(
         "overwritten",
         "servers that sleep past their lease and wake beside a foreign writer that has their lock, and swaps blindly",
-        FaultPlan(pauses=4, lost_replies=1, refused_own=1),
+        FaultPlan(pauses=4, lost_replies=1, false_refusals=1),
         writers=0,
         servers=1,
         clients=Clients(
-            each=4, commits=2, doings=(Doing.APPEND, Doing.VALIDATED, Doing.DELETE, Doing.REWRITE), retries=3
+            count=4,
+            commits=2,
+            commit_kinds=(CommitKind.APPEND, CommitKind.VALIDATED, CommitKind.DELETE, CommitKind.REWRITE),
+            retries=3,
         ),
         lock_writers=5,
         waits=_PATIENT,
-        kept=OURS_AND_LOCKED,
+        protected=OURS_AND_LOCKED,
     ),
     Scenario(
         "rebase-all",
         "the operator's word that all appends may be rebased, on version 1",
         writers=0,
         servers=1,
-        clients=Clients(each=4, commits=2, doings=_ALL, gives_up=0.2),
+        clients=Clients(count=4, commits=2, commit_kinds=_ALL, gives_up=0.2),
         properties={_VERSION: "1", _REBASE: "all"},
         waits=_PATIENT,
         tidy=True,
@@ -99,7 +110,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "the operator's word that nothing is rebased",
         writers=0,
         servers=1,
-        clients=Clients(each=3, commits=2, doings=_ALL),
+        clients=Clients(count=3, commits=2, commit_kinds=_ALL),
         properties={_REBASE: "none"},
         waits=_PATIENT,
         tidy=True,
@@ -110,7 +121,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         BAD_NETWORK,
         writers=0,
         servers=2,
-        clients=Clients(each=3, commits=2, doings=_ALL),
+        clients=Clients(count=3, commits=2, commit_kinds=_ALL),
         namespace={_REBASE: "none"},
         settings={"rebase_appends_max_age_ms": 100},
     ),
@@ -119,7 +130,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "a delete beside busy appenders: when it has lost its place it gets a turn, and lands with it",
         writers=0,
         servers=1,
-        clients=Clients(each=3, commits=3, firm=(Doing.DELETE,), retries=1),
+        clients=Clients(count=3, commits=3, one_shot=(CommitKind.DELETE,), retries=1),
         waits=_PATIENT,
         all_commit=True,
         in_order=True,
@@ -129,7 +140,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "stock appenders that nobody rebases, at the retries and waits of Java and PyIceberg: each lands in the end",
         writers=0,
         servers=1,
-        clients=Clients(each=8, commits=2, retries=4, backoff=0.1),
+        clients=Clients(count=8, commits=2, retries=4, backoff=0.1),
         properties={_REBASE: "none"},
         waits=_PATIENT,
         all_commit=True,
@@ -141,7 +152,11 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         writers=0,
         servers=1,
         clients=Clients(
-            each=2, commits=3, firm=(Doing.DELETE, Doing.MASK, Doing.VALIDATED), gives_up=0.4, back_within=2.0
+            count=2,
+            commits=3,
+            one_shot=(CommitKind.DELETE, CommitKind.MASK, CommitKind.VALIDATED),
+            gives_up=0.4,
+            back_within=2.0,
         ),
         waits=_PATIENT,
         settings={"queue_max_changes": 2},
@@ -152,7 +167,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "lists that clients leave are deleted when their time is over, and not before",
         writers=0,
         servers=1,
-        clients=Clients(each=3, commits=3, think=3.0, leaves=0.8),
+        clients=Clients(count=3, commits=3, think=3.0, leaves_lists=0.8),
         settings={"replaced_list_age_ms": 1_000},
         waits=_PATIENT,
         all_commit=True,
@@ -164,7 +179,11 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         writers=0,
         servers=1,
         clients=Clients(
-            each=3, commits=3, doings=(Doing.MERGE, Doing.MERGE, Doing.DELETE, Doing.APPEND), think=3.0, litters=0.8
+            count=3,
+            commits=3,
+            commit_kinds=(CommitKind.MERGE, CommitKind.MERGE, CommitKind.DELETE, CommitKind.APPEND),
+            think=3.0,
+            leaves_manifests=0.8,
         ),
         properties={_REBASE: "none"},
         settings={"replaced_list_age_ms": 1_000},
@@ -177,18 +196,18 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         _ROUGH,
         writers=0,
         servers=2,
-        clients=Clients(each=2, commits=3, doings=_ALL, think=3.0, litters=0.8),
+        clients=Clients(count=2, commits=3, commit_kinds=_ALL, think=3.0, leaves_manifests=0.8),
         settings={"replaced_list_age_ms": 1_000},
         lock_writers=1,
-        kept=OURS_AND_LOCKED,
+        protected=OURS_AND_LOCKED,
     ),
     Scenario(
         "expired",
         "commits of every kind whose answer is lost, and which come again when their snapshots have expired",
         writers=0,
         servers=1,
-        clients=Clients(each=4, commits=2, doings=(*_ALL, Doing.DELETE), think=0.1, resent=0.5),
-        expiries=3,
+        clients=Clients(count=4, commits=2, commit_kinds=(*_ALL, CommitKind.DELETE), think=0.1, resent=0.5),
+        expirers=3,
         waits=_PATIENT,
     ),
     Scenario(
@@ -197,8 +216,8 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         BAD_NETWORK,
         writers=0,
         servers=2,
-        clients=Clients(each=2, commits=2, doings=_ALL, branches=_BRANCHES, think=3.0, resent=0.5),
-        expiries=5,
+        clients=Clients(count=2, commits=2, commit_kinds=_ALL, branches=_BRANCHES, think=3.0, resent=0.5),
+        expirers=5,
         properties={
             _VERSION: "3",
             "write.metadata.previous-versions-max": "2",
@@ -210,8 +229,8 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "the same on version 1, where snapshots have no numbers, and everything is rebased that may be",
         writers=0,
         servers=1,
-        clients=Clients(each=3, commits=2, doings=_ALL, think=3.0, resent=0.5),
-        expiries=5,
+        clients=Clients(count=3, commits=2, commit_kinds=_ALL, think=3.0, resent=0.5),
+        expirers=5,
         properties={_VERSION: "1", _REBASE: "all"},
         waits=_PATIENT,
     ),
@@ -220,11 +239,11 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "a busy server beside foreign writers that read before they lock: the table rests for them",
         writers=0,
         servers=1,
-        clients=Clients(each=2, commits=4, think=0.1),
+        clients=Clients(count=2, commits=4, think=0.1),
         java_writers=2,
         settings={"foreign_writer_check_interval_ms": 10},
         waits=_PATIENT,
-        kept=OURS_AND_LOCKED,
+        protected=OURS_AND_LOCKED,
     ),
     Scenario(
         "defects",
@@ -232,7 +251,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         FaultPlan(defects=20),
         writers=0,
         servers=1,
-        clients=Clients(each=3, commits=3, firm=(Doing.DELETE,), retries=1),
+        clients=Clients(count=3, commits=3, one_shot=(CommitKind.DELETE,), retries=1),
         waits=_PATIENT,
         all_commit=True,
     ),
@@ -242,7 +261,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         FaultPlan(refusals=20, crashes=1, lost_replies=1),
         writers=0,
         servers=1,
-        clients=Clients(each=6, commits=2, doings=_ADDS),
+        clients=Clients(count=6, commits=2, commit_kinds=_ADDS),
         settings={"refusal_max_swaps": 3},
     ),
 )

@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simulation.actors.clients import Clients
-from simulation.world.fault_plan import FaultPlan
-from simulation.world.history import Kind, MoveKind
+from simulation.world.faults import FaultPlan
+from simulation.world.history import CatalogCallKind, WriterKind
 from simulation.world.metastore import SwapSupport
 
-OURS: Final = frozenset((Kind.OURS,))
-OURS_AND_LOCKED: Final = frozenset((Kind.OURS, Kind.LOCKED))
+OURS: Final = frozenset((WriterKind.OURS,))
+OURS_AND_LOCKED: Final = frozenset((WriterKind.OURS, WriterKind.LOCKED))
 #: What the network and the metastore do to calls, without delaying a move past its caller.
-BAD_NETWORK: Final = FaultPlan(lost_requests=2, lost_replies=2, refused_own=1, errors=1, file_errors=1)
+BAD_NETWORK: Final = FaultPlan(lost_requests=2, lost_replies=2, false_refusals=1, errors=1, file_errors=1)
 WORST: Final = FaultPlan(
     crashes=2,
     pauses=2,
     lost_requests=2,
     lost_replies=2,
     slow_replies=1,
-    late_moves=1,
-    doubled_moves=1,
-    refused_own=1,
+    late_changes=1,
+    repeated_changes=1,
+    false_refusals=1,
     errors=1,
     file_errors=1,
 )
@@ -61,7 +61,7 @@ class Scenario:
 
     name: str
     about: str
-    weather: FaultPlan = field(default_factory=FaultPlan)
+    faults: FaultPlan = field(default_factory=FaultPlan)
     writers: int = 3
     changes: int = 2
     shared: int = 0
@@ -71,31 +71,31 @@ class Scenario:
     java_writers: int = 0
     rest: float = 0.0
     cas_writers: int = 0
-    strays: int = 0
-    movers: int = 0
-    moves: tuple[MoveKind, ...] = tuple(MoveKind)
-    acts: tuple[str, ...] = ()
-    expiries: int = 0
+    lost_lock_writers: int = 0
+    catalog_callers: int = 0
+    catalog_call_kinds: tuple[CatalogCallKind, ...] = tuple(CatalogCallKind)
+    operator_actions: tuple[str, ...] = ()
+    expirers: int = 0
     zookeeper: bool = False
     lock: str = "hms"
     lock_api_works: bool = True
-    hasty: bool = False
-    blind: int = 0
-    within: float = 0.1
+    ends_sessions_early: bool = False
+    without_lock_api: int = 0
+    starts_within: float = 0.1
     proven: float = 0.7
     latest: float = 900.0
-    verdict: SwapSupport = SwapSupport.ATOMIC
-    others: tuple[SwapSupport, ...] = ()
+    swap_support: SwapSupport = SwapSupport.ATOMIC
+    other_servers: tuple[SwapSupport, ...] = ()
     reaper: bool = True
     lease_seconds: float = 60.0
-    clones: bool = False
-    unrobbed: bool = False
+    cloned_machines: bool = False
+    live_locks_kept: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     namespace: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     waits: tuple[float, ...] = (5.0, 60.0, 300.0)
-    kept: frozenset[Kind] = OURS
+    protected: frozenset[WriterKind] = OURS
     all_commit: bool = False
     in_order: bool = False
     tidy: bool = False
-    comes_back: bool = True
+    recovers: bool = True

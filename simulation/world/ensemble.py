@@ -27,7 +27,7 @@ class ServerSession:
 
 
 @dataclass(slots=True, eq=False)
-class ServerNode:
+class ZNode:
     """born, died: the change that made it, and the one that removed it. lasts: longer than its session."""
 
     name: str
@@ -43,7 +43,7 @@ class ServerNode:
 class _Folder:
     """nodes: all that there ever were. number: of the next sequential one."""
 
-    nodes: dict[str, ServerNode] = field(default_factory=dict)
+    nodes: dict[str, ZNode] = field(default_factory=dict)
     number: int = 0
 
 
@@ -76,7 +76,7 @@ class Ensemble:
         self._sessions[self._last_session] = ServerSession(self._last_session, owner, self._scheduler.now)
         return self._last_session
 
-    def hear(self, session: int) -> ServerSession:
+    def touch(self, session: int) -> ServerSession:
         """A session gives a sign of life, by a ping or a request. Raises Expired."""
         self._expire()
         if session not in self._sessions:
@@ -95,7 +95,7 @@ class Ensemble:
         """The newest change that a session was told of."""
         return self._sessions[session].seen if session in self._sessions else 0
 
-    def untell(self, session: int, seen: int) -> None:
+    def forget_reply(self, session: int, seen: int) -> None:
         """A reply did not arrive: all that the session was told of is this."""
         if session in self._sessions:
             self._sessions[session].seen = seen
@@ -111,31 +111,31 @@ class Ensemble:
 
     def create(self, session: int, folder: str, prefix: str, data: bytes) -> str:
         """A sequential ephemeral node; returns its name. Raises Expired."""
-        owner = self.hear(session)
+        owner = self.touch(session)
         room = self._folders.setdefault(folder, _Folder())
         name = f"{prefix}{room.number:010d}"
         room.number += 1
         self._changes += 1
         owner.seen = self._changes
         created_ms = EPOCH_MS + int(self._scheduler.now * 1000)
-        room.nodes[name] = ServerNode(name, owner, data, self._changes, created_ms)
+        room.nodes[name] = ZNode(name, owner, data, self._changes, created_ms)
         self._tell_first(folder, name)
         return name
 
     def mark(self, session: int, path: str, data: bytes) -> None:
         """A node that outlives its session. Raises Expired."""
-        owner = self.hear(session)
+        owner = self.touch(session)
         folder, _, name = path.rpartition("/")
         self._changes += 1
         owner.seen = self._changes
         created_ms = EPOCH_MS + int(self._scheduler.now * 1000)
-        node = ServerNode(name, owner, data, self._changes, created_ms, lasts=True)
+        node = ZNode(name, owner, data, self._changes, created_ms, lasts=True)
         self._folders.setdefault(folder, _Folder()).nodes[name] = node
 
     def children(self, session: int, folder: str, *, behind: bool = False) -> list[str]:
         """Names in a folder, in no useful order. behind: a server answers that knows no more than what this session
         has been told already. Raises NodeGone, Expired."""
-        asking = self.hear(session)
+        asking = self.touch(session)
         if folder not in self._folders:
             raise NodeGone(folder)
         as_of = asking.seen if behind else self._changes
@@ -146,11 +146,11 @@ class Ensemble:
 
     def sync(self, session: int) -> None:
         """The server that a session is connected to catches up with all that was done. Raises Expired."""
-        self.hear(session).seen = self._changes
+        self.touch(session).seen = self._changes
 
     def watch(self, session: int, path: str, changed: Callable[[], None]) -> bool:
         """Whether a node is there; `changed` is called when it goes. Raises Expired."""
-        asking = self.hear(session)
+        asking = self.touch(session)
         if self._find(path) is None:
             return False
         asking.seen = self._changes
@@ -163,21 +163,21 @@ class Ensemble:
             for changed in watches:
                 watching.pop(changed, None)
 
-    def read(self, session: int, path: str) -> ServerNode:
+    def read(self, session: int, path: str) -> ZNode:
         """A node. Raises NodeGone, Expired."""
-        self.hear(session)
+        self.touch(session)
         return self._get(path)
 
     def write(self, session: int, path: str, data: bytes) -> None:
         """Raises NodeGone, Expired."""
-        owner = self.hear(session)
+        owner = self.touch(session)
         self._get(path).data = data
         self._changes += 1
         owner.seen = self._changes
 
     def delete(self, session: int, path: str) -> None:
         """Raises NodeGone, Expired."""
-        owner = self.hear(session)
+        owner = self.touch(session)
         self._remove(path, self._get(path))
         owner.seen = self._changes
 
@@ -193,7 +193,7 @@ class Ensemble:
             if cut_off or each.heard < now - self._ends_after:
                 self.end(each.id)
 
-    def _living(self) -> list[tuple[str, ServerNode]]:
+    def _living(self) -> list[tuple[str, ZNode]]:
         return [
             (f"{folder}/{node.name}", node)
             for folder, room in self._folders.items()
@@ -201,18 +201,18 @@ class Ensemble:
             if node.died is None
         ]
 
-    def _find(self, path: str) -> ServerNode | None:
+    def _find(self, path: str) -> ZNode | None:
         folder, _, name = path.rpartition("/")
         node = self._folders[folder].nodes.get(name) if folder in self._folders else None
         return None if node is None or node.died is not None else node
 
-    def _get(self, path: str) -> ServerNode:
+    def _get(self, path: str) -> ZNode:
         node = self._find(path)
         if node is None:
             raise NodeGone(path)
         return node
 
-    def _remove(self, path: str, node: ServerNode) -> None:
+    def _remove(self, path: str, node: ZNode) -> None:
         self._changes += 1
         node.died = self._changes
         for changed in self._watches.pop(path, {}):
@@ -228,6 +228,6 @@ class Ensemble:
         if living.name == name and self.on_first is not None:
             self.on_first(living.owner.owner)
 
-    def _queue(self, folder: str) -> list[ServerNode]:
+    def _queue(self, folder: str) -> list[ZNode]:
         """Those that hold or await a lock."""
         return [each for each in self._folders[folder].nodes.values() if each.died is None and not each.lasts]

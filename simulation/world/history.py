@@ -20,18 +20,18 @@ class Answer(Enum):
     UNKNOWN = "unknown"
 
 
-class Kind(Enum):
+class WriterKind(Enum):
     """Who wrote it. OURS: a coordinator. LOCKED: a foreign writer with the lock and a blind swap. SWAPPED: a foreign
     writer with compare-and-swap and no lock. STRAY: a foreign writer that swaps blindly after it lost its lock."""
 
     OURS = "ours"
     LOCKED = "locked"
     SWAPPED = "swapped"
-    STRAY = "stray"
+    LOST_LOCK = "stray"
 
 
 @dataclass(slots=True, eq=False)
-class CommitCall:
+class WriteAttempt:
     """One change object that was given to a coordinator, or built by a foreign writer.
 
     wish: what the client wants; several attempts may serve one, and at most one of them may be in the table.
@@ -57,34 +57,34 @@ class CommitCall:
     moot: what it is about was gone from the table, so its client gave up.
     """
 
-    wish: str
+    operation: str
     writer: str
-    kind: Kind = Kind.OURS
+    kind: WriterKind = WriterKind.OURS
     snapshot_id: int | None = None
     data_file: str | None = None
     mark: str | None = None
     ref: tuple[str, int] | None = None
-    assumes_main: tuple[bool, int | None] = (False, None)
-    told: Answer = Answer.NOTHING
-    denied: bool = False
-    said_there: bool = False
-    blamed: bool = False
+    requires_main: tuple[bool, int | None] = (False, None)
+    answer: Answer = Answer.NOTHING
+    refused_while_present: bool = False
+    refused_as_duplicate: bool = False
+    called_invalid: bool = False
     replaces: bool = False
     landed: bool = False
     excused: bool = False
     branch: str = MAIN_BRANCH
-    takes: frozenset[str] = frozenset()
+    deleted_rows: frozenset[str] = frozenset()
     rewrites: bool = False
-    seen: list[int | None] = field(default_factory=list)
-    stays: bool = False
+    parents_seen: list[int | None] = field(default_factory=list)
+    never_rebased: bool = False
     lists: set[str] = field(default_factory=set)
-    left: float | None = None
-    litter: dict[str, bool] = field(default_factory=dict)
-    sent: list[float] = field(default_factory=list)
-    lost: list[float] = field(default_factory=list)
-    ahead: tuple[tuple[CommitCall, int], ...] = ()
+    left_at: float | None = None
+    left_manifests: dict[str, bool] = field(default_factory=dict)
+    sent_at: list[float] = field(default_factory=list)
+    lost_at: list[float] = field(default_factory=list)
+    ahead: tuple[tuple[WriteAttempt, int], ...] = ()
     waited: float = 0.0
-    moot: bool = False
+    obsolete: bool = False
 
     @property
     def row(self) -> str | None:
@@ -93,7 +93,7 @@ class CommitCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Pause:
     """A table's queue was held back, or the table rested; simulated seconds. process: whose queue."""
 
     process: str
@@ -102,7 +102,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedCall:
+class WastedLock:
     """A foreign writer gave a table's lock back without having moved it. at: simulated seconds. behind: our processes
     that waited for it and had seen who was before them."""
 
@@ -110,7 +110,7 @@ class FailedCall:
     behind: frozenset[str]
 
 
-class MoveKind(StrEnum):
+class CatalogCallKind(StrEnum):
     """A move of a whole table. PURGE: a drop with its files. OVERWRITE: a registration over a table."""
 
     RENAME = "rename"
@@ -123,7 +123,7 @@ class MoveKind(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Move:
+class CatalogCall:
     """One move that one process of its own makes.
 
     to: where a rename goes. attempt: the change of a replacement. location: where a creation, or any other move that
@@ -131,14 +131,14 @@ class Move:
     made: the metastore made it, as far as the schedule knows. as_good: it, or one with the same effect since it began.
     """
 
-    kind: MoveKind
-    mover: str
+    kind: CatalogCallKind
+    caller: str
     name: TableName
     to: TableName
-    attempt: CommitCall | None = None
-    told: Answer = Answer.NOTHING
+    attempt: WriteAttempt | None = None
+    answer: Answer = Answer.NOTHING
     made: bool = False
-    as_good: bool = False
+    effect_seen: bool = False
     location: str | None = None
 
 
@@ -149,38 +149,38 @@ class History:
     held_back: times for which queues were held back for those that lost. rested: for which tables rested.
     in_vain: locks that foreign writers had in vain. moved: which process moved a table, and when."""
 
-    attempts: list[CommitCall] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
-    held_back: list[Held] = field(default_factory=list)
-    rested: list[Held] = field(default_factory=list)
-    in_vain: list[FailedCall] = field(default_factory=list)
-    moved: list[tuple[str, float]] = field(default_factory=list)
-    on_told: Callable[[], None] | None = None
+    attempts: list[WriteAttempt] = field(default_factory=list)
+    catalog_calls: list[CatalogCall] = field(default_factory=list)
+    priority_waits: list[Pause] = field(default_factory=list)
+    backoffs: list[Pause] = field(default_factory=list)
+    wasted_locks: list[WastedLock] = field(default_factory=list)
+    row_changes: list[tuple[str, float]] = field(default_factory=list)
+    on_answer: Callable[[], None] | None = None
 
-    def begin(self, attempt: CommitCall) -> CommitCall:
+    def begin(self, attempt: WriteAttempt) -> WriteAttempt:
         self.attempts.append(attempt)
         return attempt
 
-    def tell(self, attempt: CommitCall, told: Answer) -> None:
+    def record_answer(self, attempt: WriteAttempt, answer: Answer) -> None:
         """Note an answer. Once it was unknown whether an attempt is in the table, a later failure proves nothing."""
-        if attempt.told is Answer.UNKNOWN and told is Answer.FAILED:
+        if attempt.answer is Answer.UNKNOWN and answer is Answer.FAILED:
             return
-        attempt.told = told
-        if self.on_told is not None:
-            self.on_told()
+        attempt.answer = answer
+        if self.on_answer is not None:
+            self.on_answer()
 
-    def again(self, attempt: CommitCall) -> None:
+    def reopen(self, attempt: WriteAttempt) -> None:
         """What was answered as failed is sent once more, under the same snapshot id."""
-        attempt.told = Answer.NOTHING
+        attempt.answer = Answer.NOTHING
 
-    def tell_move(self, move: Move, told: Answer) -> None:
+    def record_catalog_answer(self, call: CatalogCall, answer: Answer) -> None:
         """Note the answer to a move."""
-        move.told = told
-        if self.on_told is not None:
-            self.on_told()
+        call.answer = answer
+        if self.on_answer is not None:
+            self.on_answer()
 
-    def by_wish(self) -> dict[str, list[CommitCall]]:
-        wishes: defaultdict[str, list[CommitCall]] = defaultdict(list)
+    def by_operation(self) -> dict[str, list[WriteAttempt]]:
+        attempts_by_operation: defaultdict[str, list[WriteAttempt]] = defaultdict(list)
         for attempt in self.attempts:
-            wishes[attempt.wish].append(attempt)
-        return wishes
+            attempts_by_operation[attempt.operation].append(attempt)
+        return attempts_by_operation

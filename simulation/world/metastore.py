@@ -55,11 +55,11 @@ class LockRow:
     process: str
     seen: float
     acquired: bool = False
-    looked: bool = False
+    saw_queue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class RowChange:
     """A row that changed. location: None if it was dropped. replaced: where it pointed before, None for a new row.
     expected: the compare-and-swap value that the alter carried, None for a blind one. was: its name before, if it was
     renamed. overslept: its writer had the lock when it sent it, or was about to, and slept past its lease then.
@@ -70,9 +70,9 @@ class Moved:
     replaced: str | None
     expected: str | None
     process: str
-    was: TableName | None = None
-    overslept: bool = False
-    was_unseen: bool = False
+    renamed_from: TableName | None = None
+    slept_past_lease: bool = False
+    replaced_unseen: bool = False
 
 
 def iceberg_row(name: TableName, parameters: Mapping[str, str]) -> Any:
@@ -115,28 +115,28 @@ class Metastore:
         self.databases: dict[str, Any] = {}
         self.lock_api_works = True
         self.locks: list[LockRow] = []
-        self.on_move: Callable[[Moved], None] | None = None
+        self.on_row_change: Callable[[RowChange], None] | None = None
         self.on_acquired: Callable[[str], None] | None = None
         self.refused: set[str] = set()
-        self.on_taken: Callable[[LockRow, str], None] | None = None
+        self.on_removed_by_other: Callable[[LockRow, str], None] | None = None
         self._scheduler = scheduler
         self._reaper = reaper
         self._reaper_delay = reaper_delay
         self._skew_ms = skew_ms
         self._last_lock = 0
         #: The changes of calls that run now and are not to be committed yet.
-        self._held_back: dict[Task, list[Callable[[], None]]] = {}
+        self._prepared: dict[Task, list[Callable[[], None]]] = {}
         #: Who waits for each row that a transaction in doubt has.
         self._in_doubt: dict[TableName, list[Task]] = {}
         #: Where the pointer was moved to when nobody could expect it.
         self._unseen: set[str | None] = set()
         #: Whether the lease of a swap's lock has passed while its writer slept, by where it points.
-        self.overslept: dict[str | None, Callable[[], bool]] = {}
+        self.slept_past_lease: dict[str | None, Callable[[], bool]] = {}
 
     def add_database(self, name: str, parameters: Mapping[str, str]) -> None:
         self.databases[name] = Database(name=name, parameters=dict(parameters))
 
-    def marks(self, name: str) -> dict[str, str]:
+    def database_parameters(self, name: str) -> dict[str, str]:
         """A database's parameters."""
         return dict(self.databases[name].parameters)
 
@@ -161,7 +161,7 @@ class Metastore:
 
         def insert() -> None:
             self.rows[name] = row
-            self._moved(name, row, None, None, process)
+            self._notify(name, row, None, None, process)
 
         self._commit(insert, name)
 
@@ -175,7 +175,7 @@ class Metastore:
         def write() -> None:
             replaced = self.rows.pop(name)
             self.rows[to] = row
-            self._moved(to, row, replaced, expected, process, was=name if to != name else None)
+            self._notify(to, row, replaced, expected, process, renamed_from=name if to != name else None)
 
         self._commit(write, name, to)
 
@@ -186,7 +186,7 @@ class Metastore:
             raise NoSuchObjectException(f"{name} table not found")
 
         def remove() -> None:
-            self._moved(name, None, self.rows.pop(name), None, process)
+            self._notify(name, None, self.rows.pop(name), None, process)
 
         self._commit(remove, name)
 
@@ -198,14 +198,14 @@ class Metastore:
                 raise MetaException("Put request failed : UPDATE ...: canceling statement due to lock timeout")
             self._scheduler.wait(waiters[0], deadline - self._scheduler.now)
 
-    def hold_back(self, call: Callable[[], object]) -> Callable[[], None]:
+    def prepare_call(self, call: Callable[[], object]) -> Callable[[], None]:
         """Carry out a call but for its COMMIT, and return that. Raises what the call raises."""
         task = self._scheduler.current
-        changes = self._held_back[task] = []
+        changes = self._prepared[task] = []
         try:
             call()
         finally:
-            del self._held_back[task]
+            del self._prepared[task]
 
         def commit() -> None:
             for change in changes:
@@ -214,8 +214,8 @@ class Metastore:
         return commit
 
     def _commit(self, change: Callable[[], None], *names: TableName) -> None:
-        held_back = self._held_back.get(self._scheduler.current) if self._held_back else None
-        if held_back is None:
+        priority_waits = self._prepared.get(self._scheduler.current) if self._prepared else None
+        if priority_waits is None:
             change()
             return
         waiters: list[Task] = []
@@ -230,7 +230,7 @@ class Metastore:
             )
             self._scheduler.wake(waiters)
 
-        held_back.append(commit)
+        priority_waits.append(commit)
 
     def enqueue(self, table: TableName, agent_info: str, process: str) -> int:
         """A new line at the end of a table's queue; returns its id."""
@@ -264,8 +264,8 @@ class Metastore:
     def unlock(self, lock: int, process: str) -> None:
         """Remove an entry, if it is there."""
         for entry in self.locks:
-            if entry.id == lock and entry.process != process and self.on_taken is not None:
-                self.on_taken(entry, process)
+            if entry.id == lock and entry.process != process and self.on_removed_by_other is not None:
+                self.on_removed_by_other(entry, process)
         self.locks = [entry for entry in self.locks if entry.id != lock]
 
     def watch_lock(self, table: TableName, location: str, process: Process) -> None:
@@ -273,9 +273,9 @@ class Metastore:
         lease can no client keep that swap from going over others' commits."""
         mine = (table, process.name, True)
         held = [each for each in self.locks if (each.table, each.process, each.acquired) == mine]
-        self.overslept.pop(location, None)
+        self.slept_past_lease.pop(location, None)
         if held and self._scheduler.now <= held[0].seen + self.lease_seconds:
-            self.overslept[location] = lambda: self._slept_past_the_lease(held[0], process)
+            self.slept_past_lease[location] = lambda: self._slept_past_the_lease(held[0], process)
 
     def _slept_past_the_lease(self, entry: LockRow, process: Process) -> bool:
         ended = entry.seen + self.lease_seconds
@@ -290,17 +290,23 @@ class Metastore:
             oldest = self._scheduler.now - self.lease_seconds - self._reaper_delay
             self.locks = [entry for entry in self.locks if entry.seen >= oldest]
 
-    def _moved(
-        self, name: TableName, row: Any, replaced: Any, expected: str | None, process: str, was: TableName | None = None
+    def _notify(
+        self,
+        name: TableName,
+        row: Any,
+        replaced: Any,
+        expected: str | None,
+        process: str,
+        renamed_from: TableName | None = None,
     ) -> None:
         """Tell of it; scratch rows are nobody's business."""
         to, before = (None if each is None else each.parameters.get(METADATA_LOCATION) for each in (row, replaced))
-        if self.on_move is not None and (to is not None or before is not None):
+        if self.on_row_change is not None and (to is not None or before is not None):
             unseen = before in self._unseen
-            overslept = to in self.overslept and self.overslept[to]()
-            if overslept:
+            slept_past_lease = to in self.slept_past_lease and self.slept_past_lease[to]()
+            if slept_past_lease:
                 self._unseen.add(to)
-            self.on_move(Moved(name, to, before, expected, process, was, overslept, unseen))
+            self.on_row_change(RowChange(name, to, before, expected, process, renamed_from, slept_past_lease, unseen))
 
 
 def copied(row: Any) -> Any:

@@ -22,9 +22,9 @@ from iceberg_hms.metastore.connection.thrift_types import LockState
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
-from simulation.world.fault_plan import HEAVY, LIGHT, MODERATE, Wire
+from simulation.world.faults import HEAVY, LIGHT, MODERATE, Wire
 from simulation.world.metastore import DATABASE, SwapSupport
-from simulation.world.service import Service
+from simulation.world.metastore_server import SimulatedServer
 
 #: How often a lock call whose request was "lost" is carried out all the same, after a while.
 _LATE_LOCK: Final = 0.4
@@ -55,7 +55,7 @@ class Network:
     swift: of a foreign writer whose lock is its own: it notices a loss at once, and its moves are never late.
     """
 
-    servers: Mapping[str, Service]
+    servers: Mapping[str, SimulatedServer]
     wire: Wire
     process: Process
     runtime: SimulatedRuntime
@@ -81,14 +81,14 @@ class Network:
 class SimulatedMetastoreClient(MetastoreClient):
     """MetastoreClient on a simulated server."""
 
-    def __init__(self, network: Network, service: Service) -> None:
+    def __init__(self, network: Network, service: SimulatedServer) -> None:
         self.uri = service.uri
         self.cas_support = ConnectionCasSupport(network.runtime.now)
-        if network.proven and service.verdict is SwapSupport.ATOMIC:
+        if network.proven and service.swap_support is SwapSupport.ATOMIC:
             self.cas_support.learn(DATABASE, CompareAndSwap.ATOMIC)
             self.cas_support.record_swap(DATABASE)
         self._network = network
-        self._service = service
+        self._server = service
         self._is_open = True
         self._has_store = True
 
@@ -119,21 +119,21 @@ class SimulatedMetastoreClient(MetastoreClient):
         weight = self._weight(method, arguments)
         if weight == HEAVY and not network.swift:
             self._watch_lock(arguments)
-        wire.leave(process, what, weight)
+        wire.before_call(process, what, weight)
         network.refuse_if_out(self.uri)
         wire.stall(process, what)
 
-        self._has_store &= network.swift or not wire.strikes("closed_stores", weight)
+        self._has_store &= network.swift or not wire.strikes("lost_stores", weight)
         if not self._has_store:
             raise self._fail(method, what, "javax.jdo.JDOFatalUserException: Persistence Manager has been closed")
 
         def effect() -> Any:
-            return self._service.answer(method, arguments, process.name)
+            return self._server.answer(method, arguments, process.name)
 
         if wire.strikes("lost_requests", weight):
             raise self._lose(what, effect if method == "lock" else None)
         is_late_at_times = weight == HEAVY and not network.swift
-        if is_late_at_times and wire.strikes("late_moves", weight):
+        if is_late_at_times and wire.strikes("late_changes", weight):
             return self._wait_for_the_late(method, what, effect)
         if is_late_at_times and wire.strikes("refusals", weight):
             failure = MetaException("Permission denied: the swap is refused")
@@ -141,7 +141,7 @@ class SimulatedMetastoreClient(MetastoreClient):
             raise classify(failure, method)
         if is_late_at_times and wire.strikes("errors", weight):
             raise self._fail(method, what, "deadlock in the metastore's database")
-        if is_late_at_times and wire.strikes("doubtful_commits", weight):
+        if is_late_at_times and wire.strikes("in_doubt_commits", weight):
             self._leave_in_doubt(method, what, effect, compares=_expected(arguments) is not None)
         is_swap = _expected(arguments) == METADATA_LOCATION and not network.swift
         if is_swap and wire.strikes("sql_errors", weight):
@@ -151,9 +151,9 @@ class SimulatedMetastoreClient(MetastoreClient):
     def _watch_lock(self, arguments: dict[str, Any]) -> None:
         """Of an alter that this server does not compare, or not atomically."""
         row, is_compared = arguments.get("new_tbl"), _expected(arguments) is not None
-        if row is not None and not (is_compared and self._service.verdict is SwapSupport.ATOMIC):
+        if row is not None and not (is_compared and self._server.swap_support is SwapSupport.ATOMIC):
             name = TableName(arguments["dbname"], arguments["tbl_name"])
-            self._service.metastore.watch_lock(name, row.parameters[METADATA_LOCATION], self._network.process)
+            self._server.metastore.watch_lock(name, row.parameters[METADATA_LOCATION], self._network.process)
 
     def _fail(self, method: str, what: str, words: str) -> ServerFault:
         failure = MetaException(words)
@@ -164,13 +164,13 @@ class SimulatedMetastoreClient(MetastoreClient):
         """The metastore has no answer to its COMMIT, and gives up with an error. The database makes it later."""
         network = self._network
         try:
-            commit = self._service.metastore.hold_back(effect)
+            commit = self._server.metastore.prepare_call(effect)
         except TException as failure:
             network.wire.note(network.process, what, failure)
             raise classify(failure, method) from None
         network.wire.note(network.process, what, "in doubt")
         self._later(what, commit, latest=_LONGEST_DOUBT)
-        network.runtime.sleep(network.wire.some_time(network.timeout_seconds))
+        network.runtime.sleep(network.wire.random_duration(network.timeout_seconds))
         statement = 'Error executing SQL query "update "TABLE_PARAMS" set ..."' if compares else "Put request failed"
         raise self._fail(method, what, f"{statement}: Read timed out")
 
@@ -185,12 +185,12 @@ class SimulatedMetastoreClient(MetastoreClient):
         except TException as error:
             failure = error
         self._note(process, what, failure or answer)
-        if may_be_more and wire.strikes("doubled_moves", weight):
+        if may_be_more and wire.strikes("repeated_changes", weight):
             self._later(what, effect)
-        if may_be_more and failure is None and wire.strikes("refused_own", weight):
+        if may_be_more and failure is None and wire.strikes("false_refusals", weight):
             failure = self._refusal_of_its_own(method, arguments, effect)
             wire.note(process, what, f"after all: {_shown(failure)}")
-        wire.arrive(process, f"{what} <-", weight)
+        wire.after_call(process, f"{what} <-", weight)
         if wire.strikes("lost_replies", weight):
             wire.note(process, what, "reply lost")
             self._fall_silent()
@@ -207,7 +207,7 @@ class SimulatedMetastoreClient(MetastoreClient):
         """What a server says that does not know that it has committed: it tries once more, and finds the change made by
         itself; or it gives up, where nothing would keep it from making the change twice."""
         compares = (
-            self._service.verdict in (SwapSupport.ATOMIC, SwapSupport.CHECKED) and _expected(arguments) is not None
+            self._server.swap_support in (SwapSupport.ATOMIC, SwapSupport.CHECKED) and _expected(arguments) is not None
         )
         if method != "alter_table_with_environment_context" or compares:
             try:
@@ -232,11 +232,11 @@ class SimulatedMetastoreClient(MetastoreClient):
         wire = network.wire
         wire.note(network.process, what, "request lost")
         if not network.swift and wire.between(0.0, 1.0) < _OUTAGE:
-            network.out_until[self.uri] = wire.scheduler.now + wire.some_time(_LONGEST_OUTAGE)
+            network.out_until[self.uri] = wire.scheduler.now + wire.random_duration(_LONGEST_OUTAGE)
             return NotSent(f"{what}: {self.uri} cannot be reached")
         if late is not None and wire.between(0.0, 1.0) < _LATE_LOCK:
             # Entries of lost calls are looked for as long as a lease.
-            self._later(what, late, latest=self._service.metastore.lease_seconds * _LATEST_LOCK)
+            self._later(what, late, latest=self._server.metastore.lease_seconds * _LATEST_LOCK)
         self._fall_silent()
         return NoAnswer(f"{what}: the request was lost")
 
@@ -245,7 +245,7 @@ class SimulatedMetastoreClient(MetastoreClient):
         network = self._network
         if not network.swift:
             longest = network.patience_seconds if self.is_patient else network.timeout_seconds
-            self._wait(network.runtime.event(), network.wire.some_time(longest))
+            self._wait(network.runtime.event(), network.wire.random_duration(longest))
 
     def _wait(self, answered: ThreadEvent, seconds: float) -> bool:
         """Wait for an answer; when it is overdue who waits for it is told."""

@@ -15,7 +15,7 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.testing.memory_manifests import MemoryManifests, MemoryManifestStore
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
-from simulation.world.fault_plan import LIGHT, MODERATE, Wire
+from simulation.world.faults import LIGHT, MODERATE, Wire
 
 T = TypeVar("T")
 
@@ -160,8 +160,8 @@ class SimulatedManifests:
 
 def _touch(wire: Wire, process: Process, call: str, effect: Callable[[], T]) -> T:
     """A call that changes files: its process may crash beside it, and the storage may report an error either way."""
-    wire.leave(process, call, LIGHT)
-    if process.name not in wire.punctual and wire.strikes("slow_files", MODERATE):
+    wire.before_call(process, call, LIGHT)
+    if process.name not in wire.never_paused and wire.strikes("slow_files", MODERATE):
         wire.take_time(process, call)
     if wire.strikes("file_errors", LIGHT):
         if wire.between(0.0, 1.0) < 0.5:

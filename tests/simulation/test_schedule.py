@@ -25,11 +25,11 @@ def trace(scenario: Scenario, seed: int) -> list[str]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_scenario_holds(scenario: Scenario) -> None:
-    told: Counter[str] = Counter()
+    answer: Counter[str] = Counter()
     for result in run_schedules([scenario], SCHEDULES, seed=1):
         assert result.failure is None, "\n".join((f"seed {result.seed}: {result.failure}", *result.trace))
-        told.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
-    assert told["committed"] > 0 or scenario.name in ("no-lock-refused", "no-lock-checked")
+        answer.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
+    assert answer["committed"] > 0 or scenario.name in ("no-lock-refused", "no-lock-checked")
 
 
 @pytest.mark.parametrize("scenario", by_name("worst") + by_name("mixed"), ids=lambda scenario: scenario.name)
@@ -58,7 +58,7 @@ def test_scenarios_take_turns() -> None:
 
 
 def test_a_failure_comes_with_its_trace() -> None:
-    scenario = Scenario("lonely", "", writers=1, waits=(1e9,), comes_back=True)
+    scenario = Scenario("lonely", "", writers=1, waits=(1e9,), recovers=True)
     pool = WorkerPool()
     schedule = Schedule(scenario, 1, pool)
     schedule.storage.files.clear()

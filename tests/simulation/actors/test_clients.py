@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulation.actors.client_snapshots import CommitKind
 from simulation.actors.clients import Clients
-from simulation.actors.shipments import Doing
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
-from simulation.world.fault_plan import FaultPlan
-from simulation.world.history import Answer, CommitCall
+from simulation.world.faults import FaultPlan
+from simulation.world.history import Answer, WriteAttempt
 
 
 def ran(clients: Clients, seed: int = 1, **scenario: Any) -> Schedule:
@@ -22,34 +22,36 @@ def ran(clients: Clients, seed: int = 1, **scenario: Any) -> Schedule:
     return schedule
 
 
-def of_clients(schedule: Schedule) -> list[CommitCall]:
+def of_clients(schedule: Schedule) -> list[WriteAttempt]:
     return [attempt for attempt in schedule.history.attempts if attempt.writer == "s1"]
 
 
 def test_each_client_makes_its_commits_and_a_firm_one_makes_one() -> None:
-    attempts = of_clients(ran(Clients(each=2, commits=3, firm=(Doing.MERGE,))))
+    attempts = of_clients(ran(Clients(count=2, commits=3, one_shot=(CommitKind.MERGE,))))
     assert len(attempts) == 2 * 3 + 1
-    assert [attempt.told for attempt in attempts] == [Answer.COMMITTED] * 7
-    assert sum("firm" in attempt.wish for attempt in attempts) == 1
+    assert [attempt.answer for attempt in attempts] == [Answer.COMMITTED] * 7
+    assert sum("firm" in attempt.operation for attempt in attempts) == 1
 
 
 def test_who_is_refused_comes_back_with_the_same_snapshot_id_as_often_as_it_may() -> None:
-    clients = Clients(each=4, commits=2, doings=(Doing.VALIDATED,), retries=1)
+    clients = Clients(count=4, commits=2, commit_kinds=(CommitKind.VALIDATED,), retries=1)
     attempts = [attempt for seed in range(6) for attempt in of_clients(ran(clients, seed))]
-    assert max(len(attempt.seen) for attempt in attempts) == 2
-    assert {attempt.told for attempt in attempts if len(attempt.lost) == 1} == {Answer.COMMITTED}
-    assert {attempt.told for attempt in attempts if len(attempt.lost) == 2} <= {Answer.FAILED}
-    assert all(sent < lost for attempt in attempts for sent, lost in zip(attempt.sent, attempt.lost, strict=False))
+    assert max(len(attempt.parents_seen) for attempt in attempts) == 2
+    assert {attempt.answer for attempt in attempts if len(attempt.lost_at) == 1} == {Answer.COMMITTED}
+    assert {attempt.answer for attempt in attempts if len(attempt.lost_at) == 2} <= {Answer.FAILED}
+    assert all(
+        sent < lost for attempt in attempts for sent, lost in zip(attempt.sent_at, attempt.lost_at, strict=False)
+    )
 
 
 def test_who_gives_up_does_not_come_back_and_deletes_all_that_it_made() -> None:
-    clients = Clients(each=4, commits=2, doings=(Doing.VALIDATED,), gives_up=1.0)
+    clients = Clients(count=4, commits=2, commit_kinds=(CommitKind.VALIDATED,), gives_up=1.0)
     failed = 0
     for seed in range(6):
         schedule = ran(clients, seed, tidy=True)
         for attempt in of_clients(schedule):
-            assert len(attempt.seen) == 1
-            if attempt.told is Answer.FAILED:
+            assert len(attempt.parents_seen) == 1
+            if attempt.answer is Answer.FAILED:
                 failed += 1
                 assert not attempt.lists
                 assert not schedule.storage.exists(attempt.data_file or "")
@@ -58,9 +60,9 @@ def test_who_gives_up_does_not_come_back_and_deletes_all_that_it_made() -> None:
 
 def test_a_list_that_was_replaced_is_left_by_some_and_deleted_by_others() -> None:
     left = {}
-    for leaves in (0.0, 1.0):
-        schedules = [ran(Clients(each=4, commits=1, leaves=leaves), seed) for seed in range(6)]
-        left[leaves] = sum(len(each.lists) for schedule in schedules for each in of_clients(schedule))
+    for leaves_lists in (0.0, 1.0):
+        schedules = [ran(Clients(count=4, commits=1, leaves_lists=leaves_lists), seed) for seed in range(6)]
+        left[leaves_lists] = sum(len(each.lists) for schedule in schedules for each in of_clients(schedule))
     assert left[0.0] == 0
     assert left[1.0] > 3
 
@@ -68,49 +70,55 @@ def test_a_list_that_was_replaced_is_left_by_some_and_deleted_by_others() -> Non
 def test_what_was_made_for_a_refused_attempt_is_left_by_some_and_deleted_by_others() -> None:
     seen: dict[float, set[bool]] = {}
     failed = 0
-    for litters in (0.0, 1.0):
-        clients = Clients(each=4, commits=2, doings=(Doing.MERGE, Doing.VALIDATED), retries=1, litters=litters)
+    for leaves_manifests in (0.0, 1.0):
+        clients = Clients(
+            count=4,
+            commits=2,
+            commit_kinds=(CommitKind.MERGE, CommitKind.VALIDATED),
+            retries=1,
+            leaves_manifests=leaves_manifests,
+        )
         schedules = [ran(clients, seed, properties={"iceberg-hms.rebase-appends": "none"}) for seed in range(6)]
-        seen[litters] = set()
+        seen[leaves_manifests] = set()
         for schedule in schedules:
             attempts = of_clients(schedule)
-            litter = [manifest for attempt in attempts for manifest in attempt.litter]
-            assert len(litter) == len(set(litter)), "each its own"
+            left_manifests = [manifest for attempt in attempts for manifest in attempt.left_manifests]
+            assert len(left_manifests) == len(set(left_manifests)), "each its own"
             for attempt in attempts:
-                seen[litters].update(attempt.litter.values())
-                assert bool(attempt.lists) is bool(attempt.litter) is (attempt.left is not None)
-                if attempt.told is Answer.FAILED:
+                seen[leaves_manifests].update(attempt.left_manifests.values())
+                assert bool(attempt.lists) is bool(attempt.left_manifests) is (attempt.left_at is not None)
+                if attempt.answer is Answer.FAILED:
                     failed += 1
-                    assert not attempt.litter, "who gives up deletes it all the same"
+                    assert not attempt.left_manifests, "who gives up deletes it all the same"
     assert seen == {0.0: set(), 1.0: {True, False}}
     assert failed > 0
 
 
 def test_who_does_not_know_sends_the_same_again_and_deletes_nothing() -> None:
-    weather = FaultPlan(lost_replies=2, lost_requests=2)
+    faults = FaultPlan(lost_replies=2, lost_requests=2)
     unknown = again = 0
     for seed in range(40):
-        schedule = ran(Clients(each=3, commits=2), seed, weather=weather, proven=0.0)
+        schedule = ran(Clients(count=3, commits=2), seed, faults=faults, proven=0.0)
         for attempt in of_clients(schedule):
-            again += len(attempt.sent) > len(attempt.seen)
-            if attempt.told is Answer.UNKNOWN:
+            again += len(attempt.sent_at) > len(attempt.parents_seen)
+            if attempt.answer is Answer.UNKNOWN:
                 unknown += 1
                 assert schedule.storage.exists(attempt.data_file or "")
     assert unknown + again > 0
 
 
 def test_who_stood_in_the_queue_already_is_noted() -> None:
-    attempts = [each for seed in range(6) for each in of_clients(ran(Clients(each=5, commits=1), seed))]
+    attempts = [each for seed in range(6) for each in of_clients(ran(Clients(count=5, commits=1), seed))]
     assert any(attempt.ahead for attempt in attempts)
     assert not any(attempt is early for attempt in attempts for early, _ in attempt.ahead)
 
 
 def test_who_finds_nothing_to_delete_sends_nothing() -> None:
-    [attempt] = of_clients(ran(Clients(each=1, commits=1, doings=(Doing.DELETE,))))
-    assert (attempt.told, attempt.moot, attempt.sent) == (Answer.FAILED, True, [])
+    [attempt] = of_clients(ran(Clients(count=1, commits=1, commit_kinds=(CommitKind.DELETE,))))
+    assert (attempt.answer, attempt.obsolete, attempt.sent_at) == (Answer.FAILED, True, [])
 
 
 def test_an_answer_that_is_lost_on_its_way_is_not_heard_and_the_same_is_sent_again() -> None:
-    attempts = of_clients(ran(Clients(each=2, commits=2, resent=1.0), seed=3))
-    assert [attempt.told for attempt in attempts] == [Answer.COMMITTED] * 4
-    assert all(len(attempt.sent) == 2 and len(attempt.seen) == 1 for attempt in attempts)
+    attempts = of_clients(ran(Clients(count=2, commits=2, resent=1.0), seed=3))
+    assert [attempt.answer for attempt in attempts] == [Answer.COMMITTED] * 4
+    assert all(len(attempt.sent_at) == 2 and len(attempt.parents_seen) == 1 for attempt in attempts)

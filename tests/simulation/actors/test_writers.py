@@ -7,14 +7,14 @@ import pytest
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
-from simulation.world.fault_plan import FaultPlan
-from simulation.world.history import Answer, Kind
+from simulation.world.cluster import TABLE
+from simulation.world.faults import FaultPlan
+from simulation.world.history import Answer, WriterKind
 from simulation.world.metastore import SwapSupport
-from simulation.world.site import TABLE
 
 #: Without a lock, and on a server that compares nothing.
 NOBODY_COMMITS: dict[str, Any] = {
-    "verdict": SwapSupport.IGNORED,
+    "swap_support": SwapSupport.IGNORED,
     "lock": "none",
     "properties": {"iceberg-hms.exclusive": "true"},
 }
@@ -33,32 +33,32 @@ def ran(seed: int = 1, **scenario: Any) -> Schedule:
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        (Kind.LOCKED, "lock_writers"),
-        (Kind.LOCKED, "java_writers"),
-        (Kind.SWAPPED, "cas_writers"),
-        (Kind.STRAY, "strays"),
+        (WriterKind.LOCKED, "lock_writers"),
+        (WriterKind.LOCKED, "java_writers"),
+        (WriterKind.SWAPPED, "cas_writers"),
+        (WriterKind.LOST_LOCK, "lost_lock_writers"),
     ],
 )
-def test_a_foreign_writer_alone_commits_each_in_its_own_way(kind: Kind, count: str) -> None:
+def test_a_foreign_writer_alone_commits_each_in_its_own_way(kind: WriterKind, count: str) -> None:
     schedule = ran(writers=0, **{count: 1})
     mine = [attempt for attempt in schedule.history.attempts if attempt.kind is kind]
-    assert [attempt.told for attempt in mine] == [Answer.COMMITTED]
+    assert [attempt.answer for attempt in mine] == [Answer.COMMITTED]
     calls = [event.call for event in schedule.wire.trace.events if event.process != "auditor"]
-    assert any(call.startswith("blind swap") for call in calls) == (kind is not Kind.SWAPPED)
-    assert any(call == "lock" for call in calls) == (kind is not Kind.SWAPPED)
+    assert any(call.startswith("blind swap") for call in calls) == (kind is not WriterKind.SWAPPED)
+    assert any(call == "lock" for call in calls) == (kind is not WriterKind.SWAPPED)
 
 
 def test_a_java_writer_that_finds_the_table_moved_under_its_lock_begins_anew_or_gives_up() -> None:
     again = 0
-    told = []
+    answer = []
     for seed in range(20):
-        schedule = ran(seed, java_writers=3, writers=0, kept=frozenset((Kind.OURS, Kind.LOCKED)))
-        mine = [attempt for attempt in schedule.history.attempts if attempt.kind is Kind.LOCKED]
-        told += [attempt.told for attempt in mine]
+        schedule = ran(seed, java_writers=3, writers=0, protected=frozenset((WriterKind.OURS, WriterKind.LOCKED)))
+        mine = [attempt for attempt in schedule.history.attempts if attempt.kind is WriterKind.LOCKED]
+        answer += [attempt.answer for attempt in mine]
         again += sum(event.call == "lock" for event in schedule.wire.trace.events) > 4
     assert again > 0
-    assert set(told) == {Answer.COMMITTED, Answer.UNKNOWN}
-    assert told.count(Answer.COMMITTED) > 40
+    assert set(answer) == {Answer.COMMITTED, Answer.UNKNOWN}
+    assert answer.count(Answer.COMMITTED) > 40
 
 
 def test_our_writers_append_set_properties_and_make_one_tag() -> None:
@@ -66,7 +66,7 @@ def test_our_writers_append_set_properties_and_make_one_tag() -> None:
     tags = []
     for seed in range(12):
         schedule = ran(seed)
-        done = [attempt for attempt in schedule.history.attempts if attempt.told is Answer.COMMITTED]
+        done = [attempt for attempt in schedule.history.attempts if attempt.answer is Answer.COMMITTED]
         kinds |= {(attempt.snapshot_id is not None, attempt.ref is not None) for attempt in done}
         tags.append(sum(attempt.ref is not None for attempt in done))
     assert kinds == {(True, False), (False, False), (False, True)}
@@ -74,28 +74,28 @@ def test_our_writers_append_set_properties_and_make_one_tag() -> None:
 
 
 def test_a_refused_append_has_its_data_file_deleted_and_no_other_one_has() -> None:
-    schedule = ran(**NOBODY_COMMITS, comes_back=False)
+    schedule = ran(**NOBODY_COMMITS, recovers=False)
     appends = [each for each in schedule.history.attempts if each.data_file and each.writer != "auditor"]
     assert appends
-    assert {each.told for each in appends} == {Answer.FAILED}
+    assert {each.answer for each in appends} == {Answer.FAILED}
     assert not any(schedule.storage.exists(each.data_file or "") for each in appends)
 
 
 def test_what_a_crash_cut_off_is_run_again_by_a_successor_and_counts_once() -> None:
     resumed = 0
     for seed in range(40):
-        schedule = ran(seed, weather=FaultPlan(crashes=2))
-        resumed += any(len(attempts) > 1 for attempts in schedule.history.by_wish().values())
+        schedule = ran(seed, faults=FaultPlan(crashes=2))
+        resumed += any(len(attempts) > 1 for attempts in schedule.history.by_operation().values())
     assert resumed > 3
 
 
 def test_an_unknown_change_is_sent_again_under_its_snapshot_id() -> None:
     resent = 0
     for seed in range(40):
-        schedule = ran(seed, weather=FaultPlan(pauses=2, lost_replies=2, late_moves=2), lock_writers=3, waits=(300.0,))
-        told = [str(event) for event in schedule.wire.trace.events if "is told unknown" in event.call]
+        schedule = ran(seed, faults=FaultPlan(pauses=2, lost_replies=2, late_changes=2), lock_writers=3, waits=(300.0,))
+        answer = [str(event) for event in schedule.wire.trace.events if "is told unknown" in event.call]
         resent += any(
-            attempt.told is Answer.COMMITTED and any(attempt.wish in line for line in told)
+            attempt.answer is Answer.COMMITTED and any(attempt.operation in line for line in answer)
             for attempt in schedule.history.attempts
         )
     assert resent > 0
@@ -103,8 +103,8 @@ def test_an_unknown_change_is_sent_again_under_its_snapshot_id() -> None:
 
 def test_the_auditor_commits_last() -> None:
     schedule = ran()
-    assert schedule.history.attempts[-1].wish == "auditor.1"
-    assert schedule.history.attempts[-1].told is Answer.COMMITTED
+    assert schedule.history.attempts[-1].operation == "auditor.1"
+    assert schedule.history.attempts[-1].answer is Answer.COMMITTED
     assert schedule.metastore.location(TABLE) in schedule.storage.files
 
 
@@ -114,4 +114,4 @@ def test_where_nobody_can_commit_and_somebody_should_the_auditor_says_so() -> No
     with quiet_logs():
         result = schedule.run()
     pool.close()
-    assert (result.failure or "").startswith("comes-back: a new writer could not commit")
+    assert (result.failure or "").startswith("recovers: a new writer could not commit")

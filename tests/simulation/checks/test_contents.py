@@ -3,10 +3,10 @@ from __future__ import annotations
 from collections import Counter
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from simulation.actors.shipments import Doing
+from simulation.actors.client_snapshots import CommitKind
 from simulation.checks.contents import Contents, ContentsReader
 from simulation.world.storage import Storage
-from tests.simulation.worlds import World, shipped
+from tests.simulation.manual_schedule import ManualSchedule, sent_commit
 
 A, B = "file:/t/data/1.parquet", "file:/t/data/2.parquet"
 
@@ -16,32 +16,32 @@ def of_main(storage: Storage, metadata: TableMetadata) -> Contents:
 
 
 def test_a_snapshot_holds_files_rows_and_all_that_its_list_names() -> None:
-    world = World()
-    world.append(1)
-    world.append(2)
-    held = of_main(world.storage, world.metadata())
+    manual = ManualSchedule()
+    manual.append(1)
+    manual.append(2)
+    held = of_main(manual.storage, manual.metadata())
     assert held.files == held.rows == Counter((A, B))
     assert len(held.named) == 5
     assert (held.gone, held.numbers) == (frozenset(), {2})
-    assert ContentsReader(world.storage).read(None) == Contents()
+    assert ContentsReader(manual.storage).read(None) == Contents()
 
 
 def test_a_list_is_read_once_and_again_while_something_of_it_is_missing() -> None:
-    world = World()
-    world.append(1)
-    snapshot = world.metadata().current_snapshot
-    [manifest] = world.storage.store.manifests
-    kept = world.storage.store.manifests.pop(manifest)
-    reader = ContentsReader(world.storage)
+    manual = ManualSchedule()
+    manual.append(1)
+    snapshot = manual.metadata().current_snapshot
+    [manifest] = manual.storage.store.manifests
+    kept = manual.storage.store.manifests.pop(manifest)
+    reader = ContentsReader(manual.storage)
     assert reader.read(snapshot).files == Counter()
-    world.storage.store.manifests[manifest] = kept
+    manual.storage.store.manifests[manifest] = kept
     assert reader.read(snapshot).files == Counter((A,))
     assert reader.read(snapshot) is reader.read(snapshot)
 
 
 def test_a_deleted_row_is_gone_and_a_rewritten_one_is_there_once() -> None:
-    for doing, rows in ((Doing.DELETE, 1), (Doing.MASK, 1), (Doing.REWRITE, 2)):
-        made = shipped(doing)
+    for commit_kind, rows in ((CommitKind.DELETE, 1), (CommitKind.MASK, 1), (CommitKind.REWRITE, 2)):
+        made = sent_commit(commit_kind)
         held = of_main(made.storage, made.metadata)
         assert held.rows.total() == rows
         assert held.gone >= {A, B} - held.rows.keys()
@@ -49,6 +49,6 @@ def test_a_deleted_row_is_gone_and_a_rewritten_one_is_there_once() -> None:
 
 
 def test_row_ids_are_those_of_the_manifests() -> None:
-    made = shipped(Doing.APPEND, properties={"format-version": "3"})
+    made = sent_commit(CommitKind.APPEND, properties={"format-version": "3"})
     ids = sorted((first, end) for first, end, _ in of_main(made.storage, made.metadata).row_ids)
     assert ids == [(0, 1), (1, 2), (2, 3)]

@@ -7,15 +7,15 @@ import pytest
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.checks.contents import Contents
-from simulation.checks.numbering import numbers_given_once, row_ids_given_once
+from simulation.checks.numbering import row_ids_unique, sequence_numbers_unique
 from simulation.checks.observed_table import ObservedTable
 from simulation.checks.view import View
 from simulation.engine.runtime import EPOCH_MS
+from simulation.world.cluster import TABLE
 from simulation.world.first_table import empty_table
 from simulation.world.history import History
-from simulation.world.metastore import Moved
-from simulation.world.site import TABLE
-from tests.simulation.worlds import World
+from simulation.world.metastore import RowChange
+from tests.simulation.manual_schedule import ManualSchedule
 
 
 def with_snapshot(metadata: TableMetadata, number: int, **changes: Any) -> TableMetadata:
@@ -24,59 +24,65 @@ def with_snapshot(metadata: TableMetadata, number: int, **changes: Any) -> Table
     return metadata.replace(snapshots=raw)
 
 
-def appended(*numbers: int) -> World:
-    world = World()
+def appended(*numbers: int) -> ManualSchedule:
+    manual = ManualSchedule()
     for number in numbers:
-        world.attempt(number)
-        world.append(number)
-    return world
+        manual.attempt(number)
+        manual.append(number)
+    return manual
 
 
 def test_a_snapshot_that_lacks_rows_of_its_parent_or_its_own_or_has_others_is_seen() -> None:
     for lost, found in (
-        ("file:/t/data/1.parquet", "each-adds-its-own: wish 2 lacks 1.parquet, and has nothing beside its parent's"),
-        ("file:/t/data/2.parquet", "each-adds-its-own: wish 2 lacks 2.parquet, and has nothing beside its parent's"),
+        (
+            "file:/t/data/1.parquet",
+            "snapshot-adds-its-own: wish 2 lacks 1.parquet, and has nothing beside its parent's",
+        ),
+        (
+            "file:/t/data/2.parquet",
+            "snapshot-adds-its-own: wish 2 lacks 2.parquet, and has nothing beside its parent's",
+        ),
     ):
-        world = appended(1)
-        world.attempt(2)
-        lists = world.storage.store.lists
+        manual = appended(1)
+        manual.attempt(2)
+        lists = manual.storage.store.lists
 
-        def on_write(kept: dict[str, Any] = lists, lost: str = lost, world: World = world) -> None:
+        def on_write(kept: dict[str, Any] = lists, lost: str = lost, manual: ManualSchedule = manual) -> None:
             location = list(kept)[-1]
-            manifests = world.storage.store.manifests
+            manifests = manual.storage.store.manifests
             kept[location] = tuple(
                 each
                 for each in kept[location]
                 if all(entry.data_file.file_path != lost for entry in manifests[each.manifest_path])
             )
 
-        world.before_the_move = on_write
-        world.append(2)
-        assert (world.failure or "").startswith(found)
+        manual.before_the_move = on_write
+        manual.append(2)
+        assert (manual.failure or "").startswith(found)
 
 
 def test_a_deletion_of_a_row_that_the_parent_does_not_have_is_seen() -> None:
-    world = appended(1)
-    world.attempt(2, takes=frozenset(("file:/t/data/9.parquet",)))
-    world.append(2)
-    assert world.failure == "each-adds-its-own: wish 2 deletes 9.parquet, which its parent does not have"
+    manual = appended(1)
+    manual.attempt(2, deleted_rows=frozenset(("file:/t/data/9.parquet",)))
+    manual.append(2)
+    assert manual.failure == "snapshot-adds-its-own: wish 2 deletes 9.parquet, which its parent does not have"
 
 
 def test_a_row_that_should_be_deleted_and_is_there_is_seen() -> None:
-    world = appended(1)
-    world.attempt(2, takes=frozenset(("file:/t/data/1.parquet",)))
-    world.append(2)
-    assert (world.failure or "").startswith("each-adds-its-own: wish 2 lacks nothing, and has 1.parquet beside")
+    manual = appended(1)
+    manual.attempt(2, deleted_rows=frozenset(("file:/t/data/1.parquet",)))
+    manual.append(2)
+    assert (manual.failure or "").startswith("snapshot-adds-its-own: wish 2 lacks nothing, and has 1.parquet beside")
 
 
 def test_a_wrong_total_is_seen() -> None:
-    world = appended(1)
-    world.attempt(2)
-    before, world_location = world.metadata(), world.location
+    manual = appended(1)
+    manual.attempt(2)
+    before, world_location = manual.metadata(), manual.location
     staged = appended(1, 2)
-    world.storage.store.lists.update(staged.storage.store.lists)
-    world.storage.store.manifests.update(staged.storage.store.manifests)
-    world.storage.data.update(staged.storage.data)
+    manual.storage.store.lists.update(staged.storage.store.lists)
+    manual.storage.store.manifests.update(staged.storage.store.manifests)
+    manual.storage.data.update(staged.storage.data)
     new = staged.metadata()
     summary = {**new.raw["snapshots"][1]["summary"], "total-data-files": "7"}
     wrong = before.replace(
@@ -85,16 +91,16 @@ def test_a_wrong_total_is_seen() -> None:
         current_snapshot_id=2,
         last_sequence_number=2,
     )
-    world.point(wrong, world_location)
-    assert world.failure == "each-adds-its-own: wish 2 has 2 files, and says 7"
+    manual.point(wrong, world_location)
+    assert manual.failure == "snapshot-adds-its-own: wish 2 has 2 files, and says 7"
 
 
 def moved(before: TableMetadata, after: TableMetadata, listed: dict[int, set[int]], process: str = "w1") -> View:
     """A move of ours between two states; listed: what the lists of snapshots say."""
     held = {id_: Contents(numbers=frozenset(numbers)) for id_, numbers in listed.items()}
     then, now = ObservedTable("file:/a", before), ObservedTable("file:/b", after, held=held)
-    step = Moved(TABLE, "file:/b", "file:/a", "file:/a", process)
-    return View(now, (now,), History(), before=then, moved=step, ours=frozenset(("w1",)))
+    step = RowChange(TABLE, "file:/b", "file:/a", "file:/a", process)
+    return View(now, (now,), History(), before=then, row_change=step, ours=frozenset(("w1",)))
 
 
 @pytest.mark.parametrize(
@@ -109,13 +115,13 @@ def moved(before: TableMetadata, after: TableMetadata, listed: dict[int, set[int
 def test_sequence_numbers_rise_and_the_list_says_the_same(
     changes: dict[str, int], listed: set[int], found: str | None
 ) -> None:
-    world = appended(1)
-    before = world.metadata()
-    world.append(2)
-    after = with_snapshot(world.metadata(), 2, **changes)
-    assert numbers_given_once(moved(before, after, {1: {1}, 2: listed})) == found
+    manual = appended(1)
+    before = manual.metadata()
+    manual.append(2)
+    after = with_snapshot(manual.metadata(), 2, **changes)
+    assert sequence_numbers_unique(moved(before, after, {1: {1}, 2: listed})) == found
     if found is not None and "before" in found:
-        assert numbers_given_once(moved(before, after, {1: {1}, 2: listed}, process="locker1")) is None
+        assert sequence_numbers_unique(moved(before, after, {1: {1}, 2: listed}, process="locker1")) is None
 
 
 @pytest.mark.parametrize(
@@ -141,4 +147,4 @@ def test_row_ids_that_are_given_twice_or_beyond_the_next_are_seen(
         ],
     )
     state = ObservedTable("file:/m", metadata, held={1: replace(Contents(), row_ids=manifests)})
-    assert (row_ids_given_once(View(state, (state,), History())) is not None) is seen
+    assert (row_ids_unique(View(state, (state,), History())) is not None) is seen

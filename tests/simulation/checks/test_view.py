@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from simulation.checks.contents import ContentsReader
 from simulation.checks.observed_table import ObservedTable
-from simulation.checks.view import Step, View, name_of
+from simulation.checks.view import StepKind, View, name_of
+from simulation.world.cluster import TABLE
 from simulation.world.history import History
-from simulation.world.metastore import Moved
-from simulation.world.site import TABLE
-from tests.simulation.worlds import World
+from simulation.world.metastore import RowChange
+from tests.simulation.manual_schedule import ManualSchedule
 
 
 def view(**fields: object) -> View:
@@ -14,23 +14,23 @@ def view(**fields: object) -> View:
 
 
 def test_a_step_is_a_move_a_deletion_an_answer_or_the_end() -> None:
-    moved = Moved(TABLE, "file:/m", None, None, "w1")
-    assert view(moved=moved).step is Step.MOVE
-    assert view(deleted="file:/x").step is Step.DELETION
-    assert view().step is Step.ANSWER
-    assert view(at_rest=True).step is Step.REST
+    moved = RowChange(TABLE, "file:/m", None, None, "w1")
+    assert view(row_change=moved).step is StepKind.MOVE
+    assert view(deleted="file:/x").step is StepKind.DELETION
+    assert view().step is StepKind.ANSWER
+    assert view(at_rest=True).step is StepKind.REST
 
 
 def test_a_view_tells_which_snapshots_a_move_added_and_whose_they_are() -> None:
-    world = World()
-    first, _ = world.attempt(1), world.attempt(2)
-    before = ObservedTable.read(ContentsReader(world.storage), world.location)
-    world.append(1)
-    after = ObservedTable.read(ContentsReader(world.storage), world.location)
-    seen = View(after, (after,), world.history, before=before)
+    manual = ManualSchedule()
+    first, _ = manual.attempt(1), manual.attempt(2)
+    before = ObservedTable.read(ContentsReader(manual.storage), manual.location)
+    manual.append(1)
+    after = ObservedTable.read(ContentsReader(manual.storage), manual.location)
+    seen = View(after, (after,), manual.history, before=before)
     assert (seen.new_snapshots, seen.landed) == ({1}, [first])
-    assert View(after, (after,), world.history, before=after).landed == []
-    assert View(after, (after,), world.history).new_snapshots == frozenset()
+    assert View(after, (after,), manual.history, before=after).landed == []
+    assert View(after, (after,), manual.history).new_snapshots == frozenset()
 
 
 def test_names_in_messages_are_short() -> None:

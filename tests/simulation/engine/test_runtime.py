@@ -8,14 +8,14 @@ import pytest
 from iceberg_hms.testing.contracts import runtime as contract
 from simulation.engine.runtime import EPOCH_MS, SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 
 
 def run(*functions: Callable[[SimulatedRuntime], Any], seed: int = 1, skew_ms: int = 0) -> Scheduler:
     """Run functions as tasks of one process."""
     pool = WorkerPool()
-    scheduler = Scheduler(Seeded(seed), pool)
-    runtime = SimulatedRuntime(scheduler, Process("p", skew_ms), Seeded(seed))
+    scheduler = Scheduler(SeededRandom(seed), pool)
+    runtime = SimulatedRuntime(scheduler, Process("p", skew_ms), SeededRandom(seed))
     for function in functions:
         runtime.spawn("task", lambda function=function: function(runtime))
     scheduler.run()
@@ -103,8 +103,8 @@ def test_the_wall_clock_is_wrong_by_its_skew_and_the_monotonic_one_is_not() -> N
 
 
 def test_ids_are_of_the_seed() -> None:
-    runtime = SimulatedRuntime(Scheduler(Seeded(1), WorkerPool()), Process("p"), Seeded(2))
-    again = SimulatedRuntime(Scheduler(Seeded(9), WorkerPool()), Process("p"), Seeded(2))
+    runtime = SimulatedRuntime(Scheduler(SeededRandom(1), WorkerPool()), Process("p"), SeededRandom(2))
+    again = SimulatedRuntime(Scheduler(SeededRandom(9), WorkerPool()), Process("p"), SeededRandom(2))
     assert (runtime.uuid(), runtime.snapshot_id(), runtime.jitter()) == (
         again.uuid(),
         again.snapshot_id(),

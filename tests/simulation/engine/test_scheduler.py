@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from simulation.engine.scheduler import Crashed, Process, Scheduler, Task, WorkerPool
-from simulation.engine.seeded import Seeded
-from tests.simulation.worlds import run_tasks
+from simulation.engine.seeded import SeededRandom
+from tests.simulation.manual_schedule import run_tasks
 
 
 def order(seed: int) -> list[str]:
@@ -55,7 +55,7 @@ def test_the_clock_jumps_to_the_next_deadline() -> None:
 
 def test_a_deadlock_is_told_with_who_waits() -> None:
     scheduler = run_tasks(lambda s: s.wait([], None), lambda s: s.sleep(3.0))
-    assert scheduler.failure == "comes-to-rest: deadlock, these wait for ever: p0/task"
+    assert scheduler.failure == "terminates: deadlock, these wait for ever: p0/task"
 
 
 def test_a_wait_ends_with_its_time_or_when_it_is_woken() -> None:
@@ -82,13 +82,13 @@ def spin(scheduler: Scheduler) -> None:
 @pytest.mark.parametrize("bounds", [{"max_steps": 100}, {"max_seconds": 0.5}])
 def test_what_never_rests_is_ended(bounds: dict[str, float]) -> None:
     scheduler = run_tasks(spin, spin, **bounds)
-    assert (scheduler.failure or "").startswith("comes-to-rest: not at rest after")
+    assert (scheduler.failure or "").startswith("terminates: not at rest after")
 
 
 def test_a_crashed_process_does_nothing_more_not_even_in_finally() -> None:
     process, other = Process("p"), Process("other")
     pool = WorkerPool()
-    scheduler = Scheduler(Seeded(1), pool)
+    scheduler = Scheduler(SeededRandom(1), pool)
     done: list[str] = []
 
     def first() -> None:
@@ -142,7 +142,7 @@ def test_a_task_that_raises_is_a_finding() -> None:
 
 def test_background_tasks_end_with_the_others() -> None:
     pool = WorkerPool()
-    scheduler = Scheduler(Seeded(1), pool)
+    scheduler = Scheduler(SeededRandom(1), pool)
     scheduler.spawn(Process("p"), "background", lambda: spin(scheduler), background=True)
     scheduler.spawn(Process("q"), "work", lambda: scheduler.sleep(2.0))
     scheduler.run()
@@ -153,7 +153,7 @@ def test_background_tasks_end_with_the_others() -> None:
 
 def test_when_all_is_idle_more_may_be_begun_once() -> None:
     pool = WorkerPool()
-    scheduler = Scheduler(Seeded(1), pool)
+    scheduler = Scheduler(SeededRandom(1), pool)
     seen: list[str] = []
     scheduler.spawn(Process("p"), "work", lambda: seen.append("work"))
     scheduler.when_idle = lambda: scheduler.spawn(Process("q"), "more", lambda: seen.append("more"))
@@ -165,7 +165,7 @@ def test_when_all_is_idle_more_may_be_begun_once() -> None:
 def test_threads_are_used_again() -> None:
     pool = WorkerPool()
     for seed in range(5):
-        scheduler = Scheduler(Seeded(seed), pool)
+        scheduler = Scheduler(SeededRandom(seed), pool)
         for index in range(3):
             scheduler.spawn(Process(f"p{index}"), "task", scheduler.step)
         scheduler.run()
@@ -176,4 +176,4 @@ def test_threads_are_used_again() -> None:
 
 def test_outside_of_tasks_nobody_is_current() -> None:
     with pytest.raises(RuntimeError, match="no task runs"):
-        Scheduler(Seeded(1), WorkerPool()).step()
+        Scheduler(SeededRandom(1), WorkerPool()).step()

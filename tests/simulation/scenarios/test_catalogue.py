@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from simulation.scenarios.catalogue import SCENARIOS, by_name
-from simulation.world.history import Kind
+from simulation.world.history import WriterKind
 from simulation.world.metastore import SwapSupport
 
 
@@ -18,25 +18,25 @@ def test_every_scenario_has_at_least_three_writers_with_two_changes_each_or_clie
             assert scenario.writers >= 3
             assert scenario.changes >= 2
         else:
-            assert scenario.servers * scenario.clients.each >= 2
+            assert scenario.servers * scenario.clients.count >= 2
 
 
 def test_every_kind_of_server_and_of_foreign_writer_is_there() -> None:
-    assert {scenario.verdict for scenario in SCENARIOS} == set(SwapSupport)
+    assert {scenario.swap_support for scenario in SCENARIOS} == set(SwapSupport)
     assert {scenario.reaper for scenario in SCENARIOS} == {True, False}
-    for count in ("lock_writers", "cas_writers", "strays"):
+    for count in ("lock_writers", "cas_writers", "lost_lock_writers"):
         assert any(getattr(scenario, count) for scenario in SCENARIOS)
-    assert any(scenario.weather.crashes >= 2 and scenario.weather.pauses for scenario in SCENARIOS)
+    assert any(scenario.faults.crashes >= 2 and scenario.faults.pauses for scenario in SCENARIOS)
 
 
 def test_our_changes_are_promised_to_be_kept_unless_a_stray_writes() -> None:
-    assert all(Kind.OURS in scenario.kept or scenario.strays for scenario in SCENARIOS)
+    assert all(WriterKind.OURS in scenario.protected or scenario.lost_lock_writers for scenario in SCENARIOS)
 
 
 def test_where_the_lock_alone_carries_it_nothing_outlives_the_lock() -> None:
     for scenario in SCENARIOS:
-        if scenario.verdict in (SwapSupport.IGNORED, SwapSupport.CHECKED):
-            weather = scenario.weather
+        if scenario.swap_support in (SwapSupport.IGNORED, SwapSupport.CHECKED):
+            faults = scenario.faults
             # A late swap is outlasted by its lock; one that comes once more has been answered.
-            assert not weather.doubled_moves
+            assert not faults.repeated_changes
             assert not scenario.cas_writers

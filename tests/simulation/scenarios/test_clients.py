@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from simulation.actors.shipments import Doing
+from simulation.actors.client_snapshots import CommitKind
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.catalogue import SCENARIOS, by_name
 from simulation.scenarios.clients import CLIENT_SCENARIOS
 from simulation.schedule import Schedule, quiet_logs
-from simulation.world.history import Answer, CommitCall
+from simulation.world.history import Answer, WriteAttempt
 
 #: Of each scenario.
 SCHEDULES = 30
@@ -35,8 +35,8 @@ def _events(schedule: Schedule) -> Counter[str]:
     history = schedule.history
     calls = [event.call for event in schedule.wire.trace.events]
     return Counter(
-        held=len(history.held_back),
-        rested=len(history.rested),
+        held=len(history.priority_waits),
+        backoffs=len(history.backoffs),
         lists_deleted=sum(call.startswith("delete snap-") or "delete file:/t/metadata/snap-" in call for call in calls),
         unheard=sum(" is not heard" in call for call in calls),
         expired=sum(call == "expires" for call in calls),
@@ -44,24 +44,24 @@ def _events(schedule: Schedule) -> Counter[str]:
     )
 
 
-def _became(schedule: Schedule, attempt: CommitCall) -> list[str]:
-    kind = attempt.wish.rpartition("-")[2]
-    became = [f"{kind} {attempt.told.value}"]
+def _became(schedule: Schedule, attempt: WriteAttempt) -> list[str]:
+    kind = attempt.operation.rpartition("-")[2]
+    became = [f"{kind} {attempt.answer.value}"]
     snapshot = next(
         (
             metadata
-            for table in schedule.judge.tables
+            for table in schedule.checker.tables
             if table.metadata is not None
             and (metadata := table.metadata.snapshot_by_id(attempt.snapshot_id or 0)) is not None
         ),
         None,
     )
-    if snapshot is not None and attempt.seen:
-        if snapshot.parent_id != attempt.seen[-1]:
+    if snapshot is not None and attempt.parents_seen:
+        if snapshot.parent_id != attempt.parents_seen[-1]:
             became += ["rebased", f"{kind} rebased", f"rebased on {attempt.branch}"]
-        elif snapshot.manifest_list not in attempt.lists and attempt.left is not None:
+        elif snapshot.manifest_list not in attempt.lists and attempt.left_at is not None:
             became.append("renumbered")
-    if attempt.told is Answer.COMMITTED and attempt.lost:
+    if attempt.answer is Answer.COMMITTED and attempt.lost_at:
         became.append("committed after it lost")
     return became
 
@@ -95,8 +95,11 @@ def test_each_scenario_produces_what_it_is_there_for(name: str, wanted: dict[str
 
 def test_they_are_all_run_and_every_kind_of_commit_is_in_one_of_them() -> None:
     assert all(each in SCENARIOS for each in CLIENT_SCENARIOS)
-    doings = {
-        doing for each in CLIENT_SCENARIOS if each.clients for doing in (*each.clients.doings, *each.clients.firm)
+    commit_kinds = {
+        commit_kind
+        for each in CLIENT_SCENARIOS
+        if each.clients
+        for commit_kind in (*each.clients.commit_kinds, *each.clients.one_shot)
     }
-    assert doings == set(Doing)
+    assert commit_kinds == set(CommitKind)
     assert {each.properties.get("format-version", "2") for each in CLIENT_SCENARIOS} == {"1", "2", "3"}

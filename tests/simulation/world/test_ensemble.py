@@ -4,14 +4,14 @@ import pytest
 
 from iceberg_hms.zookeeper.faults import NodeGone
 from simulation.engine.scheduler import Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 from simulation.world.ensemble import Ensemble, Expired
 
 FOLDER = "/locks/db.t"
 
 
 def ensemble(ends_after: float = 1.0, cut_off_after: float = 1.0) -> tuple[Ensemble, Scheduler]:
-    scheduler = Scheduler(Seeded(1), WorkerPool())
+    scheduler = Scheduler(SeededRandom(1), WorkerPool())
     return (
         Ensemble(scheduler, timeout_seconds=10.0, ends_after=ends_after, cut_off_after=cut_off_after),
         scheduler,
@@ -44,7 +44,7 @@ def test_a_session_that_nobody_hears_of_ends_and_its_nodes_with_it() -> None:
     gone: list[str] = []
     assert servers.watch(alive, f"{FOLDER}/{node}", lambda: gone.append("x"))
     scheduler.now = 9.0
-    servers.hear(alive)
+    servers.touch(alive)
     assert servers.holders() == ["dead", "alive"]
     scheduler.now = 11.0
     assert servers.holders() == ["alive"]
@@ -55,14 +55,14 @@ def test_a_session_that_nobody_hears_of_ends_and_its_nodes_with_it() -> None:
 
 
 def test_servers_in_a_hurry_end_a_session_whose_connection_broke_unless_it_comes_back() -> None:
-    for comes_back, left in ((False, []), (True, ["p"])):
+    for recovers, left in ((False, []), (True, ["p"])):
         servers, scheduler = ensemble(cut_off_after=0.1)
         session = servers.begin("p")
         servers.create(session, FOLDER, "x-", b"")
         servers.cut_off(session)
         scheduler.now = 0.5
-        if comes_back:
-            servers.hear(session)
+        if recovers:
+            servers.touch(session)
         scheduler.now = 2.0
         assert servers.holders() == left
 
@@ -93,7 +93,7 @@ def test_who_was_not_answered_does_not_know_what_it_did() -> None:
     session = servers.begin("p")
     before = servers.seen(session)
     servers.create(session, FOLDER, "a-", b"")
-    servers.untell(session, before)
+    servers.forget_reply(session, before)
     assert servers.children(session, FOLDER, behind=True) == []
     servers.sync(session)
     assert servers.children(session, FOLDER, behind=True) == ["a-0000000000"]
@@ -101,14 +101,14 @@ def test_who_was_not_answered_does_not_know_what_it_did() -> None:
 
 def test_who_is_first_is_told() -> None:
     servers, _ = ensemble()
-    told: list[str] = []
-    servers.on_first = told.append
+    answer: list[str] = []
+    servers.on_first = answer.append
     one, other = servers.begin("one"), servers.begin("other")
     first = servers.create(one, FOLDER, "a-", b"")
     servers.create(other, FOLDER, "b-", b"")
-    assert told == ["one"]
+    assert answer == ["one"]
     servers.delete(one, f"{FOLDER}/{first}")
-    assert told == ["one", "other"]
+    assert answer == ["one", "other"]
 
 
 def test_watches_of_a_connection_that_is_gone_are_forgotten() -> None:

@@ -14,8 +14,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from iceberg_hms.coordinator.ports import TableName
 from simulation.engine.runtime import EPOCH_MS
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
-from simulation.world.metastore import METADATA_LOCATION, Metastore, Moved, iceberg_row
+from simulation.engine.seeded import SeededRandom
+from simulation.world.metastore import METADATA_LOCATION, Metastore, RowChange, iceberg_row
 
 T, OTHER = TableName("db", "t"), TableName("db", "other")
 
@@ -24,17 +24,17 @@ def row(location: str, name: TableName = T) -> Any:
     return iceberg_row(name, {METADATA_LOCATION: location})
 
 
-def metastore(**settings: Any) -> tuple[Metastore, Scheduler, list[Moved]]:
-    scheduler = Scheduler(Seeded(1), WorkerPool())
+def metastore(**settings: Any) -> tuple[Metastore, Scheduler, list[RowChange]]:
+    scheduler = Scheduler(SeededRandom(1), WorkerPool())
     server = Metastore(scheduler, **settings)
     server.rows[T] = row("a")
-    moves: list[Moved] = []
-    server.on_move = moves.append
-    return server, scheduler, moves
+    changes: list[RowChange] = []
+    server.on_row_change = changes.append
+    return server, scheduler, changes
 
 
 def test_rows_come_and_go_and_are_renamed_and_each_move_is_told() -> None:
-    server, _, moves = metastore()
+    server, _, changes = metastore()
     with pytest.raises(AlreadyExistsException):
         server.insert(row("x"), process="p")
     server.write(T, row("b"), expected="a", process="p")
@@ -44,21 +44,21 @@ def test_rows_come_and_go_and_are_renamed_and_each_move_is_told() -> None:
     for call in (lambda: server.get(T), lambda: server.remove(T, process="q")):
         with pytest.raises(NoSuchObjectException):
             call()
-    assert moves == [
-        Moved(T, "b", "a", "a", "p"),
-        Moved(OTHER, "b", "b", None, "p", was=T),
-        Moved(T, "x", None, None, "q"),
-        Moved(T, None, "x", None, "q"),
+    assert changes == [
+        RowChange(T, "b", "a", "a", "p"),
+        RowChange(OTHER, "b", "b", None, "p", renamed_from=T),
+        RowChange(T, "x", None, None, "q"),
+        RowChange(T, None, "x", None, "q"),
     ]
     assert server.location(OTHER) == "b"
 
 
 def test_a_transaction_in_doubt_keeps_its_rows_and_nobody_sees_what_it_changed() -> None:
-    server, scheduler, moves = metastore()
+    server, scheduler, changes = metastore()
     process, commits = Process("p"), list[Callable[[], None]]()
 
     def work() -> None:
-        commits.append(server.hold_back(lambda: server.write(T, row("b", OTHER), expected="a", process="p")))
+        commits.append(server.prepare_call(lambda: server.write(T, row("b", OTHER), expected="a", process="p")))
         assert server.location(T) == "a"
         for call in (
             lambda: server.write(T, row("c"), expected=None, process="q"),
@@ -69,7 +69,7 @@ def test_a_transaction_in_doubt_keeps_its_rows_and_nobody_sees_what_it_changed()
             with pytest.raises(MetaException, match="lock timeout"):
                 call()
             assert 20.0 <= scheduler.now - before < 21.0
-        assert moves == []
+        assert changes == []
         scheduler.spawn(process, "the standby is back", commits[0])
         # It waits, and finds what was in doubt.
         with pytest.raises(MetaException, match="another one by now"):
@@ -79,14 +79,14 @@ def test_a_transaction_in_doubt_keeps_its_rows_and_nobody_sees_what_it_changed()
     scheduler.spawn(process, "work", work)
     scheduler.run()
     assert scheduler.failure is None
-    assert moves == [
-        Moved(OTHER, "b", "a", "a", "p", was=T),
-        Moved(OTHER, "c", "b", None, "q", was_unseen=True),
+    assert changes == [
+        RowChange(OTHER, "b", "a", "a", "p", renamed_from=T),
+        RowChange(OTHER, "c", "b", None, "q", replaced_unseen=True),
     ]
 
 
 @pytest.mark.parametrize(
-    ("sent", "slept", "came", "overslept"),
+    ("sent", "slept", "came", "slept_past_lease"),
     [
         (50.0, (50.0, 70.0), 70.0, True),
         (50.0, (50.0, 70.0), 60.0, False),
@@ -103,10 +103,10 @@ def test_a_transaction_in_doubt_keeps_its_rows_and_nobody_sees_what_it_changed()
     ],
 )
 def test_a_swap_is_overslept_only_if_its_writer_slept_past_the_lease_of_a_lock_that_it_had(
-    sent: float, slept: tuple[float, float], came: float, overslept: bool
+    sent: float, slept: tuple[float, float], came: float, slept_past_lease: bool
 ) -> None:
     """Its lease of 60 s began at 0 s."""
-    server, scheduler, moves = metastore(lease_seconds=60.0, reaper=False)
+    server, scheduler, changes = metastore(lease_seconds=60.0, reaper=False)
     process = Process("p", sleeps=[slept])
     assert server.check(server.enqueue(T, "info", "p"))
     scheduler.now = sent
@@ -114,17 +114,17 @@ def test_a_swap_is_overslept_only_if_its_writer_slept_past_the_lease_of_a_lock_t
     scheduler.now = came
     server.write(T, row("b"), expected=None, process="p")
     server.write(T, row("c"), expected=None, process="q")
-    assert moves == [
-        Moved(T, "b", "a", None, "p", overslept=overslept),
-        Moved(T, "c", "b", None, "q", was_unseen=overslept),
+    assert changes == [
+        RowChange(T, "b", "a", None, "p", slept_past_lease=slept_past_lease),
+        RowChange(T, "c", "b", None, "q", replaced_unseen=slept_past_lease),
     ]
 
 
 def test_a_row_that_is_no_table_of_ours_is_nobodys_business() -> None:
-    server, _, moves = metastore()
+    server, _, changes = metastore()
     server.insert(iceberg_row(OTHER, {}), process="p")
     server.remove(OTHER, process="p")
-    assert moves == []
+    assert changes == []
 
 
 def test_whoever_read_a_row_may_change_its_parameters() -> None:
@@ -177,13 +177,13 @@ def test_a_late_reaper_leaves_what_is_over_and_none_leaves_it_for_ever() -> None
 
 def test_who_gets_a_lock_is_told() -> None:
     server, _, _ = metastore()
-    told: list[str] = []
-    server.on_acquired = told.append
+    answer: list[str] = []
+    server.on_acquired = answer.append
     first, second = server.enqueue(T, "r1", "p"), server.enqueue(T, "r2", "q")
     server.check(second)
     server.check(first)
     server.check(first)
-    assert told == ["p"]
+    assert answer == ["p"]
 
 
 def test_heartbeats_are_told_by_the_databases_own_clock() -> None:
@@ -196,4 +196,4 @@ def test_heartbeats_are_told_by_the_databases_own_clock() -> None:
 def test_a_database_says_its_marks() -> None:
     server, _, _ = metastore()
     server.add_database("db", {"mark": "1"})
-    assert server.marks("db") == {"mark": "1"}
+    assert server.database_parameters("db") == {"mark": "1"}

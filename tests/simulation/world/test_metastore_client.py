@@ -17,25 +17,25 @@ from iceberg_hms.metastore.connection.thrift_types import GetTableRequest
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
-from simulation.world.fault_plan import FaultPlan
+from simulation.world.cluster import TABLE, ClusterNode
+from simulation.world.faults import FaultPlan
 from simulation.world.first_table import empty_table
-from simulation.world.metastore import METADATA_LOCATION, Moved, SwapSupport
+from simulation.world.metastore import METADATA_LOCATION, RowChange, SwapSupport
 from simulation.world.metastore_client import described
-from simulation.world.site import TABLE, Node
 
 ALL_OF = 1_000_000
 NOTHING = empty_table("00000000-0000-4000-8000-000000000000", {}, 0)
 FIRST = "file:/t/metadata/00000-first.metadata.json"
 
 
-def ran(*functions: Callable[[Node], Any], seed: int = 1, **scenario: Any) -> Schedule:
+def ran(*functions: Callable[[ClusterNode], Any], seed: int = 1, **scenario: Any) -> Schedule:
     """Each function in a process of its own."""
     pool = WorkerPool()
     schedule = Schedule(Scenario("test", "", **{"writers": 0, "proven": 0.0, **scenario}), seed, pool)
     # Locations are all that is moved here, and no files.
-    schedule.metastore.on_move = None
+    schedule.metastore.on_row_change = None
     for index, function in enumerate(functions):
-        node = Node(schedule.site, f"p{index}")
+        node = ClusterNode(schedule.cluster, f"p{index}")
         node.runtime.spawn("task", lambda function=function, node=node: function(node))
     with quiet_logs():
         schedule.scheduler.run()
@@ -44,12 +44,12 @@ def ran(*functions: Callable[[Node], Any], seed: int = 1, **scenario: Any) -> Sc
     return schedule
 
 
-def swap(node: Node, to: str, base: Pointer | None = None) -> SwapAnswer:
+def swap(node: ClusterNode, to: str, base: Pointer | None = None) -> SwapAnswer:
     return node.pointer.swap(base or node.pointer.load(TABLE), to, NOTHING, NOTHING)
 
 
 def test_the_first_swap_of_a_connection_asks_what_the_server_is_and_the_next_one_does_not() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         assert swap(node, "b") == Swapped()
         assert swap(node, "c") == Swapped()
         assert node.pool.cas_support.protection(TABLE.namespace) is SwapProtection.CAS
@@ -58,74 +58,76 @@ def test_the_first_swap_of_a_connection_asks_what_the_server_is_and_the_next_one
     assert [call for call in calls if not call.startswith("load")] == ["probe with b", "swap b", "swap c"]
 
 
-@pytest.mark.parametrize("verdict", SwapSupport)
+@pytest.mark.parametrize("swap_support", SwapSupport)
 def test_a_first_commit_costs_one_lock_more_at_most_and_what_is_not_fenced_goes_out_under_a_blind_one(
-    verdict: SwapSupport,
+    swap_support: SwapSupport,
 ) -> None:
-    schedule = Schedule(Scenario("test", "", writers=1, changes=2, proven=0.0, verdict=verdict), 1, WorkerPool())
+    schedule = Schedule(
+        Scenario("test", "", writers=1, changes=2, proven=0.0, swap_support=swap_support), 1, WorkerPool()
+    )
     words: list[str] = []
     locks: list[int] = []
 
-    judged = schedule.metastore.on_move
+    judged = schedule.metastore.on_row_change
     assert judged is not None
 
-    def moved(move: Moved) -> None:
+    def moved(move: RowChange) -> None:
         [entry] = schedule.metastore.locks
         words.append(entry.agent_info.rpartition("/")[2])
         locks.append(entry.id)
         judged(move)
 
-    schedule.metastore.on_move = moved
+    schedule.metastore.on_row_change = moved
     with quiet_logs():
         assert schedule.run().failure is None
-    atomic = verdict is SwapSupport.ATOMIC
+    atomic = swap_support is SwapSupport.ATOMIC
     assert locks[:2] == ([1, 2] if atomic else [2, 3])
     assert words[:2] == (["unproven", "cas-15"] if atomic else ["blind", "blind"])
 
 
-@pytest.mark.parametrize("verdict", SwapSupport)
+@pytest.mark.parametrize("swap_support", SwapSupport)
 def test_the_real_fence_finds_out_what_each_server_is_and_a_stale_swap_is_refused_by_those_that_compare(
-    verdict: SwapSupport,
+    swap_support: SwapSupport,
 ) -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         base = node.pointer.load(TABLE)
         assert swap(node, "b", base) == Swapped()
         stale = swap(node, "c", base)
-        compares = verdict in (SwapSupport.ATOMIC, SwapSupport.CHECKED)
+        compares = swap_support in (SwapSupport.ATOMIC, SwapSupport.CHECKED)
         assert isinstance(stale, Refused) == compares
-        assert node.pool.cas_support.of("thrift://hms1:9083", TABLE.namespace) is CompareAndSwap(verdict.value)
+        assert node.pool.cas_support.of("thrift://hms1:9083", TABLE.namespace) is CompareAndSwap(swap_support.value)
 
-    ran(work, verdict=verdict)
+    ran(work, swap_support=swap_support)
 
 
 def test_a_process_that_committed_before_knows_which_servers_are_atomic() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         assert node.pool.cas_support.protection(TABLE.namespace) is SwapProtection.CAS
         assert swap(node, "b") == Swapped()
 
     calls = [event.call for event in ran(work, proven=1.0).wire.trace.events]
     assert "probe with b" not in calls
 
-    def looks(node: Node) -> None:
+    def looks(node: ClusterNode) -> None:
         assert node.pool.cas_support.of("thrift://hms2:9083", TABLE.namespace) is CompareAndSwap.UNKNOWN
 
-    ran(looks, proven=1.0, others=(SwapSupport.IGNORED,))
+    ran(looks, proven=1.0, other_servers=(SwapSupport.IGNORED,))
 
 
-def answers(weather: FaultPlan, **scenario: Any) -> dict[str, set[str]]:
+def answers(faults: FaultPlan, **scenario: Any) -> dict[str, set[str]]:
     """What a swap answered, and where the pointer was then, over many seeds."""
     seen: dict[str, set[str]] = {}
     for seed in range(40):
 
-        def work(node: Node) -> None:
+        def work(node: ClusterNode) -> None:
             try:
                 base = node.pointer.load(TABLE)
                 answer = swap(node, "b", base)
             except MetastoreUnavailable:
                 return
-            seen.setdefault(type(answer).__name__, set()).add(node.site.metastore.location(TABLE))
+            seen.setdefault(type(answer).__name__, set()).add(node.cluster.metastore.location(TABLE))
 
-        ran(work, seed=seed, weather=weather, **scenario)
+        ran(work, seed=seed, faults=faults, **scenario)
     return seen
 
 
@@ -135,25 +137,27 @@ def test_a_lost_request_moves_nothing_and_a_lost_reply_has_moved() -> None:
 
 
 def test_a_metastore_may_refuse_what_it_has_committed() -> None:
-    for verdict in (SwapSupport.ATOMIC, SwapSupport.CHECKED, SwapSupport.IGNORED):
-        assert "b" in answers(FaultPlan(refused_own=ALL_OF), verdict=verdict)["Refused"]
+    for swap_support in (SwapSupport.ATOMIC, SwapSupport.CHECKED, SwapSupport.IGNORED):
+        assert "b" in answers(FaultPlan(false_refusals=ALL_OF), swap_support=swap_support)["Refused"]
 
 
 def test_an_error_that_is_no_conflict_has_done_nothing() -> None:
     assert answers(FaultPlan(errors=ALL_OF), proven=1.0) == {"Refused": {FIRST}, "Swapped": {"b"}}
 
 
-@pytest.mark.parametrize("verdict", [SwapSupport.ATOMIC, SwapSupport.IGNORED])
-def test_a_commit_in_doubt_is_answered_with_an_error_and_made_later(verdict: SwapSupport) -> None:
+@pytest.mark.parametrize("swap_support", [SwapSupport.ATOMIC, SwapSupport.IGNORED])
+def test_a_commit_in_doubt_is_answered_with_an_error_and_made_later(swap_support: SwapSupport) -> None:
     doubts = 0
     for seed in range(20):
         seen: list[tuple[SwapAnswer, str]] = []
 
-        def work(node: Node, seen: list[tuple[SwapAnswer, str]] = seen) -> None:
+        def work(node: ClusterNode, seen: list[tuple[SwapAnswer, str]] = seen) -> None:
             answer = swap(node, "b")
-            seen.append((answer, node.site.metastore.location(TABLE)))
+            seen.append((answer, node.cluster.metastore.location(TABLE)))
 
-        schedule = ran(work, seed=seed, weather=FaultPlan(doubtful_commits=ALL_OF), verdict=verdict, proven=1.0)
+        schedule = ran(
+            work, seed=seed, faults=FaultPlan(in_doubt_commits=ALL_OF), swap_support=swap_support, proven=1.0
+        )
         [(answer, then)] = seen
         assert schedule.metastore.location(TABLE) == "b"
         if any("in doubt" in line for line in schedule.wire.trace.lines()):
@@ -167,26 +171,26 @@ def test_a_commit_in_doubt_is_answered_with_an_error_and_made_later(verdict: Swa
 def test_a_late_swap_is_waited_for_and_arrives_when_it_was_given_up() -> None:
     late: set[str] = set()
     for seed in range(120):
-        told: list[SwapAnswer] = []
+        answer: list[SwapAnswer] = []
         schedule = ran(
-            lambda node, told=told: told.append(swap(node, "b")),
+            lambda node, answer=answer: answer.append(swap(node, "b")),
             seed=seed,
-            weather=FaultPlan(late_moves=ALL_OF),
+            faults=FaultPlan(late_changes=ALL_OF),
             proven=1.0,
         )
         lines = schedule.wire.trace.lines()
         if any("late swap" in line for line in lines):
-            late.add(type(told[0]).__name__)
+            late.add(type(answer[0]).__name__)
             assert schedule.metastore.location(TABLE) == "b"
     assert late == {"Unanswered", "Swapped"}
 
 
 def test_a_doubled_swap_is_refused_the_second_time() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         for number in range(5):
             assert swap(node, f"b{number}") == Swapped()
 
-    schedule = ran(work, weather=FaultPlan(doubled_moves=ALL_OF), proven=1.0, seed=2)
+    schedule = ran(work, faults=FaultPlan(repeated_changes=ALL_OF), proven=1.0, seed=2)
     assert schedule.metastore.location(TABLE) == "b4"
     late = [line for line in schedule.wire.trace.lines() if "late swap" in line]
     assert late
@@ -194,11 +198,11 @@ def test_a_doubled_swap_is_refused_the_second_time() -> None:
 
 
 def test_what_must_be_fenced_is_not_sent_to_a_server_that_does_not_compare() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         with pytest.raises(MetastoreUnavailable):
             node.pointer.swap(node.pointer.load(TABLE), "b", NOTHING, NOTHING, require_cas=True)
 
-    schedule = ran(work, verdict=SwapSupport.IGNORED)
+    schedule = ran(work, swap_support=SwapSupport.IGNORED)
     assert schedule.metastore.location(TABLE) == FIRST
     assert list(schedule.metastore.rows) == [TABLE]
 
@@ -207,7 +211,7 @@ def test_a_broken_connection_is_no_longer_used_and_a_silence_is_noticed_within_t
     kinds: set[type[Exception]] = set()
     for seed in range(30):
 
-        def work(node: Node) -> None:
+        def work(node: ClusterNode) -> None:
             client = node.network().connect("thrift://hms1:9083")
             request = GetTableRequest(dbName="db", tblName="t")
             try:
@@ -219,13 +223,13 @@ def test_a_broken_connection_is_no_longer_used_and_a_silence_is_noticed_within_t
             with pytest.raises(NotSent):
                 client.call("get_table_req", req=request)
 
-        schedule = ran(work, seed=seed, weather=FaultPlan(lost_requests=ALL_OF, lost_replies=ALL_OF))
+        schedule = ran(work, seed=seed, faults=FaultPlan(lost_requests=ALL_OF, lost_replies=ALL_OF))
         assert schedule.scheduler.now < 70.0
     assert kinds == {NotSent, NoAnswer}
 
 
 def test_while_a_server_is_out_of_reach_another_one_of_the_list_steps_in() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         network = node.network()
         network.out_until["thrift://hms1:9083"] = 100.0
         node.pool._make_client = network.connect
@@ -235,13 +239,13 @@ def test_while_a_server_is_out_of_reach_another_one_of_the_list_steps_in() -> No
         with pytest.raises(MetastoreUnavailable):
             node.pointer.load(TABLE)
 
-    ran(work, others=(SwapSupport.ATOMIC,))
+    ran(work, other_servers=(SwapSupport.ATOMIC,))
 
 
 def test_the_real_locks_exclude_one_another() -> None:
     inside: list[str] = []
 
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         held = node.lock.acquire(TABLE, wait_seconds=400.0, request="r")
         inside.append(node.process.name)
         node.runtime.sleep(100.0)
@@ -253,7 +257,7 @@ def test_the_real_locks_exclude_one_another() -> None:
 
 
 def test_heartbeats_keep_a_lock_beyond_its_lease() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         held = node.lock.acquire(TABLE, wait_seconds=5.0, request="r")
         node.runtime.sleep(1000.0)
         assert held.seconds_since_renewal() < 10.0
@@ -263,10 +267,10 @@ def test_heartbeats_keep_a_lock_beyond_its_lease() -> None:
 
 
 def test_a_process_that_slept_past_its_lease_knows_it() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         held = node.lock.acquire(TABLE, wait_seconds=5.0, request="r")
         node.process.paused_until = 200.0
-        node.site.scheduler.step()
+        node.cluster.scheduler.step()
         with pytest.raises(LockLost):
             held.ensure_held()
 
@@ -274,11 +278,11 @@ def test_a_process_that_slept_past_its_lease_knows_it() -> None:
 
 
 def test_whoever_gives_up_leaves_no_entry() -> None:
-    def work(node: Node) -> None:
-        holder = node.site.metastore.enqueue(TABLE, "Java", "other")
+    def work(node: ClusterNode) -> None:
+        holder = node.cluster.metastore.enqueue(TABLE, "Java", "other")
         with pytest.raises(LockNotAcquired):
             node.lock.acquire(TABLE, wait_seconds=20.0, request="r")
-        assert [entry.id for entry in node.site.metastore.locks] == [holder]
+        assert [entry.id for entry in node.cluster.metastore.locks] == [holder]
 
     ran(work)
 
@@ -287,13 +291,13 @@ def test_an_entry_of_a_lost_reply_is_found_and_what_comes_late_is_swept_away() -
     found = late = 0
     for seed in range(250):
 
-        def work(node: Node) -> None:
+        def work(node: ClusterNode) -> None:
             with suppress(MetastoreUnavailable, LockNotAcquired):
                 node.lock.acquire(TABLE, wait_seconds=20.0, request="r").release()
             node.runtime.sleep(200.0)
-            assert node.site.metastore.locks == []
+            assert node.cluster.metastore.locks == []
 
-        schedule = ran(work, seed=seed, weather=FaultPlan(lost_replies=3, lost_requests=3), reaper=False)
+        schedule = ran(work, seed=seed, faults=FaultPlan(lost_replies=3, lost_requests=3), reaper=False)
         lines = schedule.wire.trace.lines()
         found += any("check_lock" in line for line in lines)
         late += any("late lock" in line for line in lines)
@@ -302,19 +306,23 @@ def test_an_entry_of_a_lost_reply_is_found_and_what_comes_late_is_swept_away() -
 
 
 def test_a_waiter_removes_the_lock_of_a_process_that_crashed_if_it_may() -> None:
-    def dies(node: Node) -> None:
+    def dies(node: ClusterNode) -> None:
         node.lock.acquire(TABLE, wait_seconds=5.0, request="r", use=LockUse.CAS if removed else LockUse.BLIND)
-        node.site.scheduler.crash(node.process)
+        node.cluster.scheduler.crash(node.process)
 
-    def waits(node: Node) -> None:
+    def waits(node: ClusterNode) -> None:
         node.runtime.sleep(1.0)
         node.lock.acquire(TABLE, wait_seconds=280.0, request="r").release()
 
-    for verdict, removed in ((SwapSupport.ATOMIC, True), (SwapSupport.IGNORED, True), (SwapSupport.IGNORED, False)):
+    for swap_support, removed in (
+        (SwapSupport.ATOMIC, True),
+        (SwapSupport.IGNORED, True),
+        (SwapSupport.IGNORED, False),
+    ):
         seen = set()
         for seed in range(6):
             try:
-                ran(dies, waits, seed=seed, verdict=verdict, reaper=False, proven=1.0)
+                ran(dies, waits, seed=seed, swap_support=swap_support, reaper=False, proven=1.0)
             except AssertionError:
                 seen.add(False)
             else:
@@ -323,8 +331,8 @@ def test_a_waiter_removes_the_lock_of_a_process_that_crashed_if_it_may() -> None
 
 
 def test_where_the_lock_api_is_broken_a_lock_is_unavailable() -> None:
-    def work(node: Node) -> None:
-        node.site.metastore.lock_api_works = False
+    def work(node: ClusterNode) -> None:
+        node.cluster.metastore.lock_api_works = False
         with pytest.raises(LockUnavailable):
             node.lock.acquire(TABLE, wait_seconds=5.0, request="r2")
 

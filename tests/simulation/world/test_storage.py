@@ -8,19 +8,19 @@ import pytest
 from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
-from simulation.world.fault_plan import FaultPlan, Wire
+from simulation.engine.seeded import SeededRandom
+from simulation.world.faults import FaultPlan, Wire
 from simulation.world.storage import SimulatedFiles, Storage
 
 ALL_OF = 1_000_000
 
 
-def run(work: Callable[[SimulatedFiles], Any], weather: FaultPlan | None = None, seed: int = 1) -> Storage:
+def run(work: Callable[[SimulatedFiles], Any], faults: FaultPlan | None = None, seed: int = 1) -> Storage:
     pool = WorkerPool()
-    scheduler = Scheduler(Seeded(seed), pool)
+    scheduler = Scheduler(SeededRandom(seed), pool)
     process = Process("p")
-    storage = Storage(SimulatedRuntime(scheduler, process, Seeded(2)))
-    wire = Wire(scheduler, Seeded(seed), weather or FaultPlan(), lease_seconds=60.0)
+    storage = Storage(SimulatedRuntime(scheduler, process, SeededRandom(2)))
+    wire = Wire(scheduler, SeededRandom(seed), faults or FaultPlan(), lease_seconds=60.0)
     scheduler.spawn(process, "task", lambda: work(SimulatedFiles(storage, wire, process)))
     scheduler.run()
     pool.close()
@@ -66,14 +66,14 @@ def test_a_storage_error_leaves_the_file_written_or_not() -> None:
 
 
 def test_a_deletion_is_told_before_the_file_is_gone_and_only_if_there_was_one() -> None:
-    storage = Storage(SimulatedRuntime(Scheduler(Seeded(1), WorkerPool()), Process("p"), Seeded(2)))
+    storage = Storage(SimulatedRuntime(Scheduler(SeededRandom(1), WorkerPool()), Process("p"), SeededRandom(2)))
     storage.data.add("file:/t/data")
     storage.store.lists["file:/t/list"] = ()
     storage.store.manifests["file:/t/manifest"] = ()
-    told: list[tuple[str, bool]] = []
-    storage.on_delete = lambda location: told.append((location, storage.exists(location)))
+    answer: list[tuple[str, bool]] = []
+    storage.on_delete = lambda location: answer.append((location, storage.exists(location)))
     for location in ("file:/t/data", "file:/t/list", "file:/t/manifest"):
         assert storage.delete(location)
         assert not storage.exists(location)
     assert not storage.delete("file:/t/nothing")
-    assert told == [("file:/t/data", True), ("file:/t/list", True), ("file:/t/manifest", True)]
+    assert answer == [("file:/t/data", True), ("file:/t/list", True), ("file:/t/manifest", True)]

@@ -26,10 +26,10 @@ from iceberg_hms.metastore.connection.thrift_types import (
 )
 from iceberg_hms.metastore.tables.table_names import _ICEBERG_FILTER
 from simulation.engine.scheduler import Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 from simulation.world.metastore import METADATA_LOCATION, Metastore, SwapSupport, iceberg_row
-from simulation.world.service import Service
-from tests.simulation.worlds import run_tasks
+from simulation.world.metastore_server import SimulatedServer
+from tests.simulation.manual_schedule import run_tasks
 
 T, OTHER = TableName("db", "t"), TableName("db", "other")
 
@@ -38,11 +38,11 @@ class Caller:
     """One process that calls one server, and is told what the drivers would be told."""
 
     def __init__(self, scheduler: Scheduler | None = None, **settings: Any) -> None:
-        scheduler = scheduler or Scheduler(Seeded(1), WorkerPool())
+        scheduler = scheduler or Scheduler(SeededRandom(1), WorkerPool())
         self.metastore = Metastore(scheduler, lease_seconds=60.0)
         self.metastore.add_database("db", {"mark": "1"})
         self.metastore.rows[T] = iceberg_row(T, {METADATA_LOCATION: "a"})
-        self.service = Service(scheduler, self.metastore, "thrift://a:1", **settings)
+        self.service = SimulatedServer(scheduler, self.metastore, "thrift://a:1", **settings)
 
     def call(self, method: str, /, **arguments: Any) -> Any:
         try:
@@ -75,7 +75,7 @@ RIGHT, STALE, PROBE = (METADATA_LOCATION, "a"), (METADATA_LOCATION, "z"), ("iceb
 
 
 @pytest.mark.parametrize(
-    ("verdict", "right", "stale", "probe"),
+    ("swap_support", "right", "stale", "probe"),
     [
         (SwapSupport.ATOMIC, None, Fault.TABLE_MODIFIED, Fault.EXPECTED_KEY_MISSING),
         (SwapSupport.IGNORED, None, None, None),
@@ -83,25 +83,25 @@ RIGHT, STALE, PROBE = (METADATA_LOCATION, "a"), (METADATA_LOCATION, "z"), ("iceb
     ],
 )
 def test_servers_make_of_expected_values_what_their_versions_do(
-    verdict: SwapSupport, right: Fault | None, stale: Fault | None, probe: Fault | None
+    swap_support: SwapSupport, right: Fault | None, stale: Fault | None, probe: Fault | None
 ) -> None:
     for expected, fault in ((RIGHT, right), (STALE, stale), (PROBE, probe), (None, None)):
-        caller = Caller(verdict=verdict)
+        caller = Caller(swap_support=swap_support)
         assert caller.alter("b", expected) is fault
         assert caller.metastore.location(T) == ("b" if fault is None else "a")
 
 
 @pytest.mark.parametrize(
-    ("verdict", "fault"), [(SwapSupport.ATOMIC, Fault.TABLE_MODIFIED), (SwapSupport.IGNORED, None)]
+    ("swap_support", "fault"), [(SwapSupport.ATOMIC, Fault.TABLE_MODIFIED), (SwapSupport.IGNORED, None)]
 )
 def test_an_alter_that_waited_for_one_in_doubt_compares_what_that_left(
-    verdict: SwapSupport, fault: Fault | None
+    swap_support: SwapSupport, fault: Fault | None
 ) -> None:
     found: list[Fault | None] = []
 
     def work(scheduler: Scheduler) -> None:
-        caller = Caller(scheduler, verdict=verdict)
-        commit = caller.metastore.hold_back(lambda: caller.alter("b", RIGHT))
+        caller = Caller(scheduler, swap_support=swap_support)
+        commit = caller.metastore.prepare_call(lambda: caller.alter("b", RIGHT))
         scheduler.spawn(scheduler.current.process, "the standby is back", commit)
         found.append(caller.alter("c", RIGHT))
 
@@ -109,21 +109,21 @@ def test_an_alter_that_waited_for_one_in_doubt_compares_what_that_left(
     assert found == [fault]
 
 
-@pytest.mark.parametrize("verdict", SwapSupport)
-def test_the_drivers_probe_finds_out_what_a_server_is(verdict: SwapSupport) -> None:
+@pytest.mark.parametrize("swap_support", SwapSupport)
+def test_the_drivers_probe_finds_out_what_a_server_is(swap_support: SwapSupport) -> None:
     found: list[CompareAndSwap] = []
 
     def work(scheduler: Scheduler) -> None:
-        caller = Caller(scheduler, verdict=verdict)
+        caller = Caller(scheduler, swap_support=swap_support)
         found.append(prove_cas(ScratchRows(ClientPool([]), SYSTEM_CLOCK), caller.call, "db").support)
         assert list(caller.metastore.rows) == [T]
 
     assert run_tasks(work).failure is None
-    assert [each.value for each in found] == [verdict.value]
+    assert [each.value for each in found] == [swap_support.value]
 
 
-@pytest.mark.parametrize(("verdict", "most"), [(SwapSupport.ATOMIC, 1), (SwapSupport.CHECKED, 2)])
-def test_between_check_and_swap_another_one_may_come_unless_they_are_one(verdict: SwapSupport, most: int) -> None:
+@pytest.mark.parametrize(("swap_support", "most"), [(SwapSupport.ATOMIC, 1), (SwapSupport.CHECKED, 2)])
+def test_between_check_and_swap_another_one_may_come_unless_they_are_one(swap_support: SwapSupport, most: int) -> None:
     swapped = []
     for seed in range(10):
         shared: list[Caller] = []
@@ -131,7 +131,7 @@ def test_between_check_and_swap_another_one_may_come_unless_they_are_one(verdict
 
         def work(scheduler: Scheduler, to: str, shared: list[Caller] = shared, answers: list[Any] = answers) -> None:
             if not shared:
-                shared.append(Caller(scheduler, verdict=verdict))
+                shared.append(Caller(scheduler, swap_support=swap_support))
             answers.append(shared[0].alter(to, RIGHT))
 
         run_tasks(lambda s, work=work: work(s, "b"), lambda s, work=work: work(s, "c"), seed=seed)
@@ -176,9 +176,9 @@ def test_a_database_is_read_and_written_back() -> None:
     caller = Caller()
     database = caller.call("get_database", name="db")
     database.parameters["more"] = "2"
-    assert caller.metastore.marks("db") == {"mark": "1"}
+    assert caller.metastore.database_parameters("db") == {"mark": "1"}
     caller.call("alter_database", dbname="db", db=database)
-    assert caller.metastore.marks("db") == {"mark": "1", "more": "2"}
+    assert caller.metastore.database_parameters("db") == {"mark": "1", "more": "2"}
     assert caller.call("get_all_databases") == ["db"]
 
 
@@ -187,7 +187,7 @@ def test_locks_are_asked_for_checked_shown_renewed_and_given_back() -> None:
     first, second = caller.lock(), caller.lock()
     assert (first.state, second.state) == (LockState.ACQUIRED, LockState.WAITING)
     shown = caller.call("show_locks", rqst=ShowLocksRequest(dbname="db", tablename="t")).locks
-    assert all(entry.looked for entry in caller.metastore.locks)
+    assert all(entry.saw_queue for entry in caller.metastore.locks)
     assert [(each.lockid, each.state, each.agentInfo, each.hostname) for each in shown] == [
         (first.lockid, LockState.ACQUIRED, "me", "p"),
         (second.lockid, LockState.WAITING, "me", "p"),

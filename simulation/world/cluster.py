@@ -29,22 +29,22 @@ from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.session import ZooKeeperSession
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler
-from simulation.engine.seeded import Seeded
-from simulation.world.connection import SimulatedClient
+from simulation.engine.seeded import SeededRandom
 from simulation.world.ensemble import Ensemble
-from simulation.world.fault_plan import HEAVY, LIGHT, Wire
-from simulation.world.history import CommitCall, FailedCall, Held, History, Kind
+from simulation.world.faults import HEAVY, LIGHT, Wire
+from simulation.world.history import History, Pause, WastedLock, WriteAttempt, WriterKind
 from simulation.world.machines import MACHINES, Machines
 from simulation.world.metastore import DATABASE, Metastore, SwapSupport
 from simulation.world.metastore_client import Network
-from simulation.world.service import Service
+from simulation.world.metastore_server import SimulatedServer
 from simulation.world.storage import SimulatedFiles, SimulatedManifests, Storage
+from simulation.world.zookeeper_client import SimulatedZooKeeperClient
 
 TABLE = TableName(DATABASE, "t")
 
 
 @dataclass(frozen=True)
-class Site:
+class Cluster:
     """What all processes of a schedule share.
 
     servers: of the metastore, by address; settings.metastore_uri names those that all processes use.
@@ -57,7 +57,7 @@ class Site:
     scheduler: Scheduler
     wire: Wire
     metastore: Metastore
-    servers: Mapping[str, Service]
+    servers: Mapping[str, SimulatedServer]
     without_locks: str
     machines: Machines
     ensemble: Ensemble | None
@@ -66,43 +66,45 @@ class Site:
     settings: Settings
     lock: str
     network: Process
-    luck: Seeded
+    random: SeededRandom
     lease_seconds: float
     waits: Sequence[float]
     proven: float
     latest: float
-    present: Callable[[CommitCall], bool]
+    present: Callable[[WriteAttempt], bool]
     foreign: set[str] = field(default_factory=set)
 
 
-class Node:
+class ClusterNode:
     """A process, and its ports: the real drivers of the metastore and of ZooKeeper on simulated connections.
 
     blind: its server's lock API is broken, whatever that of the others is.
     lock: the metastore's. chosen: the one that the table asks for. rebase_words: what namespaces say of appends.
     """
 
-    def __init__(self, site: Site, name: str, *, skew_ms: int = 0, blind: bool = False) -> None:
-        self.site = site
+    def __init__(self, cluster: Cluster, name: str, *, skew_ms: int = 0, without_lock_api: bool = False) -> None:
+        self.cluster = cluster
         self.process = Process(name, skew_ms)
-        self.luck = site.luck.fork(name)
-        self.runtime = SimulatedRuntime(site.scheduler, self.process, self.luck.fork("runtime"))
-        self.identity = site.machines.begin(self.process, self.luck.below(MACHINES))
-        self.settings = replace(site.settings, metastore_uri=site.without_locks) if blind else site.settings
-        self.files = SimulatedFiles(site.storage, site.wire, self.process)
-        self._proven = self.luck.chance(site.proven)
+        self.random = cluster.random.fork(name)
+        self.runtime = SimulatedRuntime(cluster.scheduler, self.process, self.random.fork("runtime"))
+        self.identity = cluster.machines.begin(self.process, self.random.below(MACHINES))
+        self.settings = (
+            replace(cluster.settings, metastore_uri=cluster.without_locks) if without_lock_api else cluster.settings
+        )
+        self.files = SimulatedFiles(cluster.storage, cluster.wire, self.process)
+        self._proven = self.random.chance(cluster.proven)
 
     def network(self, *, swift: bool = False) -> Network:
         """How this process reaches the metastore."""
-        site = self.site
+        cluster = self.cluster
         return Network(
-            site.servers,
-            site.wire,
+            cluster.servers,
+            cluster.wire,
             self.process,
             self.runtime,
-            timeout_seconds=site.settings.socket_timeout_ms / 1000,
-            patience_seconds=site.settings.unanswered_swap_timeout_ms / 1000,
-            latest=site.latest,
+            timeout_seconds=cluster.settings.socket_timeout_ms / 1000,
+            patience_seconds=cluster.settings.unanswered_swap_timeout_ms / 1000,
+            latest=cluster.latest,
             proven=self._proven,
             swift=swift,
         )
@@ -111,7 +113,7 @@ class Node:
     def pool(self) -> ClientPool:
         settings, runtime = self.settings, self.runtime
         uris = list(settings.metastore_uris)
-        first = self.luck.below(len(uris))
+        first = self.random.below(len(uris))
         pool = ClientPool(
             [*uris[first:], *uris[:first]],
             size=settings.clients,
@@ -119,12 +121,12 @@ class Node:
             socket_timeout_ms=settings.socket_timeout_ms,
             user=settings.user,
             make_client=self.network().connect,
-            make_places=runtime.places,
+            make_places=runtime.semaphore,
             now=runtime.now,
         )
         if self._proven:
             for uri in uris:
-                if self.site.servers[uri].verdict is SwapSupport.ATOMIC:
+                if self.cluster.servers[uri].swap_support is SwapSupport.ATOMIC:
                     pool.cas_support.learn(uri, DATABASE, CompareAndSwap.ATOMIC)
         return pool
 
@@ -147,13 +149,13 @@ class Node:
         return HmsNamespaces(self.pool, user=self.settings.user)
 
     @cached_property
-    def chosen(self) -> ChosenTableLock:
-        site = self.site
+    def chosen_lock(self) -> ChosenTableLock:
+        cluster = self.cluster
         return ChosenTableLock(
             self.pointer,
             self.lock,
-            None if site.ensemble is None else self._zookeeper_lock(site.ensemble),
-            LockModes(self.runtime, setting=site.lock),
+            None if cluster.ensemble is None else self._zookeeper_lock(cluster.ensemble),
+            LockModes(self.runtime, setting=cluster.lock),
             self.runtime,
             lock_api_works=lambda: lock_table.api_works(self.pool, self.settings, clock=self.runtime),
             granted_lock_seconds=lambda namespace: granted_lock_seconds(
@@ -162,7 +164,7 @@ class Node:
         )
 
     @cached_property
-    def rebase_words(self) -> RebasePolicies:
+    def rebase_policies(self) -> RebasePolicies:
         return RebasePolicies(
             self.runtime,
             setting=self.settings.rebase_appends,
@@ -171,52 +173,58 @@ class Node:
         )
 
     def manifests(self) -> SimulatedManifests:
-        return SimulatedManifests(self.site.storage, self.site.wire, self.process)
+        return SimulatedManifests(self.cluster.storage, self.cluster.wire, self.process)
 
     def publish(self, event: Mapping[str, Any]) -> None:
         """coordinator.ports.Events: for those who judge; unless it has a defect."""
-        if self.site.wire.strikes("defects", 2 * HEAVY if event["event"] == "retry-priority-wait" else LIGHT):
+        if self.cluster.wire.strikes("defects", 2 * HEAVY if event["event"] == "retry-priority-wait" else LIGHT):
             raise ValueError("what no port names")
-        told = {
-            "retry-priority-wait": self.site.history.held_back,
-            "foreign-writer-backoff": self.site.history.rested,
+        answer = {
+            "retry-priority-wait": self.cluster.history.priority_waits,
+            "foreign-writer-backoff": self.cluster.history.backoffs,
         }.get(event["event"])
-        if told is not None:
+        if answer is not None:
             now = self.runtime.now()
-            told.append(Held(self.process.name, now - event["seconds"], now))
+            answer.append(Pause(self.process.name, now - event["seconds"], now))
 
-    def world(self) -> CommitPorts:
+    def commit_ports(self) -> CommitPorts:
         return CommitPorts(
-            self.pointer, self.chosen, self.files, self.manifests, self.runtime, self, self.lock.foreign_writer_waits
+            self.pointer,
+            self.chosen_lock,
+            self.files,
+            self.manifests,
+            self.runtime,
+            self,
+            self.lock.foreign_writer_waits,
         )
 
-    def has_lock_in_vain(self, name: TableName) -> None:
+    def record_wasted_lock(self, name: TableName) -> None:
         """Note that this process gives a lock back without having moved the table, and who of ours waits for it
         and has seen that."""
-        waiting = [each.process for each in self.site.metastore.locks if each.table == name and each.looked]
-        behind = frozenset(waiting) - self.site.foreign
-        self.site.history.in_vain.append(FailedCall(self.runtime.now(), behind))
+        waiting = [each.process for each in self.cluster.metastore.locks if each.table == name and each.saw_queue]
+        behind = frozenset(waiting) - self.cluster.foreign
+        self.cluster.history.wasted_locks.append(WastedLock(self.runtime.now(), behind))
 
     def coordinator(self) -> Coordinator:
         """A coordinator of its own, as each process has it."""
-        return Coordinator(self.world(), self.site.settings)
+        return Coordinator(self.commit_ports(), self.cluster.settings)
 
     def lock_admin(self) -> LockAdmin:
         """As operators have it."""
-        settings = replace(self.site.settings, zookeeper="zookeeper:2181")
-        return LockAdmin(self.world(), settings, self.chosen, {})
+        settings = replace(self.cluster.settings, zookeeper="zookeeper:2181")
+        return LockAdmin(self.commit_ports(), settings, self.chosen_lock, {})
 
-    def idle(self, longest: float) -> None:
+    def sleep_beside(self, longest: float) -> None:
         """Sleep for some time; the rest of the process goes on."""
         alarm, rings = Process(self.process.name), self.runtime.event()
-        self.site.wire.delay(alarm, longest)
-        self.site.scheduler.spawn(alarm, "alarm", rings.set)
+        self.cluster.wire.delay(alarm, longest)
+        self.cluster.scheduler.spawn(alarm, "alarm", rings.set)
         rings.wait()
 
-    def append(self, attempt: CommitCall, key: str | None = None, *, check_duplicates: bool = True) -> Append:
+    def append(self, attempt: WriteAttempt, key: str | None = None, *, check_duplicates: bool = True) -> Append:
         """The change of an attempt that adds one data file. check_duplicates: foreign writers do not."""
         path = attempt.data_file or ""
-        self.site.storage.data.add(path)
+        self.cluster.storage.data.add(path)
         return Append(
             [DataFile(file_path=path, file_format="PARQUET", record_count=1, file_size_in_bytes=10, spec_id=0)],
             snapshot_id=attempt.snapshot_id or 0,
@@ -228,7 +236,7 @@ class Node:
             check_duplicates=check_duplicates,
         )
 
-    def sent_append(self, attempt: CommitCall, base: TableMetadata, key: str | None = None) -> Sequence[Update]:
+    def sent_append(self, attempt: WriteAttempt, base: TableMetadata, key: str | None = None) -> Sequence[Update]:
         """The same as a stock client sends it: made on the table as it saw it, with lists of its own on disk."""
         manifests = self.manifests()
         staged = [
@@ -237,16 +245,18 @@ class Node:
         manifests.flush()
         return staged
 
-    def new_append(self, wish: str, kind: Kind = Kind.OURS, *, again: bool = False) -> CommitCall:
+    def new_append(
+        self, operation: str, kind: WriterKind = WriterKind.OURS, *, same_file: bool = False
+    ) -> WriteAttempt:
         """An attempt to add a data file, under new names. again: all attempts to fulfil this wish add the same file."""
-        number = len(self.site.history.attempts) + 1
-        name = wish if again else f"{wish}-{number}"
-        return self.site.history.begin(
-            CommitCall(
-                wish,
+        number = len(self.cluster.history.attempts) + 1
+        name = operation if same_file else f"{operation}-{number}"
+        return self.cluster.history.begin(
+            WriteAttempt(
+                operation,
                 self.process.name,
                 kind,
-                snapshot_id=number * 1000 + self.luck.below(1000),
+                snapshot_id=number * 1000 + self.random.below(1000),
                 data_file=f"file:/t/data/{name}.parquet",
             )
         )
@@ -256,8 +266,10 @@ class Node:
             "zookeeper:2181",
             self.runtime,
             timeout_ms=int(ensemble.timeout_seconds * 1000),
-            connect_timeout_ms=self.site.settings.connect_timeout_ms,
-            make_client=lambda _hosts, _timeout: SimulatedClient(ensemble, self.site.wire, self.process, self.runtime),
+            connect_timeout_ms=self.cluster.settings.connect_timeout_ms,
+            make_client=lambda _hosts, _timeout: SimulatedZooKeeperClient(
+                ensemble, self.cluster.wire, self.process, self.runtime
+            ),
         )
         return ZooKeeperTableLock(
             session,
@@ -266,5 +278,5 @@ class Node:
             user="simulated",
             host=self.process.name,
             all_atomic=lambda namespace: self.pool.cas_support.all_atomic(namespace),
-            move_seconds=self.site.settings.unanswered_swap_timeout_ms / 1000,
+            move_seconds=self.cluster.settings.unanswered_swap_timeout_ms / 1000,
         )

@@ -14,10 +14,10 @@ from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
-from simulation.world.connection import SimulatedClient
+from simulation.engine.seeded import SeededRandom
 from simulation.world.ensemble import Ensemble
-from simulation.world.fault_plan import FaultPlan, Wire
+from simulation.world.faults import FaultPlan, Wire
+from simulation.world.zookeeper_client import SimulatedZooKeeperClient
 
 T = TableName("db", "t")
 TIMEOUT = 20.0
@@ -27,10 +27,10 @@ ALL_OF = 1_000_000
 class Member:
     """One process with a session."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
+    def __init__(self, fixture: EnsembleFixture, name: str) -> None:
+        self.fixture = fixture
         self.process = Process(name)
-        self.runtime = SimulatedRuntime(world.scheduler, self.process, Seeded(7).fork(name))
+        self.runtime = SimulatedRuntime(fixture.scheduler, self.process, SeededRandom(7).fork(name))
         self.session = ZooKeeperSession(
             "zookeeper:2181", self.runtime, timeout_ms=20_000, connect_timeout_ms=10_000, make_client=self._client
         )
@@ -44,8 +44,8 @@ class Member:
             move_seconds=600.0,
         )
 
-    def _client(self, _hosts: str, _timeout: float) -> SimulatedClient:
-        self.client = SimulatedClient(self.world.ensemble, self.world.wire, self.process, self.runtime)
+    def _client(self, _hosts: str, _timeout: float) -> SimulatedZooKeeperClient:
+        self.client = SimulatedZooKeeperClient(self.fixture.ensemble, self.fixture.wire, self.process, self.runtime)
         return self.client
 
     def cut(self, seconds: float) -> None:
@@ -54,11 +54,11 @@ class Member:
         self.client._drop()
 
 
-class World:
-    def __init__(self, weather: FaultPlan | None = None, seed: int = 1) -> None:
+class EnsembleFixture:
+    def __init__(self, faults: FaultPlan | None = None, seed: int = 1) -> None:
         self.pool = WorkerPool()
-        self.scheduler = Scheduler(Seeded(seed), self.pool)
-        self.wire = Wire(self.scheduler, Seeded(seed), weather or FaultPlan(), lease_seconds=TIMEOUT)
+        self.scheduler = Scheduler(SeededRandom(seed), self.pool)
+        self.wire = Wire(self.scheduler, SeededRandom(seed), faults or FaultPlan(), lease_seconds=TIMEOUT)
         self.ensemble = Ensemble(self.scheduler, timeout_seconds=TIMEOUT, ends_after=1.0, cut_off_after=1.5)
 
     def run(self, *functions: Callable[[Member], Any]) -> None:
@@ -71,7 +71,7 @@ class World:
 
 
 def test_locks_exclude_one_another_and_are_given_back() -> None:
-    world = World()
+    fixture = EnsembleFixture()
     inside: list[str] = []
 
     def work(member: Member) -> None:
@@ -83,8 +83,8 @@ def test_locks_exclude_one_another_and_are_given_back() -> None:
         inside.pop()
         held.release()
 
-    world.run(work, work, work)
-    assert world.ensemble.holders() == []
+    fixture.run(work, work, work)
+    assert fixture.ensemble.holders() == []
 
 
 def test_the_granted_timeout_is_the_lease() -> None:
@@ -95,7 +95,7 @@ def test_the_granted_timeout_is_the_lease() -> None:
         assert member.session.lease_seconds == TIMEOUT
         assert (member.session.state, member.session.epoch) == (SessionState.CONNECTED, 0)
 
-    World().run(work)
+    EnsembleFixture().run(work)
 
 
 def test_a_short_break_suspends_and_a_long_one_loses_the_session() -> None:
@@ -112,16 +112,16 @@ def test_a_short_break_suspends_and_a_long_one_loses_the_session() -> None:
         assert (member.session.state, member.session.epoch) == (SessionState.CONNECTED, 1)
         with pytest.raises(LockLost):
             held.ensure_held()
-        assert member.world.ensemble.holders() == []
+        assert member.fixture.ensemble.holders() == []
 
-    World().run(work)
+    EnsembleFixture().run(work)
 
 
 def test_a_process_that_slept_past_its_session_believes_to_be_connected_until_it_asks() -> None:
     def work(member: Member) -> None:
         held = member.lock.acquire(T, wait_seconds=5.0, request="r")
         member.process.paused_until = 100.0
-        member.world.scheduler.step()
+        member.fixture.scheduler.step()
         believes = member.session.state
         with pytest.raises(LockLost):
             held.ensure_held()
@@ -131,7 +131,7 @@ def test_a_process_that_slept_past_its_session_believes_to_be_connected_until_it
 
     seen: list[SessionState] = []
     for seed in range(10):
-        World(seed=seed).run(work)
+        EnsembleFixture(seed=seed).run(work)
     # The connection's own thread may have found it out first.
     assert set(seen) == {SessionState.CONNECTED, SessionState.SUSPENDED}
 
@@ -153,30 +153,30 @@ def test_a_silent_server_is_waited_for_and_given_up_before_the_session_ends() ->
             assert member.runtime.now() - began < TIMEOUT
             assert member.session.state is SessionState.SUSPENDED
 
-        World().run(work)
+        EnsembleFixture().run(work)
 
 
 def test_a_lost_reply_breaks_the_connection_and_leaves_one_node_once_all_is_done() -> None:
     for seed in range(20):
-        world = World(FaultPlan(lost_replies=2, lost_requests=2), seed=seed)
+        fixture = EnsembleFixture(FaultPlan(lost_replies=2, lost_requests=2), seed=seed)
 
         def work(member: Member) -> None:
             try:
                 held = member.lock.acquire(T, wait_seconds=100.0, request="r")
             except LockNotAcquired:
                 return
-            assert "p0" in member.world.ensemble.holders()
+            assert "p0" in member.fixture.ensemble.holders()
             held.release()
             member.runtime.sleep(5.0)
 
-        world.run(work)
-        assert world.ensemble.holders() == []
+        fixture.run(work)
+        assert fixture.ensemble.holders() == []
 
 
 def test_partitions_come_and_go_and_the_lock_with_them() -> None:
     outcomes = set()
     for seed in range(30):
-        world = World(FaultPlan(partitions=4, silences=2), seed=seed)
+        fixture = EnsembleFixture(FaultPlan(partitions=4, silences=2), seed=seed)
 
         def work(member: Member) -> None:
             for _ in range(10):
@@ -192,21 +192,21 @@ def test_partitions_come_and_go_and_the_lock_with_them() -> None:
                     outcomes.add(LockLost)
                 held.release()
 
-        world.run(work, work)
+        fixture.run(work, work)
     assert LockLost in outcomes
     assert len(outcomes) > 1
 
 
 def test_a_closed_session_takes_its_nodes_along() -> None:
-    world = World()
+    fixture = EnsembleFixture()
 
     def work(member: Member) -> None:
         member.lock.acquire(T, wait_seconds=5.0, request="r")
         member.session.close()
         assert not member.client.connected
 
-    world.run(work)
-    assert world.ensemble.holders() == []
+    fixture.run(work)
+    assert fixture.ensemble.holders() == []
 
 
 def test_what_operators_see_is_what_is_there() -> None:
@@ -217,27 +217,27 @@ def test_what_operators_see_is_what_is_there() -> None:
         member.lock.remove(entry.lock_id)
         assert member.lock.entries() == []
 
-    World().run(work)
+    EnsembleFixture().run(work)
 
 
 def test_a_break_is_told_and_calls_the_watches() -> None:
     def work(member: Member) -> None:
-        told: list[str] = []
+        answer: list[str] = []
         member.session.connected()
-        member.client.add_listener(told.append)
+        member.client.add_listener(answer.append)
         name = member.session.create("/f", "a-", b"")
-        assert member.session.watch(f"/f/{name}", lambda: told.append("changed"))
+        assert member.session.watch(f"/f/{name}", lambda: answer.append("changed"))
         member.cut(60.0)
         member.runtime.sleep(70.0)
-        assert told == ["SUSPENDED", "changed", "LOST", "CONNECTED"]
+        assert answer == ["SUSPENDED", "changed", "LOST", "CONNECTED"]
 
-    World().run(work)
+    EnsembleFixture().run(work)
 
 
 def test_who_was_not_told_of_its_node_may_ask_a_server_that_does_not_know_it_until_that_has_caught_up() -> None:
     seen = set()
     for seed in range(12):
-        world = World(FaultPlan(lost_replies=ALL_OF), seed=seed)
+        fixture = EnsembleFixture(FaultPlan(lost_replies=ALL_OF), seed=seed)
 
         def work(member: Member) -> None:
             member.session.connected()
@@ -247,12 +247,12 @@ def test_who_was_not_told_of_its_node_may_ask_a_server_that_does_not_know_it_unt
                     number += 1
                     member.session.create("/f", f"{number}-", b"")
             except NoReply:
-                member.world.wire.clear_up()
+                member.fixture.wire.stop_faults()
             member.session.connected()
             before = any(name.startswith(f"{number}-") for name in member.session.children("/f"))
             member.client.sync_async("/f").get(timeout=1.0)
             after = any(name.startswith(f"{number}-") for name in member.session.children("/f"))
             seen.add((before, after))
 
-        world.run(work)
+        fixture.run(work)
     assert seen == {(False, True), (True, True)}

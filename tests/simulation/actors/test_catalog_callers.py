@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from simulation.actors.movers import NAMES, Mover
+from simulation.actors.catalog_callers import NAMES
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
-from simulation.world.fault_plan import FaultPlan
-from simulation.world.history import Answer, MoveKind
+from simulation.world.faults import FaultPlan
+from simulation.world.history import Answer, CatalogCallKind
 
 
 def ran(seed: int, **scenario: Any) -> Schedule:
@@ -22,30 +22,30 @@ def ran(seed: int, **scenario: Any) -> Schedule:
 
 
 def test_every_kind_of_move_is_made_and_refused() -> None:
-    told: Counter[tuple[MoveKind, Answer]] = Counter()
+    answer: Counter[tuple[CatalogCallKind, Answer]] = Counter()
     for seed in range(60):
-        told.update((move.kind, move.told) for move in ran(seed, movers=5).history.moves)
-    assert {kind for kind, answer in told if answer is Answer.COMMITTED} == set(MoveKind)
-    assert {kind for kind, answer in told if answer is Answer.FAILED} == set(MoveKind)
+        answer.update((call.kind, call.answer) for call in ran(seed, catalog_callers=5).history.catalog_calls)
+    assert {kind for kind, answer in answer if answer is Answer.COMMITTED} == set(CatalogCallKind)
+    assert {kind for kind, answer in answer if answer is Answer.FAILED} == set(CatalogCallKind)
     # Who lost the race for a name may have made the table that another one renamed.
-    assert {kind for kind, answer in told if answer is Answer.UNKNOWN} <= {MoveKind.CREATE}
+    assert {kind for kind, answer in answer if answer is Answer.UNKNOWN} <= {CatalogCallKind.CREATE}
 
 
 def test_a_renamed_table_has_its_other_name_and_its_file() -> None:
     for seed in range(10):
-        schedule = ran(seed, movers=1, moves=(MoveKind.RENAME,))
-        [move] = schedule.history.moves
-        if move.told is Answer.COMMITTED:
+        schedule = ran(seed, catalog_callers=1, catalog_call_kinds=(CatalogCallKind.RENAME,))
+        [call] = schedule.history.catalog_calls
+        if call.answer is Answer.COMMITTED:
             assert schedule.metastore.location(NAMES[1]).endswith("00000-first.metadata.json")
             return
     raise AssertionError("no rename was acknowledged")
 
 
 def test_a_purge_leaves_no_file_of_the_table_and_a_drop_leaves_all() -> None:
-    for kind, left in ((MoveKind.PURGE, False), (MoveKind.DROP, True)):
+    for kind, left in ((CatalogCallKind.PURGE, False), (CatalogCallKind.DROP, True)):
         for seed in range(10):
-            schedule = ran(seed, movers=1, moves=(kind,))
-            if schedule.history.moves[0].told is Answer.COMMITTED:
+            schedule = ran(seed, catalog_callers=1, catalog_call_kinds=(kind,))
+            if schedule.history.catalog_calls[0].answer is Answer.COMMITTED:
                 assert schedule.storage.exists("file:/t/metadata/00000-first.metadata.json") == left
                 break
         else:
@@ -53,16 +53,21 @@ def test_a_purge_leaves_no_file_of_the_table_and_a_drop_leaves_all() -> None:
 
 
 def test_a_move_whose_answer_is_lost_for_good_is_unknown() -> None:
-    told = set()
+    answer = set()
     for seed in range(60):
-        moves = (MoveKind.RENAME, MoveKind.DROP)
-        weather = FaultPlan(lost_requests=3, late_moves=3)
-        told |= {move.told for move in ran(seed, movers=3, moves=moves, weather=weather).history.moves}
-    assert Answer.UNKNOWN in told
+        catalog_calls = (CatalogCallKind.RENAME, CatalogCallKind.DROP)
+        faults = FaultPlan(lost_requests=3, late_changes=3)
+        answer |= {
+            call.answer
+            for call in ran(
+                seed, catalog_callers=3, catalog_call_kinds=catalog_calls, faults=faults
+            ).history.catalog_calls
+        }
+    assert Answer.UNKNOWN in answer
 
 
-def test_movers_are_of_the_seed() -> None:
-    kinds = [[each.move.kind for each in ran(3, movers=4)._others if isinstance(each, Mover)] for _ in range(2)]
+def test_the_seed_decides_who_calls_what() -> None:
+    kinds = [[call.kind for call in ran(3, catalog_callers=4).history.catalog_calls] for _ in range(2)]
     assert kinds[0] == kinds[1]
 
 
@@ -70,7 +75,10 @@ def test_an_operator_breaks_heals_and_marks_and_at_the_audit_all_is_well() -> No
     seen: set[str] = set()
     for seed in range(20):
         schedule = ran(
-            seed, zookeeper=True, lease_seconds=20.0, acts=("break", "heal", "use zookeeper", "database hms")
+            seed,
+            zookeeper=True,
+            lease_seconds=20.0,
+            operator_actions=("break", "heal", "use zookeeper", "database hms"),
         )
         seen |= {event.call for event in schedule.wire.trace.events if event.process == "operator"}
         assert schedule.metastore.lock_api_works

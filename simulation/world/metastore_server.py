@@ -37,7 +37,7 @@ _LOCK_ERRORS: tuple[Callable[[str], TException], ...] = (
 )
 
 
-class Service:
+class SimulatedServer:
     """A server at one address.
 
     verdict: what it makes of expected values. has_locks: whether its lock API works, as long as the database's does.
@@ -50,12 +50,12 @@ class Service:
         metastore: Metastore,
         uri: str,
         *,
-        verdict: SwapSupport = SwapSupport.ATOMIC,
+        swap_support: SwapSupport = SwapSupport.ATOMIC,
         has_locks: bool = True,
         says_unsupported: bool = True,
     ) -> None:
         self.uri = uri
-        self.verdict = verdict
+        self.swap_support = swap_support
         self.metastore = metastore
         self._has_locks = has_locks
         self._lock_error = _LOCK_ERRORS[not says_unsupported]
@@ -119,9 +119,9 @@ class Service:
         if name not in rows:
             raise InvalidOperationException(f"{name} table not found")
         to = TableName(new_tbl.dbName, new_tbl.tableName)
-        if key and expected and self.verdict is not SwapSupport.IGNORED:
+        if key and expected and self.swap_support is not SwapSupport.IGNORED:
             self._compare(name, new_tbl, key, expected)
-            if self.verdict is SwapSupport.ATOMIC:
+            if self.swap_support is SwapSupport.ATOMIC:
                 # The statement that writes compares what it has waited for.
                 self.metastore.wait_for_rows(name, to)
                 self._compare(name, new_tbl, key, expected)
@@ -138,7 +138,7 @@ class Service:
 
     def _compare(self, name: TableName, new: Any, key: str, expected: str) -> None:
         """HIVE-26882, with HIVE-28121 or without it."""
-        if self.verdict is not SwapSupport.CHECKED and new.parameters.get(key) is None:
+        if self.swap_support is not SwapSupport.CHECKED and new.parameters.get(key) is None:
             raise MetaException(f"New value for expected key {key} is not set")
         if name not in self.metastore.rows:
             raise InvalidOperationException(f"{name} table not found")
@@ -147,9 +147,9 @@ class Service:
             if key == METADATA_LOCATION:
                 self.metastore.refused.add(new.parameters[METADATA_LOCATION])
             raise modified(key, found)
-        if self.verdict is SwapSupport.BROKEN:
+        if self.swap_support is SwapSupport.BROKEN:
             raise MetaException('Error executing SQL query "update "TABLE_PARAMS" set ...": types do not match')
-        if self.verdict is SwapSupport.CHECKED:
+        if self.swap_support is SwapSupport.CHECKED:
             # Others come between the comparison and the write.
             self._scheduler.step()
             if name not in self.metastore.rows:
@@ -184,7 +184,7 @@ class Service:
         table = None if rqst.tablename is None else TableName(rqst.dbname, rqst.tablename)
         entries = self.metastore.entries(table)
         for entry in entries:
-            entry.looked |= entry.process == process
+            entry.saw_queue |= entry.process == process
         return ShowLocksResponse(locks=[self._shown(entry) for entry in entries])
 
     def _shown(self, entry: LockRow) -> Any:

@@ -23,8 +23,8 @@ from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEnt
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from simulation.world.history import CommitCall
-from simulation.world.site import TABLE, Node
+from simulation.world.cluster import TABLE, ClusterNode
+from simulation.world.history import WriteAttempt
 
 #: A key of which nobody knows what it assumes of the table.
 _READS = {"flink.max-committed-checkpoint-id": "7"}
@@ -32,7 +32,7 @@ _READS = {"flink.max-committed-checkpoint-id": "7"}
 _MERGED_MAX = 3
 
 
-class Doing(StrEnum):
+class CommitKind(StrEnum):
     APPEND = "append"
     VALIDATED = "validated"
     MERGE = "merge"
@@ -43,11 +43,11 @@ class Doing(StrEnum):
 
 
 #: Those that a table that moved may refuse, whatever it says of rebased appends.
-FIRM = frozenset((Doing.DELETE, Doing.MASK))
+NEVER_REBASED = frozenset((CommitKind.DELETE, CommitKind.MASK))
 
 
 @dataclass(frozen=True)
-class Shipment:
+class SentSnapshot:
     """One snapshot as it was sent. base: the table as its client saw it.
     made: the files that only it names, its list first; not its data."""
 
@@ -80,22 +80,22 @@ class _Before:
         return [entry for manifest, entry in self.entries if manifest.manifest_path in wanted]
 
 
-class Shipper:
+class SnapshotBuilder:
     """Makes one wish's snapshot, time after time: the same snapshot id and data, new manifests and a new list.
 
     What it deletes or rewrites is chosen once; if that is gone from the table the client gives up. data: its own files.
     """
 
-    def __init__(self, node: Node, attempt: CommitCall, doing: Doing) -> None:
+    def __init__(self, node: ClusterNode, attempt: WriteAttempt, commit_kind: CommitKind) -> None:
         self._node = node
         self._attempt = attempt
-        self._doing = doing
+        self._commit_kind = commit_kind
         self._chosen: tuple[str, ...] = ()
         #: What it merged the last time, and what became of it.
         self._merged: tuple[Sequence[ManifestFile], Sequence[ManifestFile]] | None = None
         self.data: dict[str, None] = {}
 
-    def make(self, base: TableMetadata) -> Shipment | None:
+    def make(self, base: TableMetadata) -> SentSnapshot | None:
         """The snapshot on a table as its client sees it. None: there is nothing to do, or no longer.
         Raises StorageError and MissingFile."""
         attempt = self._attempt
@@ -103,27 +103,29 @@ class Shipper:
         head = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
         before = self._look_at(head)
         word = blind_append.word_for(base, self._namespace_word).word
-        attempt.stays = self._doing in FIRM or word == blind_append.NONE
-        attempt.stays = attempt.stays or (self._doing is Doing.VALIDATED and word != blind_append.ALL)
-        match self._doing:
-            case Doing.DELETE:
+        attempt.never_rebased = self._commit_kind in NEVER_REBASED or word == blind_append.NONE
+        attempt.never_rebased = attempt.never_rebased or (
+            self._commit_kind is CommitKind.VALIDATED and word != blind_append.ALL
+        )
+        match self._commit_kind:
+            case CommitKind.DELETE:
                 made = self._delete(base, before)
-            case Doing.MASK:
+            case CommitKind.MASK:
                 made = self._mask(base, before)
-            case Doing.REWRITE:
+            case CommitKind.REWRITE:
                 made = self._rewrite(base, before)
-            case Doing.MERGE:
+            case CommitKind.MERGE:
                 made = self._merge(base, before)
             case _:
                 made = self._append(base, before)
         if made is not None:
-            attempt.seen.append(None if head is None else head.snapshot_id)
+            attempt.parents_seen.append(None if head is None else head.snapshot_id)
             attempt.lists.add(made.made[0])
         return made
 
     def _namespace_word(self) -> blind_append.RebasePolicy:
         """What the namespace says, as it is: no call of the metastore, which could be lost."""
-        text = self._node.site.metastore.marks(TABLE.namespace).get(blind_append.REBASE_APPENDS)
+        text = self._node.cluster.metastore.database_parameters(TABLE.namespace).get(blind_append.REBASE_APPENDS)
         return blind_append.unsaid() if text is None else blind_append.RebasePolicy(blind_append.parse(text), "")
 
     def forget(self) -> None:
@@ -137,38 +139,38 @@ class Shipper:
         masks = (entry.data_file for _, entry in entries if entry.data_file.content != Content.DATA)
         return _Before(head, listed, entries, frozenset(each.referenced_data_file for each in masks))
 
-    def _append(self, base: TableMetadata, before: _Before) -> Shipment:
+    def _append(self, base: TableMetadata, before: _Before) -> SentSnapshot:
         own = self._write(base, [self._added()])
-        extra = _READS if self._doing is Doing.VALIDATED else {}
+        extra = _READS if self._commit_kind is CommitKind.VALIDATED else {}
         made = self._snapshot(base, before, own, (), {"operation": "append", **_ADDED, **extra})
-        if self._doing is Doing.CLUMSY:
+        if self._commit_kind is CommitKind.CLUMSY:
             marked = updates.set_properties({self._attempt.mark or "": "1"})
             made = replace(made, updates=(marked, *made.updates, updates.set_snapshot_ref("nowhere", 1, kind="tag")))
         return made
 
-    def _merge(self, base: TableMetadata, before: _Before) -> Shipment:
+    def _merge(self, base: TableMetadata, before: _Before) -> SentSnapshot:
         candidates = [each for each in before.manifests if each.content == ManifestContent.DATA and each.has_live_files]
         there = {each.manifest_path for each in candidates}
         if self._merged is None or not there.issuperset(each.manifest_path for each in self._merged[0]):
-            chosen = candidates[: 1 + self._node.luck.below(_MERGED_MAX)]
+            chosen = candidates[: 1 + self._node.random.below(_MERGED_MAX)]
             kept = [replace(each, status=Status.EXISTING) for each in before.entries_of(chosen)]
             self._merged = chosen, self._write(base, [self._added(), *kept])
         merged, own = self._merged
         return self._snapshot(base, before, own, merged, {"operation": "append", **_ADDED})
 
-    def _delete(self, base: TableMetadata, before: _Before) -> Shipment | None:
+    def _delete(self, base: TableMetadata, before: _Before) -> SentSnapshot | None:
         if not self._choose(before, 1):
             return None
-        self._attempt.takes = self._rows_of_chosen()
+        self._attempt.deleted_rows = self._rows_of_chosen()
         replaced = before.manifests_of(self._chosen)
         own = self._write(base, self._without_chosen(before, replaced))
         return self._snapshot(base, before, own, replaced, {"operation": "delete", **_removed(1)})
 
-    def _mask(self, base: TableMetadata, before: _Before) -> Shipment | None:
+    def _mask(self, base: TableMetadata, before: _Before) -> SentSnapshot | None:
         if base.format_version == 1 or not self._choose(before, 1):
             return None
-        self._attempt.takes = self._rows_of_chosen()
-        path = f"file:/t/data/{self._attempt.wish}-deletes.parquet"
+        self._attempt.deleted_rows = self._rows_of_chosen()
+        path = f"file:/t/data/{self._attempt.operation}-deletes.parquet"
         self._own(path)
         deletes = DataFile(
             path, "PARQUET", 1, 10, content=Content.POSITION_DELETES, referenced_data_file=self._chosen[0]
@@ -177,14 +179,14 @@ class Shipper:
         counts = {"added-delete-files": "1", "added-position-delete-files": "1", "added-position-deletes": "1"}
         return self._snapshot(base, before, own, (), {"operation": "delete", **counts})
 
-    def _rewrite(self, base: TableMetadata, before: _Before) -> Shipment | None:
+    def _rewrite(self, base: TableMetadata, before: _Before) -> SentSnapshot | None:
         if not self._choose(before, 2):
             return None
         rows = tuple(sorted(self._rows_of_chosen()))
-        self._node.site.storage.carried[self._attempt.data_file or ""] = rows
+        self._node.cluster.storage.carried[self._attempt.data_file or ""] = rows
         replaced = before.manifests_of(self._chosen)
         # Deletes that come while it is rewritten still count for the new file, where they are told by their number.
-        number = base.last_sequence_number if base.format_version > 1 and self._node.luck.chance(0.5) else None
+        number = base.last_sequence_number if base.format_version > 1 and self._node.random.chance(0.5) else None
         added = replace(self._added(len(rows)), sequence_number=number)
         own = [*self._write(base, [added]), *self._write(base, self._without_chosen(before, replaced))]
         return self._snapshot(base, before, own, replaced, {"operation": "replace", **_ADDED, **_removed(2)})
@@ -193,12 +195,12 @@ class Shipper:
         """What the wish is about, the first time; afterwards, whether it is there still."""
         live = before.live()
         if not self._chosen and len(live) >= count:
-            first = self._node.luck.below(len(live) - count + 1)
+            first = self._node.random.below(len(live) - count + 1)
             self._chosen = tuple(live[first : first + count])
         return bool(self._chosen) and set(self._chosen) <= set(live)
 
     def _rows_of_chosen(self) -> frozenset[str]:
-        storage = self._node.site.storage
+        storage = self._node.cluster.storage
         return frozenset(row for path in self._chosen for row in storage.rows(path))
 
     def _without_chosen(self, before: _Before, replaced: Sequence[ManifestFile]) -> list[ManifestEntry]:
@@ -217,7 +219,7 @@ class Shipper:
 
     def _own(self, path: str) -> None:
         self.data[path] = None
-        self._node.site.storage.data.add(path)
+        self._node.cluster.storage.data.add(path)
 
     def _write(self, base: TableMetadata, entries: Sequence[ManifestEntry]) -> Sequence[ManifestFile]:
         return self._node.manifests().write(base, base.schema, base.spec, self._attempt.snapshot_id or 0, entries)
@@ -229,7 +231,7 @@ class Shipper:
         own: Sequence[ManifestFile],
         replaced: Sequence[ManifestFile],
         summary: dict[str, str],
-    ) -> Shipment:
+    ) -> SentSnapshot:
         """The snapshot with the numbers that its client counts on: not by our own code, whose defects are hunted."""
         attempt, parent = self._attempt, before.snapshot
         gone = {each.manifest_path for each in replaced}
@@ -251,7 +253,7 @@ class Shipper:
         raw["manifest-list"] = location
         manifests.flush()
         moved = updates.set_snapshot_ref(attempt.branch, attempt.snapshot_id or 0, retention=base.ref(attempt.branch))
-        return Shipment(base, (updates.add_snapshot(raw), moved), (location, *(each.manifest_path for each in own)))
+        return SentSnapshot(base, (updates.add_snapshot(raw), moved), (location, *(each.manifest_path for each in own)))
 
 
 _ADDED = {"added-data-files": "1", "added-records": "1", "added-files-size": "10"}

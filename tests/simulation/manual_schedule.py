@@ -16,22 +16,22 @@ from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifests
+from simulation.actors.client_snapshots import NEVER_REBASED, CommitKind, SentSnapshot, SnapshotBuilder
 from simulation.actors.requests import for_update_table
-from simulation.actors.shipments import FIRM, Doing, Shipment, Shipper
 from simulation.engine.runtime import EPOCH_MS
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
-from simulation.world.history import Answer, CommitCall, Kind, Move, MoveKind
+from simulation.world.cluster import TABLE, ClusterNode
+from simulation.world.history import Answer, CatalogCall, CatalogCallKind, WriteAttempt, WriterKind
 from simulation.world.metastore import METADATA_LOCATION, iceberg_row
-from simulation.world.site import TABLE, Node
 from simulation.world.storage import Storage
 
 OTHER = TableName("db", "u")
 
 
-class World:
+class ManualSchedule:
     """A schedule that is never run: moves and answers are made by hand, and checked as in a run."""
 
     def __init__(self, **scenario: Any) -> None:
@@ -54,10 +54,10 @@ class World:
         location = location or self.location
         return metadata_file.decode(self.storage.files[location], location)
 
-    def attempt(self, number: int, told: Answer = Answer.NOTHING, **fields: Any) -> CommitCall:
+    def attempt(self, number: int, answer: Answer = Answer.NOTHING, **fields: Any) -> WriteAttempt:
         """An append of w1."""
         given = {"snapshot_id": number, "data_file": f"file:/t/data/{number}.parquet", **fields}
-        return self.history.begin(CommitCall(f"wish {number}", "w1", told=told, **given))
+        return self.history.begin(WriteAttempt(f"wish {number}", "w1", answer=answer, **given))
 
     def append(self, number: int, base: str | None = None, process: str = "w1") -> str:
         """Move the pointer to the base with one more snapshot."""
@@ -97,10 +97,10 @@ class World:
         row = iceberg_row(table, {METADATA_LOCATION: location})
         self.schedule.metastore.write(table, row, expected=None, process=process)
 
-    def mover(self, kind: MoveKind, name: str) -> Move:
+    def caller(self, kind: CatalogCallKind, name: str) -> CatalogCall:
         """A move of TABLE that has begun."""
-        move = Move(kind, name, TABLE, OTHER)
-        self.history.moves.append(move)
+        move = CatalogCall(kind, name, TABLE, OTHER)
+        self.history.catalog_calls.append(move)
         return move
 
     def rename(self, process: str, location: str | None = None) -> None:
@@ -110,8 +110,8 @@ class World:
     def drop(self, process: str) -> None:
         self.schedule.metastore.remove(TABLE, process=process)
 
-    def tell(self, attempt: CommitCall, told: Answer) -> None:
-        self.history.tell(attempt, told)
+    def record_answer(self, attempt: WriteAttempt, answer: Answer) -> None:
+        self.history.record_answer(attempt, answer)
 
     def rest(self) -> None:
         self.schedule.check_at_rest()
@@ -120,7 +120,7 @@ class World:
 def run_tasks(*functions: Callable[[Scheduler], None], seed: int = 1, **bounds: Any) -> Scheduler:
     """Run each function as a process of its own."""
     pool = WorkerPool()
-    scheduler = Scheduler(Seeded(seed), pool, **bounds)
+    scheduler = Scheduler(SeededRandom(seed), pool, **bounds)
     for index, function in enumerate(functions):
         scheduler.spawn(Process(f"p{index}"), "task", lambda function=function: function(scheduler))
     scheduler.run()
@@ -128,11 +128,11 @@ def run_tasks(*functions: Callable[[Scheduler], None], seed: int = 1, **bounds: 
     return scheduler
 
 
-def on_a_node(work: Callable[[Node], Any], **scenario: Any) -> Schedule:
+def on_a_node(work: Callable[[ClusterNode], Any], **scenario: Any) -> Schedule:
     """Run something in one process alone."""
     pool = WorkerPool()
     schedule = Schedule(Scenario("test", "", **{"writers": 0, **scenario}), 1, pool)
-    node = Node(schedule.site, "p")
+    node = ClusterNode(schedule.cluster, "p")
     node.runtime.spawn("work", lambda: work(node))
     with quiet_logs():
         schedule.scheduler.run()
@@ -141,38 +141,38 @@ def on_a_node(work: Callable[[Node], Any], **scenario: Any) -> Schedule:
     return schedule
 
 
-OURS = Kind.OURS
+OURS = WriterKind.OURS
 
 
 @dataclass
-class Shipped:
+class SentCommit:
     """What a stock client sent to a table with two data files, and what came of it."""
 
     storage: Storage
-    attempt: CommitCall
-    shipment: Shipment | None = None
+    attempt: WriteAttempt
+    snapshot: SentSnapshot | None = None
     metadata: TableMetadata = field(default_factory=lambda: TableMetadata({}))
 
 
-def shipped(doing: Doing, *, files: int = 2, branch: str = "main", **scenario: Any) -> Shipped:
+def sent_commit(commit_kind: CommitKind, *, files: int = 2, branch: str = "main", **scenario: Any) -> SentCommit:
     """One client sends one snapshot of this kind."""
-    made: list[Shipped] = []
+    made: list[SentCommit] = []
 
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         coordinator = node.coordinator()
         for number in range(files):
-            attempt = CommitCall(
+            attempt = WriteAttempt(
                 f"first {number}", "p", snapshot_id=number + 1, data_file=f"file:/t/data/{number + 1}.parquet"
             )
             coordinator.commit(TABLE, node.append(attempt), wait_seconds=60.0)
-        data_file = None if doing in FIRM else "file:/t/data/mine.parquet"
-        attempt = CommitCall("mine", "p", snapshot_id=77, data_file=data_file, mark="mark", branch=branch)
-        attempt.rewrites = doing is Doing.REWRITE
-        made.append(Shipped(node.site.storage, attempt))
+        data_file = None if commit_kind in NEVER_REBASED else "file:/t/data/mine.parquet"
+        attempt = WriteAttempt("mine", "p", snapshot_id=77, data_file=data_file, mark="mark", branch=branch)
+        attempt.rewrites = commit_kind is CommitKind.REWRITE
+        made.append(SentCommit(node.cluster.storage, attempt))
         base = coordinator.load(TABLE).metadata
-        shipment = made[0].shipment = Shipper(node, attempt, doing).make(base)
-        if shipment is not None and doing is not Doing.CLUMSY:
-            sent = shipment.updates
+        snapshot = made[0].snapshot = SnapshotBuilder(node, attempt, commit_kind).make(base)
+        if snapshot is not None and commit_kind is not CommitKind.CLUMSY:
+            sent = snapshot.updates
             change = from_request(list(for_update_table(base, sent)), list(sent))
             made[0].metadata = coordinator.commit(TABLE, change, wait_seconds=60.0).metadata
 

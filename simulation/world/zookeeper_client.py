@@ -16,7 +16,7 @@ from iceberg_hms.zookeeper.faults import NoReply
 from simulation.engine.runtime import SimulatedRuntime
 from simulation.engine.scheduler import Process
 from simulation.world.ensemble import Ensemble, Expired
-from simulation.world.fault_plan import LIGHT, MODERATE, Wire
+from simulation.world.faults import LIGHT, MODERATE, Wire
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class _Reply:
         return self._ask()
 
 
-class SimulatedClient:
+class SimulatedZooKeeperClient:
     """kazoo.client.KazooClient of one process."""
 
     def __init__(self, ensemble: Ensemble, wire: Wire, process: Process, runtime: SimulatedRuntime) -> None:
@@ -157,7 +157,7 @@ class SimulatedClient:
     ) -> T:
         """Send a request once. Raises NoReply, and what the servers answer."""
         wire, process = self._wire, self._process
-        wire.leave(process, what, LIGHT)
+        wire.before_call(process, what, LIGHT)
         if wire.strikes("partitions", weight):
             self._break_for_a_while(what)
         if wire.strikes("silences", weight):
@@ -180,9 +180,9 @@ class SimulatedClient:
             wire.note(process, what, error)
             raise
         wire.note(process, what, _shown(answer))
-        wire.arrive(process, f"{what} <-", LIGHT)
+        wire.after_call(process, f"{what} <-", LIGHT)
         if wire.strikes("lost_replies", LIGHT):
-            self._ensemble.untell(session, seen)
+            self._ensemble.forget_reply(session, seen)
             raise self._unanswered(what, "reply lost")
         return answer
 
@@ -225,7 +225,7 @@ class SimulatedClient:
     def _outage(self) -> float:
         """Seconds: moments, or about as long as a session lives."""
         timeout, wire = self._ensemble.timeout_seconds, self._wire
-        return wire.some_time(timeout * 3) if wire.between(0.0, 1.0) < 0.5 else timeout * wire.between(0.0, 0.6)
+        return wire.random_duration(timeout * 3) if wire.between(0.0, 1.0) < 0.5 else timeout * wire.between(0.0, 0.6)
 
     def _wait_in_silence(self) -> None:
         """Until the servers are heard again, or kazoo gives the connection up."""
@@ -266,7 +266,7 @@ class SimulatedClient:
             self._break_for_a_while("zk ping")
             return
         try:
-            self._ensemble.hear(self._session or 0)
+            self._ensemble.touch(self._session or 0)
         except Expired:
             self._drop()
 
@@ -288,7 +288,7 @@ class SimulatedClient:
             if self._session is None:
                 self._session = self._ensemble.begin(self._process.name)
             else:
-                self._ensemble.hear(self._session)
+                self._ensemble.touch(self._session)
         except Expired:
             self._session = None
             self._tell("LOST")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 from simulation.engine.scheduler import Process, Scheduler
-from simulation.engine.seeded import Seeded
+from simulation.engine.seeded import SeededRandom
 
 _UUID = re.compile(r"\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
@@ -67,32 +67,32 @@ class FaultPlan:
     lost_requests: int = 0
     lost_replies: int = 0
     slow_replies: int = 0
-    late_moves: int = 0
-    doubled_moves: int = 0
-    refused_own: int = 0
+    late_changes: int = 0
+    repeated_changes: int = 0
+    false_refusals: int = 0
     errors: int = 0
     sql_errors: int = 0
-    closed_stores: int = 0
+    lost_stores: int = 0
     file_errors: int = 0
     slow_files: int = 0
-    hesitations: int = 0
+    short_pauses: int = 0
     partitions: int = 0
     silences: int = 0
     defects: int = 0
     refusals: int = 0
-    doubtful_commits: int = 0
+    in_doubt_commits: int = 0
 
     @property
     def is_steady(self) -> bool:
         """No process sleeps, and no call of the metastore hangs."""
-        sleeps = self.pauses or self.suspends or self.hesitations
+        sleeps = self.pauses or self.suspends or self.short_pauses
         return not (
             sleeps
             or self.stalls
             or self.lost_requests
             or self.lost_replies
             or self.slow_replies
-            or self.doubtful_commits
+            or self.in_doubt_commits
         )
 
 
@@ -134,32 +134,32 @@ class Wire:
     on_crash: told which process crashed.
     """
 
-    def __init__(self, scheduler: Scheduler, luck: Seeded, weather: FaultPlan, *, lease_seconds: float) -> None:
+    def __init__(self, scheduler: Scheduler, random: SeededRandom, faults: FaultPlan, *, lease_seconds: float) -> None:
         self.scheduler = scheduler
         self.trace = Trace()
-        self.punctual: set[str] = set()
-        self.lasting: set[str] = set()
+        self.never_paused: set[str] = set()
+        self.never_crashing: set[str] = set()
         self.on_crash: Callable[[Process], None] | None = None
         self._sleepers: list[Process] = []
         self._stalled_until = -math.inf
-        self._luck = luck
+        self._random = random
         # Fewer faults than there may be, often: a defect that one fault shows is read more easily than among six.
         self._left = {
-            each.name: luck.below(getattr(weather, each.name) + 1)
-            for each in fields(weather)
+            each.name: random.below(getattr(faults, each.name) + 1)
+            for each in fields(faults)
             # Of worlds without these a seed gives the same events as before there were any.
-            if each.name not in ("defects", "refusals", "doubtful_commits") or getattr(weather, each.name)
+            if each.name not in ("defects", "refusals", "in_doubt_commits") or getattr(faults, each.name)
         }
         self._lease_seconds = lease_seconds
 
     def strikes(self, fault: str, weight: float) -> bool:
         """Whether this fault happens here and now; its budget is spent then."""
-        if not self._left.get(fault) or not self._luck.chance(_LIKELIHOOD * weight):
+        if not self._left.get(fault) or not self._random.chance(_LIKELIHOOD * weight):
             return False
         self._left[fault] -= 1
         return True
 
-    def clear_up(self) -> None:
+    def stop_faults(self) -> None:
         """No more faults."""
         self._left = dict.fromkeys(self._left, 0)
 
@@ -169,34 +169,34 @@ class Wire:
 
     def between(self, low: float, high: float) -> float:
         """A number of the wire's own luck."""
-        return self._luck.between(low, high)
+        return self._random.between(low, high)
 
-    def some_time(self, longest: float) -> float:
+    def random_duration(self, longest: float) -> float:
         """Seconds, from a few steps to the longest. Each order of magnitude is as likely: what goes wrong between two
         steps needs moments, and what waits for a lease needs minutes."""
-        return self._luck.pick(_SCALES) * longest * self._luck.fraction()
+        return self._random.pick(_SCALES) * longest * self._random.fraction()
 
-    def leave(self, process: Process, call: str, weight: float) -> None:
+    def before_call(self, process: Process, call: str, weight: float) -> None:
         """Before a call is sent: others may go first, and the process may crash or be paused."""
         self.scheduler.step()
-        self.arrive(process, f"{call} ->", weight)
+        self.after_call(process, f"{call} ->", weight)
 
-    def arrive(self, process: Process, call: str, weight: float) -> None:
+    def after_call(self, process: Process, call: str, weight: float) -> None:
         """Where the process may crash or be paused, as after a call's effect. Others come before the next call."""
-        if process.name not in self.lasting and self.strikes("crashes", weight):
+        if process.name not in self.never_crashing and self.strikes("crashes", weight):
             self.note(process, call, "CRASH")
             if self.on_crash is not None:
                 self.on_crash(process)
             self.scheduler.crash(process)
-        if process.name not in self.punctual and self.strikes("pauses", weight):
+        if process.name not in self.never_paused and self.strikes("pauses", weight):
             self._pause(process, call)
-        if process.name not in self.punctual and self.strikes("suspends", weight):
+        if process.name not in self.never_paused and self.strikes("suspends", weight):
             process.suspended_at = self.scheduler.now
             self._pause(process, call)
-        if process.name not in self.punctual and self.strikes("hesitations", weight):
+        if process.name not in self.never_paused and self.strikes("short_pauses", weight):
             self.note(process, call, "hesitates")
-            process.paused_until = self.scheduler.now + self._lease_seconds * self._luck.between(0.02, 0.45)
-            if self._luck.chance(_WAKES_AT_THE_WORST):
+            process.paused_until = self.scheduler.now + self._lease_seconds * self._random.between(0.02, 0.45)
+            if self._random.chance(_WAKES_AT_THE_WORST):
                 process.paused_until = self.scheduler.now + self._lease_seconds * 0.45
                 self._sleepers.append(process)
             self.scheduler.step()
@@ -204,7 +204,7 @@ class Wire:
     def stall(self, process: Process, call: str) -> None:
         """At the server: it may stop here, and whoever waits is served when it goes on."""
         if self.scheduler.now >= self._stalled_until and self.strikes("stalls", LIGHT):
-            self._stalled_until = self.scheduler.now + self._luck.between(*_STALL_SECONDS)
+            self._stalled_until = self.scheduler.now + self._random.between(*_STALL_SECONDS)
             self.note(process, call, f"the metastore stalls until {self._stalled_until:.0f}")
         while self.scheduler.now < self._stalled_until:
             self.scheduler.sleep(self._stalled_until - self.scheduler.now)
@@ -213,27 +213,27 @@ class Wire:
         """Somebody got a lock. Whoever sleeps may wake right now: that is the worst moment."""
         for sleeper in self._sleepers:
             if sleeper.name != process and sleeper.paused_until > self.scheduler.now:
-                sleeper.paused_until = self.scheduler.now + self.some_time(self._lease_seconds * CRITICAL_SHARE)
+                sleeper.paused_until = self.scheduler.now + self.random_duration(self._lease_seconds * CRITICAL_SHARE)
         self._sleepers = [each for each in self._sleepers if each.name == process]
 
     def take_time(self, process: Process, call: str) -> None:
         """The caller waits for something slow; the rest of its process does not."""
-        seconds = self._lease_seconds * self._luck.between(0.05, 1.0)
+        seconds = self._lease_seconds * self._random.between(0.05, 1.0)
         self.note(process, call, f"takes {seconds:.0f} s")
         self.scheduler.sleep(seconds)
 
     def delay(self, process: Process, longest: float) -> None:
         """Let nothing of a process run for some time: until then, or until somebody else gets a lock."""
-        if self._luck.chance(_WAKES_AT_THE_WORST):
+        if self._random.chance(_WAKES_AT_THE_WORST):
             process.paused_until = self.scheduler.now + longest
             self._sleepers.append(process)
         else:
-            process.paused_until = self.scheduler.now + self.some_time(longest)
+            process.paused_until = self.scheduler.now + self.random_duration(longest)
 
     def _pause(self, process: Process, call: str) -> None:
         self.note(process, call, "pauses")
-        process.paused_until = self.scheduler.now + self._lease_seconds * self._luck.between(1.1, 3.0)
-        if self._luck.chance(_WAKES_AT_THE_WORST):
+        process.paused_until = self.scheduler.now + self._lease_seconds * self._random.between(1.1, 3.0)
+        if self._random.chance(_WAKES_AT_THE_WORST):
             process.paused_until = self.scheduler.now + self._lease_seconds * 5
             self._sleepers.append(process)
         # It may be woken earlier.

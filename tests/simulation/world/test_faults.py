@@ -5,8 +5,8 @@ from dataclasses import fields
 from typing import Any
 
 from simulation.engine.scheduler import Process, Scheduler, WorkerPool
-from simulation.engine.seeded import Seeded
-from simulation.world.fault_plan import FaultPlan, TraceEvent, Wire
+from simulation.engine.seeded import SeededRandom
+from simulation.world.faults import FaultPlan, TraceEvent, Wire
 
 #: Strikes at once while its budget lasts.
 SURE = 1_000.0
@@ -14,14 +14,14 @@ ALL_OF = 1_000_000
 
 
 def run(
-    weather: FaultPlan,
+    faults: FaultPlan,
     work: Callable[[Wire, Process], Any],
     seed: int = 1,
     prepare: Callable[[Wire], Any] | None = None,
 ) -> tuple[Wire, Scheduler]:
     pool = WorkerPool()
-    scheduler = Scheduler(Seeded(seed), pool)
-    wire = Wire(scheduler, Seeded(seed), weather, lease_seconds=60.0)
+    scheduler = Scheduler(SeededRandom(seed), pool)
+    wire = Wire(scheduler, SeededRandom(seed), faults, lease_seconds=60.0)
     if prepare is not None:
         prepare(wire)
     process = Process("p")
@@ -32,9 +32,9 @@ def run(
 
 
 def call(wire: Wire, process: Process) -> Any:
-    wire.leave(process, "get", SURE)
+    wire.before_call(process, "get", SURE)
     wire.note(process, "get", "done")
-    wire.arrive(process, "get <-", SURE)
+    wire.after_call(process, "get <-", SURE)
     return "done"
 
 
@@ -63,8 +63,8 @@ def test_a_process_that_is_lasting_and_punctual_neither_crashes_nor_sleeps() -> 
     seen: list[Any] = []
 
     def prepare(wire: Wire) -> None:
-        wire.lasting.add("p")
-        wire.punctual.add("p")
+        wire.never_crashing.add("p")
+        wire.never_paused.add("p")
 
     _, scheduler = run(FaultPlan(crashes=ALL_OF, pauses=ALL_OF), lambda w, p: seen.append(call(w, p)), prepare=prepare)
     assert seen == ["done"]
@@ -80,7 +80,7 @@ def test_a_pause_is_longer_than_a_lease() -> None:
 def test_who_sleeps_may_wake_when_somebody_else_gets_a_lock() -> None:
     woken: list[float] = []
     for seed in range(20):
-        wire = Wire(Scheduler(Seeded(seed), WorkerPool()), Seeded(seed), FaultPlan(), lease_seconds=60.0)
+        wire = Wire(Scheduler(SeededRandom(seed), WorkerPool()), SeededRandom(seed), FaultPlan(), lease_seconds=60.0)
         process = Process("p")
         wire.delay(process, 900.0)
         before = process.paused_until
@@ -92,18 +92,18 @@ def test_who_sleeps_may_wake_when_somebody_else_gets_a_lock() -> None:
 
 
 def test_no_more_faults_than_the_weather_allows_and_none_when_it_has_cleared_up() -> None:
-    scheduler = Scheduler(Seeded(1), WorkerPool())
+    scheduler = Scheduler(SeededRandom(1), WorkerPool())
     for each in fields(FaultPlan):
-        wire = Wire(scheduler, Seeded(1), FaultPlan(**{each.name: 3}), lease_seconds=60.0)
+        wire = Wire(scheduler, SeededRandom(1), FaultPlan(**{each.name: 3}), lease_seconds=60.0)
         assert sum(wire.strikes(each.name, SURE) for _ in range(100)) <= 3
-        cleared = Wire(scheduler, Seeded(1), FaultPlan(**{each.name: ALL_OF}), lease_seconds=60.0)
-        cleared.clear_up()
+        cleared = Wire(scheduler, SeededRandom(1), FaultPlan(**{each.name: ALL_OF}), lease_seconds=60.0)
+        cleared.stop_faults()
         assert not any(cleared.strikes(each.name, SURE) for _ in range(10))
 
 
 def test_some_time_is_of_every_order_of_magnitude() -> None:
-    wire = Wire(Scheduler(Seeded(1), WorkerPool()), Seeded(1), FaultPlan(), lease_seconds=60.0)
-    times = [wire.some_time(1000.0) for _ in range(200)]
+    wire = Wire(Scheduler(SeededRandom(1), WorkerPool()), SeededRandom(1), FaultPlan(), lease_seconds=60.0)
+    times = [wire.random_duration(1000.0) for _ in range(200)]
     assert min(times) < 0.1
     assert max(times) > 500.0
     assert max(times) < 1000.0

@@ -11,16 +11,18 @@ from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
+from simulation.world.cluster import TABLE, ClusterNode
 from simulation.world.machines import MACHINES
 from simulation.world.metastore import LockRow, SwapSupport
-from simulation.world.site import TABLE, Node
 
 
-def run(work: Callable[[Node], Any], *, blind: bool = False, seed: int = 1, **scenario: Any) -> Schedule:
+def run(
+    work: Callable[[ClusterNode], Any], *, without_lock_api: bool = False, seed: int = 1, **scenario: Any
+) -> Schedule:
     """One process alone."""
     pool = WorkerPool()
     schedule = Schedule(Scenario("test", "", **{"writers": 0, **scenario}), seed, pool)
-    node = Node(schedule.site, "p", blind=blind)
+    node = ClusterNode(schedule.cluster, "p", without_lock_api=without_lock_api)
     node.runtime.spawn("work", lambda: work(node))
     with quiet_logs():
         schedule.scheduler.run()
@@ -36,12 +38,12 @@ def calls(schedule: Schedule) -> list[str]:
 MARKED = {"iceberg-hms.lock": "zookeeper"}
 
 
-def take(node: Node) -> None:
-    node.chosen.acquire(TABLE, wait_seconds=5.0, request="r").release()
+def take(node: ClusterNode) -> None:
+    node.chosen_lock.acquire(TABLE, wait_seconds=5.0, request="r").release()
 
 
 @pytest.mark.parametrize(
-    ("scenario", "blind", "zookeeper", "metastore"),
+    ("scenario", "without_lock_api", "zookeeper", "metastore"),
     [
         ({}, False, False, True),
         ({"zookeeper": True, "properties": MARKED}, False, True, True),
@@ -51,23 +53,23 @@ def take(node: Node) -> None:
     ],
 )
 def test_a_process_takes_the_locks_that_the_table_asks_for(
-    scenario: dict[str, Any], blind: bool, zookeeper: bool, metastore: bool
+    scenario: dict[str, Any], without_lock_api: bool, zookeeper: bool, metastore: bool
 ) -> None:
-    said = calls(run(take, blind=blind, **scenario))
+    said = calls(run(take, without_lock_api=without_lock_api, **scenario))
     assert any(call.startswith("zk create") for call in said) == zookeeper
     assert any(call.startswith("unlock") for call in said) == metastore
 
 
 def test_without_a_lock_api_and_a_mark_there_is_no_lock() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         with pytest.raises(LockUnavailable):
             take(node)
 
-    run(work, blind=True, zookeeper=True)
+    run(work, without_lock_api=True, zookeeper=True)
 
 
 def test_an_operator_marks_the_table() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         admin = node.lock_admin()
         admin.use(TABLE, "zookeeper", wait_seconds=60.0)
         assert node.pointer.load(TABLE).parameters["iceberg-hms.lock"] == "zookeeper"
@@ -78,8 +80,12 @@ def test_an_operator_marks_the_table() -> None:
 
 def test_processes_reach_all_servers_of_the_list_and_those_without_locks_none_of_them() -> None:
     seen: list[tuple[str, ...]] = []
-    for blind in (False, True):
-        run(lambda node: seen.append(tuple(sorted(node.pool.uris))), blind=blind, others=(SwapSupport.IGNORED,))
+    for without_lock_api in (False, True):
+        run(
+            lambda node: seen.append(tuple(sorted(node.pool.uris))),
+            without_lock_api=without_lock_api,
+            other_servers=(SwapSupport.IGNORED,),
+        )
     assert seen == [("thrift://hms1:9083", "thrift://hms2:9083"), ("thrift://blind:9083",)]
 
 
@@ -87,8 +93,8 @@ def test_processes_run_on_several_machines_and_each_says_which_one_it_is() -> No
     said: list[str] = []
     for number in range(8):
 
-        def work(node: Node) -> None:
-            Node(node.site, "other")
+        def work(node: ClusterNode) -> None:
+            ClusterNode(node.cluster, "other")
             said.append(node.identity.agent_info("r", SwapProtection.CAS))
 
         run(work, seed=number)
@@ -97,30 +103,30 @@ def test_processes_run_on_several_machines_and_each_says_which_one_it_is() -> No
 
 
 def test_what_is_held_back_and_what_rests_is_noted_with_its_times() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         node.runtime.sleep(2.0)
         for event in ("retry-priority-wait", "foreign-writer-backoff", "committed"):
             node.publish({"event": event, "table": TABLE, "seconds": 0.5})
 
     history = run(work).history
-    for noted in (history.held_back, history.rested):
+    for noted in (history.priority_waits, history.backoffs):
         [held] = noted
         assert (held.process, round(held.ended - held.begun, 6), held.ended > 2.0) == ("p", 0.5, True)
 
 
 def test_a_lock_that_was_had_in_vain_is_noted_with_those_of_ours_that_waited_for_it() -> None:
-    def work(node: Node) -> None:
-        node.site.foreign.update(("java1", "java2"))
+    def work(node: ClusterNode) -> None:
+        node.cluster.foreign.update(("java1", "java2"))
         entries = ((TABLE, "java1", False), (TABLE, "s1", True), (TABLE, "s2", False), (TABLE, "java2", True))
-        for number, (table, process, looked) in enumerate((*entries, (TableName("db", "u"), "s3", True))):
-            node.site.metastore.locks.append(LockRow(number, table, "r", process, 0.0, looked=looked))
-        node.has_lock_in_vain(TABLE)
+        for number, (table, process, saw_queue) in enumerate((*entries, (TableName("db", "u"), "s3", True))):
+            node.cluster.metastore.locks.append(LockRow(number, table, "r", process, 0.0, saw_queue=saw_queue))
+        node.record_wasted_lock(TABLE)
 
-    assert [each.behind for each in run(work).history.in_vain] == [{"s1"}]
+    assert [each.behind for each in run(work).history.wasted_locks] == [{"s1"}]
 
 
 def test_an_unknown_setting_is_refused_as_in_production() -> None:
-    def work(node: Node) -> None:
+    def work(node: ClusterNode) -> None:
         with pytest.raises((ValueError, ConfigError)):
             take(node)
 
