@@ -106,7 +106,7 @@ class Settings:
     lock_check_max_wait_ms: int = number(
         "iceberg.hive.lock-check-max-wait-ms", 500, 1, _DAY_MS, "Longest wait between looks at a lock (Java: 5000)."
     )
-    lock_looks_per_second: int = number(
+    lock_max_checks_per_second: int = number(
         "lock.max-checks-per-second",
         100,
         1,

@@ -66,7 +66,7 @@ def test_forty_tables_that_wait_keep_no_other_waiting(metastore: Any, foreign: L
 def test_more_tables_than_threads_wait_in_line_and_are_served(
     metastore: Any, foreign: LockEntries, namespace: str
 ) -> None:
-    catalog = connect(metastore.uri, metastore.warehouse, commit_threads=2, lock_looks_per_second=5)
+    catalog = connect(metastore.uri, metastore.warehouse, commit_threads=2, lock_max_checks_per_second=5)
     *contended, free = tables(catalog, namespace, 4)
     entries = locked(foreign, contended)
     members = [submit(catalog, name, 0) for name in contended]

@@ -9,6 +9,7 @@ _CLIENT = "metastore/connection/client.py"
 _FAULTS = "metastore/connection/faults.py"
 _SWAP = "metastore/compare_and_swap/swap.py"
 _LOCK = "metastore/locks/table_lock.py"
+_LOCK_ATTEMPT = "metastore/locks/lock_attempt.py"
 _POOL = "metastore/connection/pool.py"
 _REAPER = "metastore/locks/dead_lock_reaper.py"
 _CLEANUP = "metastore/locks/lost_lock_cleanup.py"
@@ -45,7 +46,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "remove-the-lock-of-a-blind-sleeper",
         "a silent holder's lock is removed only if its swap compares atomically",
         _REAPER,
-        "        if holder.word is SwapProtection.BLIND:\n",
+        "        if holder.protection is SwapProtection.BLIND:\n",
         "        if False:\n",
         scenario="sleepers",
     ),
@@ -101,7 +102,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "announce-cas-before-it-is-known",
         "a lock entry announces only a protection that is known",
         _LOCK,
-        "        info = self._new_agent_info(request, word, announced)\n",
+        "        info = self._new_agent_info(request, protection, announced)\n",
         "        info = self._new_agent_info(request, SwapProtection.CAS, announced)\n",
         scenario="sleepers",
     ),
@@ -109,7 +110,7 @@ DRIVERS: tuple[Mutant, ...] = (
         "skip-the-lost-lock-cleanup",
         "the cleanup looks for the entry of an unanswered lock call until it can no longer appear",
         _LOCK,
-        "                self._strays.watch(name, attempt.agent_info, lease)\n",
+        "                self._cleanup.watch(name, info, lease)\n",
         "                pass\n",
         scenario="lost-locks",
     ),
@@ -124,7 +125,7 @@ DRIVERS: tuple[Mutant, ...] = (
     Mutant(
         "leave-the-entry-on-giving-up",
         "a waiter that gives up removes its lock entry",
-        _LOCK,
+        _LOCK_ATTEMPT,
         "                self._entries.remove(self._entry)\n",
         "                pass\n",
         scenario="impatient",

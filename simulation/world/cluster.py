@@ -141,7 +141,7 @@ class ClusterNode:
             self.runtime,
             self.settings,
             new_agent_info=self.identity.agent_info,
-            is_over=self.identity.has_ended,
+            has_ended=self.identity.has_ended,
         )
 
     @cached_property

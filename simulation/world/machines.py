@@ -40,10 +40,10 @@ class ProcessIdentity:
         self._pid = pid
         self._attempts = 0
 
-    def agent_info(self, request: str, word: SwapProtection, lease_seconds: int | None = None) -> str:
+    def agent_info(self, request: str, protection: SwapProtection, lease_seconds: int | None = None) -> str:
         """As identity.agent_info."""
         self._attempts += 1
-        last = last_part(word, lease_seconds)
+        last = last_part(protection, lease_seconds)
         return f"iceberg-hms/{self._boot_id}/1/{self._pid}-1/{request}.{self._attempts:03}/{last}"
 
     def has_ended(self, holder: LockHolder) -> bool:

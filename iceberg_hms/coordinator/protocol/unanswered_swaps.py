@@ -38,9 +38,9 @@ def leave_locks_to_expire(world: CommitPorts, name: TableName, locks: Sequence[H
     """Do not give locks back under which a move may still be made. Returns for how many seconds they stay."""
     seconds = max((lock.lease_seconds for lock in locks), default=0.0)
     logger.warning(
-        "It is still not known whether a metastore works on a move of %s. Its lock is not given back, but left to its "
-        "lease of %.0f s: the move would overwrite what others commit before it is over. Look into the log of the "
-        "metastore for calls that do not end",
+        "It is still not known whether a metastore works on a swap of %s, which would overwrite later commits. Its "
+        "lock stays until its lease of %.0f s ends; a metastore without a reaper keeps it. Once the metastore's log "
+        "shows no call that is still running: `iceberg-hms locks list`, `iceberg-hms locks break ID --yes`",
         name,
         seconds,
     )

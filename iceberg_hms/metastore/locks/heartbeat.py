@@ -1,4 +1,4 @@
-"""A lock of the metastore that is held: kept alive by heartbeats until it is released or lost."""
+"""A held lock of the metastore: heartbeats keep it alive until it is released or lost."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class HmsHeldLock:
     """coordinator.ports.HeldLock on one entry of the metastore's lock table.
 
     sent: when the call that got the lock was sent.
-    behind_foreign_writer, require_cas: as the port says.
-    on_release: called once, after the entry was given back; told whether that worked. on_leave: in place of it.
+    behind_foreign_writer, require_cas: as the port says. interval_seconds: the longest time between two heartbeats.
+    on_release: called once after `release`, with whether the entry was removed. on_let_expire: after `let_expire`.
     """
 
     row: Pointer | None = None
@@ -38,15 +38,15 @@ class HmsHeldLock:
         lease_seconds: float,
         interval_seconds: float,
         on_release: Callable[[bool], None],
-        on_leave: Callable[[], None],
+        on_let_expire: Callable[[], None],
     ) -> None:
         self._entries = entries
         self._runtime = runtime
         self._entry = entry
         self._lease_seconds = lease_seconds
-        self._interval_seconds = min(interval_seconds, heartbeat_seconds(lease_seconds))
+        self.interval_seconds = min(interval_seconds, heartbeat_seconds(lease_seconds))
         self._on_release = on_release
-        self._on_leave = on_leave
+        self._on_let_expire = on_let_expire
         self._mutex = runtime.mutex()
         self._released = runtime.event()
         self._cover = LeaseCheck(runtime, lease_seconds, entry, sent)
@@ -92,7 +92,7 @@ class HmsHeldLock:
         self._cover.record_renewal(sent)
 
     def _beat(self) -> None:
-        while not self._released.wait(self._interval_seconds):
+        while not self._released.wait(self.interval_seconds):
             try:
                 self.renew()
             except LockLost as error:
@@ -106,17 +106,10 @@ class HmsHeldLock:
         """As the port says."""
         if not self._end():
             return
-        logger.warning(
-            "%s is left for its lease of %.0f s, since a move under it may still be made. A metastore without a reaper "
-            "keeps it: once no metastore works on that move, `iceberg-hms locks break %d --yes`",
-            self._entry,
-            self._lease_seconds,
-            self._entry.lock_id,
-        )
-        self._on_leave()
+        self._on_let_expire()
 
     def _end(self) -> bool:
-        """End the heartbeats. False if the lock was given back or left before."""
+        """End the heartbeats. False if they ended before, by `release` or `let_expire`."""
         with self._mutex:
             if self._released.is_set():
                 return False
@@ -132,7 +125,7 @@ class HmsHeldLock:
             self._entries.remove(self._entry)
             removed = True
         except MetastoreError as error:
-            # A good commit must not fail because its lock could not be given back.
-            logger.warning("%s could not be given back: %s", self._entry, error)
+            # A good commit must not fail because its lock could not be released.
+            logger.warning("%s could not be released: %s", self._entry, error)
         finally:
             self._on_release(removed)

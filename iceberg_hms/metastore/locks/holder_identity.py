@@ -1,13 +1,13 @@
-"""Who holds a lock: the text that goes into a lock's `agentInfo`, from which anybody can tell whether it still lives.
+"""Who holds a lock: the text in a lock's `agentInfo`, from which others can find out whether the holder still lives.
 
     iceberg-hms/<boot id>/<pid namespace>/<pid>-<start time>/<request>.<attempt>/<cas|cas-SECONDS|unproven|blind>
 
-The boot id (without dashes) and the pid namespace say where the process is, its id and start time which one it is. The
-attempt, a counter of this process, makes the text unique, so that a lock whose reply was lost is found by it. The last
-part says what protects the swap beside the lock, by what the process knew when it asked for the lock: SwapProtection.
-With seconds it announces a lease that is shorter than the server's: the holder sends nothing that does not compare, and
-gives the lock up for lost when it could not renew it for so long. Who does not know of that takes such a text for
-somebody else's, and leaves the entry alone.
+The boot id (without dashes) and the pid namespace say where the process runs, its id and start time which one it is.
+The attempt, a counter of this process, makes the text unique, so that a lock whose reply was lost can be found by it.
+The last part is the SwapProtection that the process knew of when it requested the lock. With seconds it announces a
+lease that is shorter than the server's: the holder sends nothing that does not compare, and counts the lock as lost
+when it could not renew it for so long. A version that does not know of short leases takes the text for a foreign
+writer's, and leaves the entry alone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _REQUEST = re.compile(r"[0-9a-z-]{1,36}")
 # 36**3 attempts: enough that none of a lease's time repeats, short enough for the column.
 _ATTEMPTS = 46_656
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_PROC = Path("/proc")
+PROC = Path("/proc")
 _UNKNOWN = "-"
 #: Position of `starttime` after the command name in /proc/<pid>/stat (proc(5): field 22).
 _START_TIME_FIELD = 19
-#: States in /proc/<pid>/stat of a process that has ended and was not collected by its parent yet.
+#: States in /proc/<pid>/stat of a process that has ended and that its parent has not collected yet.
 _ENDED = frozenset({"Z", "X"})
 #: Linux's largest.
 _PID_MAX = 4_194_304
@@ -45,14 +45,14 @@ _attempts = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """One of our processes, as it tells of itself. boot_id, pid_namespace, start_time: "-" where it could not tell.
-    lease_seconds: what it announces; None: it lives by the server's."""
+    """One of our processes, by its own account. boot_id, pid_namespace, start_time: "-" where it could not find out.
+    lease_seconds: the lease that it announces; None: it lives by the server's."""
 
     boot_id: str
     pid_namespace: str
     pid: int
     start_time: str
-    word: SwapProtection
+    protection: SwapProtection
     lease_seconds: int | None = None
 
 
@@ -66,43 +66,51 @@ def parse(text: str) -> LockHolder | None:
     )
 
 
-def has_ended(holder: LockHolder) -> bool:
-    """Whether the process is no longer there: it ran on this boot of this machine, among the processes that we see, and
-    its id is free or somebody else's. False whenever that cannot be told.
+def has_ended(holder: LockHolder, *, proc: Path = PROC) -> bool:
+    """Whether the process has ended: it ran on this boot of this machine, among the processes that we see, and its id
+    is free or another process's. False if that cannot be found out.
 
-    Two clones of one virtual machine have one boot id and the same namespaces, so this alone proves no death: a process
-    that lives on the other clone goes on renewing its entry."""
+    Two clones of one virtual machine share boot id and namespaces, so this alone does not prove that the process ended:
+    one that lives on the other clone keeps renewing its entry."""
     if _UNKNOWN in (holder.boot_id, holder.pid_namespace):
         return False
-    if (holder.boot_id, holder.pid_namespace) != (_boot_id(), _pid_namespace()) or not _proc_shows_our_namespace():
+    if (holder.boot_id, holder.pid_namespace) != (_boot_id(proc), _pid_namespace(proc)):
+        return False
+    if not _shows_our_namespace(proc):
         return False
     try:
-        # /proc may hide other users' processes; this tells them from those that are not there.
+        # /proc may hide other users' processes; this finds them.
         os.kill(holder.pid, 0)
     except ProcessLookupError:
         return True
     except OSError:
         pass
-    fields = _stat(str(holder.pid))
+    fields = _stat(proc / str(holder.pid))
     if len(fields) <= _START_TIME_FIELD:
         return False
     return fields[0] in _ENDED or holder.start_time not in (_UNKNOWN, fields[_START_TIME_FIELD])
 
 
-def agent_info(request: str, word: SwapProtection = SwapProtection.UNPROVEN, lease_seconds: int | None = None) -> str:
+def agent_info(
+    request: str,
+    protection: SwapProtection = SwapProtection.UNPROVEN,
+    lease_seconds: int | None = None,
+    *,
+    proc: Path = PROC,
+) -> str:
     """A new agentInfo of this process for a request, at most AGENT_INFO_MAX characters; no two calls give the same.
-    lease_seconds: to announce, up to a day; the word is `cas` then.
+    lease_seconds: to announce, up to a day; the protection is `cas` then.
     Raises InvalidInput for a request that is not [0-9a-z-]{1,36}."""
     if not _REQUEST.fullmatch(request):
         raise InvalidInput(f"A lock's request is at most 36 of the characters 0-9, a-z and -: {request!r}")
-    process = f"{os.getpid()}-{_start_time()}"
-    last = last_part(word, lease_seconds)
-    return f"iceberg-hms/{_boot_id()}/{_pid_namespace()}/{process}/{request}.{_attempt()}/{last}"
+    process = f"{os.getpid()}-{_start_time(proc)}"
+    last = last_part(protection, lease_seconds)
+    return f"iceberg-hms/{_boot_id(proc)}/{_pid_namespace(proc)}/{process}/{request}.{_attempt()}/{last}"
 
 
-def last_part(word: SwapProtection, lease_seconds: int | None) -> str:
+def last_part(protection: SwapProtection, lease_seconds: int | None) -> str:
     """The end of an agentInfo."""
-    return str(word) if lease_seconds is None else f"{SwapProtection.CAS}-{lease_seconds}"
+    return str(protection) if lease_seconds is None else f"{SwapProtection.CAS}-{lease_seconds}"
 
 
 def _attempt() -> str:
@@ -110,33 +118,33 @@ def _attempt() -> str:
     return _DIGITS[number // 1296] + _DIGITS[number // 36 % 36] + _DIGITS[number % 36]
 
 
-def _boot_id() -> str:
-    return _read(_PROC / "sys/kernel/random/boot_id").replace("-", "") or _UNKNOWN
+def _boot_id(proc: Path) -> str:
+    return _read(proc / "sys/kernel/random/boot_id").replace("-", "") or _UNKNOWN
 
 
-def _pid_namespace() -> str:
+def _pid_namespace(proc: Path) -> str:
     try:
-        link = str((_PROC / "self/ns/pid").readlink())
+        link = str((proc / "self/ns/pid").readlink())
     except OSError:
         return _UNKNOWN
     return "".join(character for character in link if character.isdigit()) or _UNKNOWN
 
 
-def _proc_shows_our_namespace() -> bool:
-    """Whether /proc has us under the id that we have here. In a container it may be the host's: there our ids are other
+def _shows_our_namespace(proc: Path) -> bool:
+    """Whether /proc lists us under our own id. In a container /proc may be the host's, where our ids are other
     processes'. NSpid has our id in each namespace from that of /proc down to our own."""
     own = str(os.getpid())
-    ids = [line.split()[1:] for line in _read(_PROC / "self/status").splitlines() if line.startswith("NSpid:")]
-    return _read(_PROC / "self/stat").partition(" ")[0] == own and ids == [[own]]
+    ids = [line.split()[1:] for line in _read(proc / "self/status").splitlines() if line.startswith("NSpid:")]
+    return _read(proc / "self/stat").partition(" ")[0] == own and ids == [[own]]
 
 
-def _stat(process: str) -> list[str]:
+def _stat(process: Path) -> list[str]:
     # The command name is in brackets and may hold anything, brackets too.
-    return _read(_PROC / process / "stat").rpartition(")")[2].split()
+    return _read(process / "stat").rpartition(")")[2].split()
 
 
-def _start_time() -> str:
-    fields = _stat("self")
+def _start_time(proc: Path) -> str:
+    fields = _stat(proc / "self")
     return fields[_START_TIME_FIELD] if len(fields) > _START_TIME_FIELD else _UNKNOWN
 
 

@@ -12,7 +12,7 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 
 logger = logging.getLogger(__name__)
 
-# Hive 3 and later know the first name, Hive 2 the second; a server may refuse to tell a name that it does not know.
+# Hive 3 and later know the first name, Hive 2 the second; a server may refuse a name that it does not know.
 _NAMES = ("metastore.txn.timeout", "hive.txn.timeout")
 _DURATION = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
 _UNITS = {
@@ -25,7 +25,7 @@ _UNITS = {
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of Hive's way of writing durations ("300s", "5m", "300"); None for what is not one or is zero."""
+    """Seconds of a duration as Hive writes it ("300s", "5m", "300"); None if it is none, or zero."""
     match = _DURATION.fullmatch(text)
     unit = _UNITS.get(match.group(2).lower()) if match is not None else None
     if match is None or unit is None:
@@ -34,11 +34,11 @@ def parse_duration(text: str) -> float | None:
 
 
 def config_value(client: MetastoreClient, name: str) -> str | None:
-    """A configuration value of the server, None if it has none or does not tell."""
+    """A configuration value of the server, None if it has none or refuses to tell it."""
     try:
         value = client.call("get_config_value", name=name, defaultValue="")
     except ServerFault as fault:
-        logger.debug("the metastore does not tell %s: %s", name, fault.detail)
+        logger.debug("The metastore does not tell %s: %s", name, fault.detail)
         return None
     return str(value) or None
 

@@ -1,4 +1,4 @@
-"""Entries of the metastore's lock table: enqueue, look, renew, remove. One call each."""
+"""Entries of the metastore's lock table: enqueue, check, renew, list, remove. One call each."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from iceberg_hms.metastore.connection.thrift_types import (
     ShowLocksRequest,
     UnlockRequest,
 )
-from iceberg_hms.metastore.locks.holder_identity import agent_info
+from iceberg_hms.metastore.locks.holder_identity import agent_info, parse
 
 
 @dataclass(frozen=True, slots=True)
 class LockEntry:
     """One entry. lock_id is the metastore's. heartbeat_ms: when it was last renewed, by the clock of the metastore's
-    database. reads: a query of Hive's asked for it. Only `of` tells these two."""
+    database. reads: a query of Hive's requested it. Only `of` fills in these two."""
 
     lock_id: int
     acquired: bool
@@ -37,6 +37,11 @@ class LockEntry:
     host: str = ""
     heartbeat_ms: int | None = None
     reads: bool = False
+
+    @property
+    def is_foreign_writer(self) -> bool:
+        """Whether a foreign writer requested it: no process of ours, and no query."""
+        return not self.reads and parse(self.agent_info) is None
 
     def __str__(self) -> str:
         return f"lock {self.lock_id} of {self.user or '?'} on {self.host or '?'} ({self.agent_info or 'no agentInfo'})"
@@ -51,7 +56,7 @@ class LockEntries:
         self._host = socket.gethostname()
 
     def enqueue(self, name: TableName, agent_info: str) -> LockEntry:
-        """Ask for the exclusive lock of a table. Not idempotent: an unanswered call may leave an entry."""
+        """Request the exclusive lock of a table. Not idempotent: an unanswered call may leave an entry."""
         component = LockComponent(
             type=LockType.EXCLUSIVE,
             level=LockLevel.TABLE,
@@ -66,7 +71,7 @@ class LockEntries:
 
     @contextmanager
     def trial(self, scratch: TableName, purpose: str) -> Iterator[LockEntry]:
-        """An entry on a name that no table has, to see what the lock API does. It is removed at the end."""
+        """Request a lock on a name that no table has, to see what the lock API does, and remove it at the end."""
         entry = self.enqueue(scratch, agent_info(purpose))
         try:
             yield entry

@@ -1,8 +1,8 @@
 """The metastore's lock table for operators: everything that is in it, whose holders seem to be dead, and whether lock
 calls work at all.
 
-What stale.py may not remove, because nothing is known to protect the table from the dead holder's swap, is for an
-operator to judge; here it is named.
+dead_lock_reaper.py may not remove an entry if nothing is known to protect the table from its dead holder's swap. An
+operator may; this module names such entries.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
-from iceberg_hms.metastore.locks.dead_lock_reaper import MISSED_BEATS
+from iceberg_hms.metastore.locks.dead_lock_reaper import MISSED_HEARTBEATS
 from iceberg_hms.metastore.locks.holder_identity import has_ended, parse
 from iceberg_hms.metastore.locks.lease import lease_seconds
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One component of a lock as show_locks tells it. table is "" for a lock on a whole database.
+class LockTableRow:
+    """One component of a lock as show_locks shows it. table is "" for a lock on a whole database.
 
     kind: EXCLUSIVE, SHARED_READ... state: ACQUIRED, WAITING... transaction_id: None outside of transactions.
     acquired_ms, heartbeat_ms: by the metastore database's clock; None where the server does not tell.
-    seems_dead: why its holder does, in words; "" if nothing says so. It may also be paused, or cut off.
+    seems_dead: why its holder seems to be dead; "" if it does not. It may also be paused, or cut off.
     """
 
     lock_id: int
@@ -55,30 +55,29 @@ class LockTable:
         self._pool = pool
         self._clock = clock
 
-    def rows(self, name: TableName | None = None) -> list[Row]:
+    def rows(self, name: TableName | None = None) -> list[LockTableRow]:
         """The locks of a table, or all, in the order of their ids."""
         request = ShowLocksRequest(isExtended=False)
         if name is not None:
             request.dbname, request.tablename = name.namespace, name.name
         answer = self._pool.run(lambda client: client.call("show_locks", rqst=request), idempotent=True)
         rows = sorted(map(_row, answer.locks), key=lambda row: (row.lock_id, row.namespace, row.table))
-        return self._judged(rows)
+        return self._with_seems_dead(rows)
 
     def remove(self, lock_id: int) -> None:
-        """Unlock; harmless when the lock is gone. A transaction's lock is refused: it ends with its transaction."""
+        """Unlock; harmless when the lock is gone. The server refuses a transaction's lock, which ends with it."""
         self._pool.run(lambda client: client.call("unlock", rqst=UnlockRequest(lockid=lock_id)), idempotent=True)
 
-    def _judged(self, rows: Sequence[Row]) -> list[Row]:
+    def _with_seems_dead(self, rows: Sequence[LockTableRow]) -> list[LockTableRow]:
         lease_ms = 1000 * (lease_seconds(self._pool) or float("inf")) if rows else 0.0
         now_ms: int | None = self._clock.now_ms()
         if any(_why_dead(row, abs(_age(row, now_ms)), lease_ms) for row in rows):
-            # Our clock may be another than the database's, by which heartbeats are told.
+            # Heartbeats are by the database's clock, which may differ from ours.
             now_ms = self._database_ms()
         return [replace(row, seems_dead=_why_dead(row, _age(row, now_ms), lease_ms)) for row in rows]
 
     def _database_ms(self) -> int | None:
-        """What time it is in the metastore's database, from a lock of our own on a name that no table has; None if it
-        cannot be found out."""
+        """The time by the database's clock, from a lock of our own on a name that no table has; None if that fails."""
         entries = LockEntries(self._pool, "")
         name = scratch_name("default", self._clock)
         try:
@@ -89,15 +88,15 @@ class LockTable:
 
 
 def api_works(pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> bool:
-    """Whether any server of the pool's list carries out a lock call on a fresh connection. It is tried on a name that
-    no table has. Never raises."""
+    """Whether any server of the pool's list carries out a lock call, on a fresh connection and a name that no table
+    has. Raises no MetastoreError."""
     for uri in pool.uris:
         alone, works = pool.only(uri), False
         try:
             with LockEntries(alone, settings.user).trial(scratch_name("default", clock), "probe"):
                 works = True
         except MetastoreError:
-            # One that cannot be removed now was carried out all the same.
+            # A lock that cannot be removed now was granted all the same.
             pass
         finally:
             alone.close()
@@ -106,8 +105,8 @@ def api_works(pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLO
     return False
 
 
-def _row(element: Any) -> Row:
-    return Row(
+def _row(element: Any) -> LockTableRow:
+    return LockTableRow(
         lock_id=element.lockid,
         namespace=element.dbname or "",
         table=element.tablename or "",
@@ -122,19 +121,19 @@ def _row(element: Any) -> Row:
     )
 
 
-def _age(row: Row, now_ms: int | None) -> float:
+def _age(row: LockTableRow, now_ms: int | None) -> float:
     """Milliseconds since the last heartbeat. Locks of transactions have none of their own."""
     if row.transaction_id is not None or row.heartbeat_ms is None or now_ms is None:
         return 0.0
     return float(now_ms - row.heartbeat_ms)
 
 
-def _why_dead(row: Row, age_ms: float, lease_ms: float) -> str:
+def _why_dead(row: LockTableRow, age_ms: float, lease_ms: float) -> str:
     holder = parse(row.agent_info)
     if holder is not None and holder.lease_seconds is not None:
         lease_ms = min(lease_ms, 1000 * holder.lease_seconds)
-    # A process of a clone of this machine goes on renewing its lock.
-    beats_ms = MISSED_BEATS * heartbeat_seconds(lease_ms / 1000) * 1000
+    # A process that lives on a clone of this machine keeps renewing its lock.
+    beats_ms = MISSED_HEARTBEATS * heartbeat_seconds(lease_ms / 1000) * 1000
     if holder is not None and age_ms >= beats_ms and has_ended(holder):
         return f"process {holder.pid} of this machine has ended"
     if age_ms > lease_ms:

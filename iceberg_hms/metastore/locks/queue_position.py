@@ -1,11 +1,11 @@
-"""The place of a waiter in the queue for a lock, and when it looks at those before it.
+"""A waiter's place in the queue for a lock, and when it polls next.
 
-The metastore grants waiting locks in the order of their ids, and grants one only when its owner asks (check_lock). So
-whoever is next should notice soon that the lock was given back, and nobody else need ask at all. If all ask alike, the
-server is busy with asking, one at a time, while the next one sleeps and keeps everybody behind it waiting.
+The metastore grants waiting locks in the order of their ids, and only when their owner asks (check_lock). So the next
+in the queue should notice a release soon, and nobody behind it needs to ask at all. If all ask alike, the server is
+busy answering them one at a time, while the next one sleeps and delays every waiter behind it.
 
-A waiter therefore counts the entries before its own (show_locks, which is cheap and locks nothing), learns from look to
-look how long a turn takes, sleeps through most of the time that it must wait in any case, and asks when it is first.
+A waiter therefore counts the entries before its own (show_locks, which is cheap and locks nothing), learns from poll to
+poll how long a lock is held, sleeps through most of the time that it must wait in any case, and asks when it is first.
 """
 
 from __future__ import annotations
@@ -14,43 +14,45 @@ from typing import Final
 
 from iceberg_hms.coordinator.ports import Runtime
 
-#: How much of the turns that come before ours, after the holder's, is slept through at once. Turns differ, and who
-#: oversleeps keeps all behind it waiting; from which they would learn that turns take longer than they do.
-_SHARE: Final = 0.5
-#: Whoever is next looks again after this share of the time that the holder has had, but not sooner than after this
-#: share of a turn.
-_NEXT: Final = 0.125
-_SOONEST: Final = 0.0625
+#: How much of the time that the waiters before us will hold the lock is slept through at once. Hold times differ, and
+#: oversleeping delays every later waiter, each of which would then believe that locks are held longer than they are.
+_SLEPT_SHARE: Final = 0.5
+#: The next in the queue polls again after this share of the time that the lock has been held, but not sooner than after
+#: this share of a usual hold time.
+_NEXT_SHARE: Final = 0.125
+_SOONEST_SHARE: Final = 0.0625
 
 
 class QueuePosition:
-    """What one waiter knows of the queue before it. first_turn_seconds: what a turn is taken for until one was seen."""
+    """What one waiter knows of the queue before it. first_hold_seconds: how long a lock is presumed to be held until
+    the waiter has seen one released."""
 
-    def __init__(self, runtime: Runtime, first_turn_seconds: float) -> None:
+    def __init__(self, runtime: Runtime, first_hold_seconds: float) -> None:
         self._runtime = runtime
-        self._turn = first_turn_seconds
+        self._hold_seconds = first_hold_seconds
         self._moved_at = 0.0
-        #: Entries before ours, the holder's included; None when that is not known.
+        #: Entries before ours, the holder's included; None if unknown.
         self.ahead: int | None = None
 
-    def saw(self, ahead: int) -> None:
-        """So many are before us now."""
+    def update(self, ahead: int) -> None:
+        """So many entries are before ours now."""
         now, before = self._runtime.now(), self.ahead
         if before is None:
             self._moved_at = now
         elif ahead < before:
             seen = (now - self._moved_at) / (before - ahead)
-            # A quick turn is believed at once, a slow one by half: it costs little to look in vain.
-            self._turn = min(seen, (self._turn + seen) / 2)
+            # A short hold counts at once, a long one by half: a poll too many costs little.
+            self._hold_seconds = min(seen, (self._hold_seconds + seen) / 2)
             self._moved_at = now
         self.ahead = ahead
 
-    def lost_sight(self) -> None:
-        """It is not known how many are before us."""
+    def forget(self) -> None:
+        """The number of entries before ours is unknown now."""
         self.ahead = None
 
-    def seconds(self) -> float:
-        """How long to sleep before the next look, while somebody is before us."""
+    def seconds_to_next_poll(self) -> float:
+        """How long to sleep before the next poll, while somebody is before us."""
         others = (self.ahead or 1) - 1
-        taken = self._runtime.now() - self._moved_at
-        return max(others * self._turn * _SHARE, taken * _NEXT, self._turn * _SOONEST)
+        held = self._runtime.now() - self._moved_at
+        hold = self._hold_seconds
+        return max(others * hold * _SLEPT_SHARE, held * _NEXT_SHARE, hold * _SOONEST_SHARE)

@@ -10,7 +10,6 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.locks import dead_lock_reaper
 from iceberg_hms.metastore.locks.dead_lock_reaper import DeadLockReaper
 from iceberg_hms.metastore.locks.holder_identity import agent_info
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
@@ -289,7 +288,7 @@ def test_a_metastore_that_pauses_removes_no_live_holder(
         if not paused:
             paused.append(True)
             pass_time(pause)
-            hms._lock(own.lock_id).lastheartbeat = hms.now_ms
+            hms.locks[own.lock_id].lastheartbeat = hms.now_ms
         return plain(rqst)
 
     assert look(own) == 0
@@ -314,7 +313,7 @@ def test_silence_begins_with_the_reply_to_the_first_look_however_long_that_took(
     def show_locks(rqst: Any) -> Any:
         hms.show_locks = plain  # type: ignore[method-assign]
         pass_time(20.0)
-        hms._lock(own.lock_id).lastheartbeat = hms.now_ms
+        hms.locks[own.lock_id].lastheartbeat = hms.now_ms
         return plain(rqst)
 
     hms.show_locks = show_locks  # type: ignore[method-assign]
@@ -330,12 +329,12 @@ def test_a_look_that_waited_longer_than_another_does_not_date_a_heartbeat_back(
     sent_first = runtime.read_clocks()
     pass_time(20.0)
     row = entries.of(NAME)
-    found.saw(row, runtime.read_clocks(), LEASE)
-    [suspect, _] = found.saw(row, sent_first, LEASE)
+    found.observe(row, runtime.read_clocks(), LEASE)
+    [suspect, _] = found.observe(row, sent_first, LEASE)
     assert suspect.silent_seconds == 0.0
     pass_time(1.0)
-    [suspect, _] = found.saw(row, runtime.read_clocks(), LEASE)
-    assert (suspect.silent_seconds, suspect.looks) == (1.0, 1)
+    [suspect, _] = found.observe(row, runtime.read_clocks(), LEASE)
+    assert (suspect.silent_seconds, suspect.polls) == (1.0, 1)
     entries.remove(own)
 
 
@@ -353,12 +352,12 @@ def test_an_announced_lease_is_judged_by_the_slowest_clock_too(
 
 
 @pytest.mark.parametrize(("announced", "interval"), [("cas-15", SHORT / 8), ("cas", 60.0), ("blind-15", 60.0)])
-def test_who_waits_behind_a_short_lease_looks_often_enough_for_it(
+def test_a_waiter_behind_a_short_lease_polls_often_enough_for_it(
     announced: str, interval: float, pool: ClientPool, entries: LockEntries, runtime: ByHand
 ) -> None:
     entries.enqueue(NAME, ELSEWHERE + announced)
     watch = DeadLockReaper(entries, runtime, 60.0).watch(NAME, LEASE)
-    watch.saw(entries.of(NAME), runtime.read_clocks())
+    watch.observe(entries.of(NAME), runtime.read_clocks())
     assert watch.interval_seconds == min(60.0, interval, LEASE / 8)
 
 
@@ -392,7 +391,7 @@ def test_without_the_databases_time_nothing_is_called_dead(
     assert len(hms.locks) == 2
 
 
-def test_who_may_have_swapped_blindly_is_left_and_that_is_told_once(
+def test_a_blind_writers_entry_stays_and_is_reported_once(
     hms: FakeHms,
     server: Running,
     pool: ClientPool,
@@ -407,9 +406,9 @@ def test_who_may_have_swapped_blindly_is_left_and_that_is_told_once(
     with caplog.at_level(logging.WARNING):
         assert [look(own, after=BEATS) for _ in range(3)] == [0, 0, 0]
     assert len(hms.locks) == 2
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert "is left" in told
-    assert f"`iceberg-hms locks break {min(hms.locks)} --yes`" in told
+    (reported,) = [record.getMessage() for record in caplog.records]
+    assert "is not removed" in reported
+    assert f"`iceberg-hms locks break {min(hms.locks)} --yes`" in reported
 
 
 def test_what_is_not_proven_yet_goes_since_nothing_but_what_is_fenced_is_sent_under_it(
@@ -445,27 +444,34 @@ def test_looks_keep_their_distance_and_zero_never_looks(
     own = entries.enqueue(NAME, agent_info("r"))
     never = DeadLockReaper(entries, runtime, 0.0).watch(NAME, LEASE)
     watch = DeadLockReaper(entries, runtime, 2.0).watch(NAME, LEASE)
-    assert not watch.look(own)
+    assert not watch.remove_dead_if_due(own)
     for _ in range(2):
-        watch.saw(entries.of(NAME), runtime.read_clocks())
+        watch.observe(entries.of(NAME), runtime.read_clocks())
         pass_time(BEATS / 2)
     entries.check(own)
     hms.calls.clear()
-    assert not never.look(own)
+    assert not never.remove_dead_if_due(own)
     assert "show_locks" not in hms.calls
-    assert watch.look(own)
-    assert not watch.look(own)
+    assert watch.remove_dead_if_due(own)
+    assert not watch.remove_dead_if_due(own)
     runtime.time += 1
-    assert not watch.look(own)
+    assert not watch.remove_dead_if_due(own)
     assert hms.calls.count("show_locks") == 1
 
 
-def test_no_more_than_so_many_entries_are_remembered(
-    entries: LockEntries, found: DeadLockReaper, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("remembered_max", "removed"), [(4, 3), (3, 0)])
+def test_an_entry_that_was_forgotten_is_observed_anew(
+    remembered_max: int,
+    removed: int,
+    entries: LockEntries,
+    runtime: ByHand,
+    pass_time: Callable[[float], None],
 ) -> None:
-    monkeypatch.setattr(dead_lock_reaper, "SEEN_MAX", 3)
-    for _ in range(9):
+    reaper = DeadLockReaper(entries, runtime, 0.0, remembered_max=remembered_max)
+    for _ in range(3):
         entries.enqueue(NAME, ELSEWHERE + "cas")
     own = entries.enqueue(NAME, agent_info("r"))
-    assert found.remove_dead(NAME, own, LEASE) == 0
-    assert len(found._seen) == 3
+    assert reaper.remove_dead(NAME, own, LEASE) == 0
+    pass_time(LEASE)
+    entries.check(own)
+    assert reaper.remove_dead(NAME, own, LEASE) == removed

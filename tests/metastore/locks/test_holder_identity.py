@@ -11,7 +11,6 @@ import pytest
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.metastore.connection.cas_support import SwapProtection
-from iceberg_hms.metastore.locks import holder_identity
 from iceberg_hms.metastore.locks.holder_identity import AGENT_INFO_MAX, LockHolder, agent_info, has_ended, parse
 
 
@@ -26,8 +25,8 @@ def me() -> LockHolder:
 
 
 def test_it_names_this_process_and_the_request() -> None:
-    product, boot, namespace, process, request, fence = agent_info("3f-a").split("/")
-    assert (product, fence) == ("iceberg-hms", "unproven")
+    product, boot, namespace, process, request, protection = agent_info("3f-a").split("/")
+    assert (product, protection) == ("iceberg-hms", "unproven")
     assert len(boot) == 32
     assert namespace.isdigit()
     assert process.startswith(f"{os.getpid()}-")
@@ -51,12 +50,26 @@ def test_another_process_is_another_holder_on_the_same_boot() -> None:
     assert other.split("/")[3] != mine.split("/")[3]
 
 
-def test_the_longest_fits_the_metastores_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holder_identity, "_start_time", lambda: "9" * 12)
-    monkeypatch.setattr(holder_identity, "_pid_namespace", lambda: "4294967295")
-    monkeypatch.setattr(holder_identity.os, "getpid", lambda: 4_194_304)
-    assert len(agent_info("x" * 36, SwapProtection.UNPROVEN)) <= AGENT_INFO_MAX
-    assert len(agent_info("x" * 36, SwapProtection.CAS, 86_400)) <= AGENT_INFO_MAX
+def proc_in(folder: Path, *, stat: str = "", status: str = "", namespace: str = "") -> Path:
+    """A /proc that shows our boot and nothing of any process but ours; what is not given is as in the true one."""
+    real = Path("/proc")
+    (folder / "sys/kernel/random").mkdir(parents=True)
+    (folder / "sys/kernel/random/boot_id").write_text((real / "sys/kernel/random/boot_id").read_text())
+    (folder / "self/ns").mkdir(parents=True)
+    (folder / "self/ns/pid").symlink_to(namespace or (real / "self/ns/pid").readlink())
+    (folder / "self/stat").write_text(stat or (real / "self/stat").read_text())
+    (folder / "self/status").write_text(status or (real / "self/status").read_text())
+    return folder
+
+
+def test_the_longest_fits_the_metastores_column(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fields = " ".join(["0"] * 19 + ["9" * 12])
+    proc = proc_in(tmp_path, stat=f"1 (python) {fields}", namespace="pid:[4294967295]")
+    monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
+    longest = agent_info("x" * 36, SwapProtection.UNPROVEN, proc=proc)
+    assert "/4294967295/4194304-999999999999/" in longest
+    assert len(longest) <= AGENT_INFO_MAX
+    assert len(agent_info("x" * 36, SwapProtection.CAS, 86_400, proc=proc)) <= AGENT_INFO_MAX
 
 
 @pytest.mark.parametrize("request_", ["", "A", "a/b", "a.b", "x" * 37, "a\n", "\u00e9"])
@@ -65,15 +78,14 @@ def test_a_malformed_request_is_refused(request_: str) -> None:
         agent_info(request_)
 
 
-def test_a_machine_that_tells_nothing_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setattr(holder_identity, "_PROC", holder_identity.Path(str(tmp_path)))
-    assert agent_info("r").split("/")[1:4] == ["-", "-", f"{os.getpid()}--"]
+def test_a_machine_without_proc_is_no_error(tmp_path: Path) -> None:
+    assert agent_info("r", proc=tmp_path).split("/")[1:4] == ["-", "-", f"{os.getpid()}--"]
 
 
-@pytest.mark.parametrize("word", list(SwapProtection))
-def test_what_was_written_is_read(word: SwapProtection) -> None:
-    holder = holder_of(agent_info("3f-a", word))
-    assert (holder.pid, holder.word) == (os.getpid(), word)
+@pytest.mark.parametrize("protection", list(SwapProtection))
+def test_what_was_written_is_read(protection: SwapProtection) -> None:
+    holder = holder_of(agent_info("3f-a", protection))
+    assert (holder.pid, holder.protection) == (os.getpid(), protection)
     assert agent_info("x").split("/")[1:4] == [
         holder.boot_id,
         holder.pid_namespace,
@@ -85,7 +97,7 @@ def test_what_was_written_is_read(word: SwapProtection) -> None:
 def test_a_lease_that_was_announced_is_read(seconds: int) -> None:
     text = agent_info("r", SwapProtection.CAS, seconds)
     assert text.endswith(f"/cas-{seconds}")
-    assert (holder_of(text).word, holder_of(text).lease_seconds) == (SwapProtection.CAS, seconds)
+    assert (holder_of(text).protection, holder_of(text).lease_seconds) == (SwapProtection.CAS, seconds)
     assert me().lease_seconds is None
 
 
@@ -146,7 +158,7 @@ def test_of_another_machine_or_container_nothing_is_known(change: dict[str, str]
 def test_a_killed_process_that_nobody_collected_has_ended() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     try:
-        start_time = holder_identity._stat(str(child.pid))[holder_identity._START_TIME_FIELD]
+        start_time = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
         holder = replace(me(), pid=child.pid, start_time=start_time)
         assert not has_ended(holder)
         child.kill()
@@ -157,9 +169,8 @@ def test_a_killed_process_that_nobody_collected_has_ended() -> None:
     assert has_ended(holder)
 
 
-def test_a_process_that_this_machine_hides_counts_as_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holder_identity, "_stat", lambda process: [])
-    assert not has_ended(replace(me(), pid=os.getppid()))
+def test_a_process_that_this_machine_hides_counts_as_alive(tmp_path: Path) -> None:
+    assert not has_ended(replace(me(), pid=os.getppid()), proc=proc_in(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -172,17 +183,10 @@ def test_a_process_that_this_machine_hides_counts_as_there(monkeypatch: pytest.M
     ],
     ids=["the host's", "the host's, with the same number by chance", "of a kernel that does not tell", "none"],
 )
-def test_a_proc_that_is_not_our_namespaces_proves_nothing(
-    stat: str, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proc_of_another_namespace_proves_nothing(stat: str, status: str, tmp_path: Path) -> None:
     """Our boot id and namespace, and under the number another process: of the host, or of nobody."""
     ended = holder_of(of_a_process_that_ended())
-    assert has_ended(ended)
-    real = holder_identity._read
-
-    def read(path: Path) -> str:
-        told = {"stat": stat, "status": status}.get(path.name) if path.parent.name == "self" else None
-        return real(path) if told is None else told.format(own=os.getpid())
-
-    monkeypatch.setattr(holder_identity, "_read", read)
-    assert not has_ended(ended)
+    assert has_ended(ended, proc=proc_in(tmp_path / "ours"))
+    own = os.getpid()
+    proc = proc_in(tmp_path / "other", stat=stat.format(own=own) or "-", status=status.format(own=own) or "-")
+    assert not has_ended(ended, proc=proc)

@@ -15,7 +15,7 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lease import lease_seconds, parse_duration
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, pool_of, running
-from tests.metastore.locks.test_table_lock import NAME, SETTINGS
+from tests.metastore.locks.waiters import NAME, SETTINGS
 from tests.metastore.runtimes import Counted
 
 
@@ -63,7 +63,7 @@ def test_a_server_that_does_not_tell_is_told_apart_from_one_that_is_gone() -> No
 
 
 @pytest.mark.parametrize(
-    ("verdict", "use", "setting", "served", "said", "lease"),
+    ("support", "use", "setting", "served", "said", "lease"),
     [
         (CompareAndSwap.ATOMIC, LockUse.CAS, 15_000, "300s", "cas-15", 15),
         (CompareAndSwap.ATOMIC, LockUse.CAS, 4_001, "300s", "cas-5", 5),
@@ -77,7 +77,7 @@ def test_a_server_that_does_not_tell_is_told_apart_from_one_that_is_gone() -> No
     ],
 )
 def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived_by(
-    verdict: CompareAndSwap,
+    support: CompareAndSwap,
     use: LockUse,
     setting: int,
     served: str,
@@ -89,12 +89,12 @@ def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived
     runtime = Counted()
     hms.config["hive.txn.timeout"] = served
     lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_short_lease_ms=setting))
-    pool.cas_support.learn(pool.uris[0], NAME.namespace, verdict)
+    pool.cas_support.learn(pool.uris[0], NAME.namespace, support)
     held: Any = lock.acquire(NAME, wait_seconds=1, request="r", use=use)
     (entry,) = hms.locks.values()
     assert entry.agentInfo.rpartition("/")[2] == said
     assert (held.lease_seconds, held.require_cas, held.exclusive) == (lease, said != "blind", True)
-    assert held._interval_seconds == min(lease / 10, 5)
+    assert held.interval_seconds == min(lease / 10, 5)
     held.release()
     lock.close()
     runtime.join()

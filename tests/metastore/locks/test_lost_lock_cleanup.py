@@ -6,18 +6,12 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.locks import lost_lock_cleanup
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.lost_lock_cleanup import LostLockCleanup
 from tests.metastore.fake_hms import DropBefore, FakeHms
 from tests.metastore.runtimes import Counted
 
 NAME = TableName("db", "t")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_lock_cleanup, "LOOK_INTERVAL_SECONDS", 0.002)
 
 
 def removal(hms: FakeHms) -> threading.Event:
@@ -37,14 +31,14 @@ def test_entries_that_are_there_go_and_others_stay(entries: LockEntries, hms: Fa
     for agent in ("lost", "other", "lost"):
         entries.enqueue(NAME, agent)
     runtime = Counted()
-    LostLockCleanup(entries, runtime).watch(NAME, "lost", 0)
+    LostLockCleanup(entries, runtime, poll_seconds=0.002).watch(NAME, "lost", 0)
     runtime.join()
     assert [lock.agentInfo for lock in hms.locks.values()] == ["other"]
 
 
 def test_an_entry_that_appears_later_goes_too(entries: LockEntries, hms: FakeHms) -> None:
     runtime = Counted()
-    sweeper = LostLockCleanup(entries, runtime)
+    sweeper = LostLockCleanup(entries, runtime, poll_seconds=0.002)
     removed = removal(hms)
     sweeper.watch(NAME, "lost", 60)
     while hms.calls.count("show_locks") < 2:
@@ -59,7 +53,7 @@ def test_a_metastore_that_fails_is_asked_again(entries: LockEntries, hms: FakeHm
     entries.enqueue(NAME, "lost")
     hms.misbehave["show_locks"] += [DropBefore(), DropBefore()]
     runtime = Counted()
-    sweeper = LostLockCleanup(entries, runtime)
+    sweeper = LostLockCleanup(entries, runtime, poll_seconds=0.002)
     removed = removal(hms)
     sweeper.watch(NAME, "lost", 60)
     assert removed.wait(10)
@@ -68,12 +62,9 @@ def test_a_metastore_that_fails_is_asked_again(entries: LockEntries, hms: FakeHm
     assert hms.locks == {}
 
 
-def test_closing_looks_once_more_and_ends_at_once(
-    entries: LockEntries, hms: FakeHms, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lost_lock_cleanup, "LOOK_INTERVAL_SECONDS", 600.0)
+def test_closing_searches_once_more_and_ends_at_once(entries: LockEntries, hms: FakeHms) -> None:
     runtime = Counted()
-    sweeper = LostLockCleanup(entries, runtime)
+    sweeper = LostLockCleanup(entries, runtime, poll_seconds=600.0)
     sweeper.watch(NAME, "lost", 600)
     while "show_locks" not in hms.calls:
         runtime.sleep(0.001)
@@ -85,7 +76,7 @@ def test_closing_looks_once_more_and_ends_at_once(
 
 def test_one_thread_watches_all_and_a_new_one_starts_after_its_end(entries: LockEntries) -> None:
     runtime = Counted()
-    sweeper = LostLockCleanup(entries, runtime)
+    sweeper = LostLockCleanup(entries, runtime, poll_seconds=0.002)
     for number in range(5):
         sweeper.watch(NAME, f"lost-{number}", 60)
     assert len(runtime.threads) == 1
@@ -96,18 +87,21 @@ def test_one_thread_watches_all_and_a_new_one_starts_after_its_end(entries: Lock
     runtime.join()
 
 
-def test_no_more_than_so_many_are_watched(entries: LockEntries, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_lock_cleanup, "WATCHED_MAX", 3)
+def test_only_the_last_lost_locks_are_searched_for(entries: LockEntries, hms: FakeHms) -> None:
     runtime = Counted()
-    sweeper = LostLockCleanup(entries, runtime)
+    sweeper = LostLockCleanup(entries, runtime, poll_seconds=600.0, watched_max=3)
     for number in range(9):
-        sweeper.watch(NAME, f"lost-{number}", 60)
-    assert [agent for _, agent in sweeper._watched] == ["lost-6", "lost-7", "lost-8"]
+        sweeper.watch(NAME, f"lost-{number}", 600)
+    while "show_locks" not in hms.calls:
+        runtime.sleep(0.001)
+    appeared = [entries.enqueue(NAME, f"lost-{number}") for number in range(9)]
     sweeper.close()
     runtime.join()
+    left = [entry for entry in appeared if entry.lock_id in hms.locks]
+    assert left == appeared[:6]
 
 
-def test_without_a_thread_it_is_looked_for_with_the_next_one(
+def test_without_a_thread_a_lost_lock_is_removed_with_the_next_one(
     entries: LockEntries, hms: FakeHms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_thread(*given: Any, **options: Any) -> None:
@@ -116,7 +110,7 @@ def test_without_a_thread_it_is_looked_for_with_the_next_one(
     for agent in ("lost", "lost too"):
         entries.enqueue(NAME, agent)
     runtime = Counted()
-    sweeper = LostLockCleanup(entries, runtime)
+    sweeper = LostLockCleanup(entries, runtime, poll_seconds=0.002)
     with monkeypatch.context() as patch:
         patch.setattr(runtime, "spawn", no_thread)
         sweeper.watch(NAME, "lost", 0)

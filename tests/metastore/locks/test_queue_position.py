@@ -14,11 +14,12 @@ from iceberg_hms.errors import LockNotAcquired
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.holder_identity import last_part
+from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.queue_position import QueuePosition
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from tests.metastore.fake_hms import FakeHms
 from tests.metastore.locks.test_holder_identity import of_a_process_that_ended
-from tests.metastore.locks.test_table_lock import NAME, SETTINGS, TimedWith, taken_by_another
+from tests.metastore.locks.waiters import NAME, SETTINGS, TimedWith, taken_by_another
 from tests.metastore.runtimes import ByHand
 
 
@@ -37,51 +38,51 @@ def test_before_the_first_look_nothing_is_known(position: QueuePosition) -> None
 
 
 def test_half_of_the_turns_after_the_holders_is_slept_through(hand: ByHand, position: QueuePosition) -> None:
-    position.saw(5)
-    assert position.seconds() == pytest.approx(4 * 0.05 / 2)
+    position.update(5)
+    assert position.seconds_to_next_poll() == pytest.approx(4 * 0.05 / 2)
 
 
 def test_how_long_a_turn_takes_is_learned_from_two_looks(hand: ByHand, position: QueuePosition) -> None:
-    position.saw(9)
+    position.update(9)
     hand.time += 0.06
-    position.saw(6)
-    assert position.seconds() == pytest.approx(5 * 0.02 / 2)
+    position.update(6)
+    assert position.seconds_to_next_poll() == pytest.approx(5 * 0.02 / 2)
 
 
 def test_a_slow_turn_is_believed_by_half(hand: ByHand, position: QueuePosition) -> None:
-    position.saw(9)
+    position.update(9)
     hand.time += 1.0
-    position.saw(8)
-    assert position.seconds() == pytest.approx(7 * (0.05 + 1.0) / 2 / 2)
+    position.update(8)
+    assert position.seconds_to_next_poll() == pytest.approx(7 * (0.05 + 1.0) / 2 / 2)
 
 
 def test_who_is_next_looks_soon_and_less_often_the_longer_the_holder_takes(
     hand: ByHand, position: QueuePosition
 ) -> None:
-    position.saw(2)
+    position.update(2)
     hand.time += 1.55
-    position.saw(1)
-    assert position.seconds() == pytest.approx((0.05 + 1.55) / 2 / 16)
+    position.update(1)
+    assert position.seconds_to_next_poll() == pytest.approx((0.05 + 1.55) / 2 / 16)
     hand.time += 8.0
-    assert position.seconds() == pytest.approx(1.0)
-    position.saw(1)
-    assert position.seconds() == pytest.approx(1.0)
+    assert position.seconds_to_next_poll() == pytest.approx(1.0)
+    position.update(1)
+    assert position.seconds_to_next_poll() == pytest.approx(1.0)
 
 
 def test_a_queue_that_does_not_move_is_looked_at_less_often(hand: ByHand, position: QueuePosition) -> None:
-    position.saw(3)
+    position.update(3)
     hand.time += 80.0
-    position.saw(3)
-    assert position.seconds() == pytest.approx(10.0)
+    position.update(3)
+    assert position.seconds_to_next_poll() == pytest.approx(10.0)
 
 
 def test_after_it_was_out_of_sight_the_queue_is_seen_anew(hand: ByHand, position: QueuePosition) -> None:
-    position.saw(8)
-    position.lost_sight()
+    position.update(8)
+    position.forget()
     assert position.ahead is None
     hand.time += 50.0
-    position.saw(2)
-    assert position.seconds() == pytest.approx(0.05 / 2)
+    position.update(2)
+    assert position.seconds_to_next_poll() == pytest.approx(0.05 / 2)
 
 
 ELSEWHERE = f"iceberg-hms/{'0' * 32}/1/2-3/r.000/"
@@ -98,13 +99,13 @@ ELSEWHERE = f"iceberg-hms/{'0' * 32}/1/2-3/r.000/"
 )
 @pytest.mark.parametrize("queue_is_seen", [True, False])
 def test_a_frozen_holder_on_another_machine_costs_less_than_30_seconds(
-    settings: dict[str, int], queue_is_seen: bool, pool: ClientPool, hms: FakeHms
+    settings: dict[str, int], queue_is_seen: bool, pool: ClientPool, entries: LockEntries, hms: FakeHms
 ) -> None:
     """However rarely the waiter looks otherwise, and also if its first look at the queue fails."""
     runtime = TimedWith(hms)
     lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada", **settings}, environ={}))
     pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
-    lock._entries.enqueue(NAME, ELSEWHERE + "cas-15")
+    entries.enqueue(NAME, ELSEWHERE + "cas-15")
     if not queue_is_seen:
         hms.misbehave["show_locks"].append(MetaException("deadlock"))
     lock.acquire(NAME, wait_seconds=1_000, request="r", use=LockUse.CAS).release()
@@ -112,13 +113,15 @@ def test_a_frozen_holder_on_another_machine_costs_less_than_30_seconds(
     runtime.join()
 
 
-def test_a_waiter_with_a_short_lease_renews_its_entry_in_time(pool: ClientPool, hms: FakeHms) -> None:
+def test_a_waiter_with_a_short_lease_renews_its_entry_in_time(
+    pool: ClientPool, hms: FakeHms, entries: LockEntries
+) -> None:
     """Behind a writer that is not ours, and rarely awake: nobody may find it silent for half of its lease."""
     runtime = TimedWith(hms)
     settings = {"lock.stale-check-interval-ms": 60_000, "iceberg.hive.lock-check-max-wait-ms": 60_000}
     lock = HmsTableLock(pool, runtime, Settings.load({"user": "ada", **settings}, environ={}))
     pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
-    taken_by_another(hms, lock)
+    taken_by_another(entries)
     silent: list[int] = []
     runtime.awake = lambda: silent.append(hms.now_ms - max(entry.lastheartbeat for entry in hms.locks.values()))
     with pytest.raises(LockNotAcquired):
@@ -131,13 +134,15 @@ def said(hms: FakeHms) -> list[str]:
     return [entry.agentInfo.rpartition("/")[2] for entry in hms.locks.values()]
 
 
-def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(pool: ClientPool, hms: FakeHms) -> None:
+def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(
+    pool: ClientPool, hms: FakeHms, entries: LockEntries
+) -> None:
     """Another waiter may have found the entry silent, and be about to remove it: whoever comes after that, and sends no
     expected value, would overwrite what is committed under it."""
     runtime = TimedWith(hms)
     lock = HmsTableLock(pool, runtime, SETTINGS)
     pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)
-    other = taken_by_another(hms, lock)
+    other = taken_by_another(entries)
     slept: list[int] = []
 
     def sleep_through_the_release() -> None:

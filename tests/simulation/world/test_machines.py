@@ -9,8 +9,8 @@ from simulation.world.machines import Machines
 def test_what_a_process_says_of_itself_is_what_the_drivers_read_and_never_the_same_twice() -> None:
     identity = Machines().begin(Process("p"), 1)
     request = "0" * 36
-    said = [identity.agent_info(request, word) for word in SwapProtection]
-    assert [holder.word for holder in map(parse, said) if holder is not None] == list(SwapProtection)
+    said = [identity.agent_info(request, each) for each in SwapProtection]
+    assert [holder.protection for holder in map(parse, said) if holder is not None] == list(SwapProtection)
     assert len(set(said)) == len(said)
     assert all(len(each) <= AGENT_INFO_MAX for each in said)
 
