@@ -6,7 +6,7 @@
         table = catalog.load_table("nyc.flights")
         report = table.append(["file:/data/new/a.parquet"])
 
-Public names are imported when they are first used, so that `import iceberg_hms` is quick and needs no extra.
+Public names are imported on first use, so that `import iceberg_hms` is quick and needs no extra.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import NoSuchTable as NoSuchTable
     from iceberg_hms.errors import NotAnIcebergTable as NotAnIcebergTable
     from iceberg_hms.errors import NotFound as NotFound
+    from iceberg_hms.errors import ProvedFailure as ProvedFailure
     from iceberg_hms.errors import QueueFull as QueueFull
     from iceberg_hms.errors import RequirementFailed as RequirementFailed
     from iceberg_hms.errors import StorageError as StorageError
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from iceberg_hms.format.metadata.table_metadata import TableMetadata as TableMetadata
 
 _ERRORS = (
+    "ProvedFailure",
     "AccessDenied",
     "AlreadyExists",
     "RequirementFailed",
@@ -86,8 +88,8 @@ _ERRORS = (
     "UnsupportedFormat",
 )
 
-#: Where each public name lives.
-_HOMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
+#: Public name -> the module that defines it.
+PUBLIC_NAMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
     "Append": "iceberg_hms.changes.append",
     "Catalog": "iceberg_hms.catalog.catalog",
     "CommitReport": "iceberg_hms.coordinator.protocol.commit_report",
@@ -104,8 +106,8 @@ _HOMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         value: Any = importlib.metadata.version("iceberg-hms")
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in PUBLIC_NAMES:
+        value = getattr(importlib.import_module(PUBLIC_NAMES[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -113,4 +115,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "__version__"})
+    return sorted({*globals(), *PUBLIC_NAMES, "__version__"})

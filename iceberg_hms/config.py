@@ -1,7 +1,7 @@
 """Every setting of iceberg-hms: one place, with its name, default, bounds and meaning.
 
-Where Java's HiveCatalog has the knob, name and default are Java's, except where a setting says why not. Properties of
-a table (`write.*`, `commit.manifest.*`, `engine.hive.lock-enabled`) are not settings: they live in the table.
+Settings that Java's HiveCatalog also has keep its names and defaults, unless a comment says why not. Properties of a
+table (`write.*`, `commit.manifest.*`, `engine.hive.lock-enabled`) are not settings: they live in the table.
 
     Settings.load({"metastore_uri": "thrift://h:9083", "commit.retry.num-retries": 10})
 
@@ -36,7 +36,7 @@ def _os_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # Containers often run under a number that has no name.
+        # Containers often run under a user id without a name.
         return f"uid-{os.getuid()}"
 
 
@@ -47,71 +47,73 @@ class Settings:
     Raises ConfigError, also when built directly. Durations are milliseconds where the name ends in `_ms`.
     """
 
-    metastore_uri: str = text(
-        "uri", "Metastore servers, thrift://host:port, a comma between them; tried in this order."
-    )
-    warehouse: str = text("warehouse", "Root folder of databases that name no location of their own.")
+    metastore_uri: str = text("uri", "Metastore servers, thrift://host:port, separated by commas; tried in this order.")
+    warehouse: str = text("warehouse", "Root folder for databases without a location of their own.")
     zookeeper: str = text(
-        "zookeeper.hosts", "ZooKeeper servers, host:port with commas, and an optional /path at the end."
+        "zookeeper.hosts", "ZooKeeper servers, host:port separated by commas, with an optional /path at the end."
     )
     zookeeper_session_timeout_ms: int = number(
         "zookeeper.session-timeout-ms",
         30_000,
         1_000,
         _DAY_MS,
-        "For how long ZooKeeper keeps the lock of a silent process; servers have bounds of their own.",
+        "How long ZooKeeper keeps the lock of a silent process; ZooKeeper servers bound this value.",
     )
-    lock: str = text("lock", "Which lock guards a swap.", "hms", ("hms", "zookeeper", "none"))
-    clients: int = number("clients", 2, 1, 1024, "Connections to the metastore that are kept open.")
+    lock: str = text("lock", "Which lock protects a swap.", "hms", ("hms", "zookeeper", "none"))
+    clients: int = number("clients", 2, 1, 1024, "Connections to the metastore that stay open.")
     user: str = found_text(
-        "user", _os_user, "Who we are for the metastore: the owner of new tables. Default: the OS user."
+        "user", _os_user, "The user name for the metastore, which owns new tables. Default: the OS user."
     )
     list_all_tables: bool = flag("list-all-tables", "List every table of a namespace, Iceberg or not.")
     unique_table_location: bool = flag("unique-table-location", "Add a random suffix to the location of new tables.")
 
     connect_timeout_ms: int = number(
-        "metastore.connect-timeout-ms", 10_000, 1, _DAY_MS, "How long opening a connection to one metastore may take."
+        "metastore.connect-timeout-ms", 10_000, 1, _DAY_MS, "How long connecting to one metastore may take."
     )
     socket_timeout_ms: int = number(
-        "metastore.socket-timeout-ms", 60_000, 1, _DAY_MS, "How long one metastore call may stay without an answer."
+        "metastore.socket-timeout-ms", 60_000, 1, _DAY_MS, "How long one metastore call may take to answer."
     )
-    # Java: hive.metastore.client.socket.timeout, which holds for every call there.
+    # Java: hive.metastore.client.socket.timeout, for every call.
     unanswered_swap_timeout_ms: int = number(
         "metastore.unanswered-swap-timeout-ms",
         600_000,
         1,
         _DAY_MS,
-        "How long the answer to a swap, rename or drop is waited for, under its lock, where nothing but the lock would "
-        "keep it from being carried out over later commits. Its caller hears that its state is unknown after "
+        "How long to wait, holding the lock, for the answer to a swap, rename or drop that only the lock "
+        "keeps from taking effect over later commits. The caller gets CommitStateUnknown after "
         "`metastore.socket-timeout-ms`.",
     )
 
     lock_creation_timeout_ms: int = number(
-        "iceberg.hive.lock-creation-timeout-ms", 180_000, 1, _DAY_MS, "How long asking for a lock is tried in all."
+        "iceberg.hive.lock-creation-timeout-ms", 180_000, 1, _DAY_MS, "How long to retry the request for a lock."
     )
     lock_creation_min_wait_ms: int = number(
-        "iceberg.hive.lock-creation-min-wait-ms", 50, 1, _DAY_MS, "First wait between attempts to ask for a lock."
+        "iceberg.hive.lock-creation-min-wait-ms", 50, 1, _DAY_MS, "First wait between requests for a lock."
     )
     lock_creation_max_wait_ms: int = number(
-        "iceberg.hive.lock-creation-max-wait-ms", 5_000, 1, _DAY_MS, "Longest wait between attempts to ask for a lock."
+        "iceberg.hive.lock-creation-max-wait-ms", 5_000, 1, _DAY_MS, "Longest wait between requests for a lock."
     )
     lock_timeout_ms: int = number(
-        "iceberg.hive.lock-timeout-ms", 180_000, 1, _DAY_MS, "How long a lock that another holds is waited for."
+        "iceberg.hive.lock-timeout-ms", 180_000, 1, _DAY_MS, "How long to wait for a lock that another writer holds."
     )
     lock_check_min_wait_ms: int = number(
-        "iceberg.hive.lock-check-min-wait-ms", 50, 1, _DAY_MS, "First wait between looks at a lock that is waited for."
+        "iceberg.hive.lock-check-min-wait-ms", 50, 1, _DAY_MS, "First wait between checks of a waiting lock."
     )
-    # Java: 5,000. The metastore grants a waiting lock when its owner asks, so whoever is next and sleeps keeps all
-    # others waiting; this bounds how long, where the queue cannot be seen or turns take longer than they used to.
+    # Java: 5,000. The metastore grants a waiting lock only when its owner asks, so oversleeping delays every later
+    # waiter. This bounds the delay where the queue is not visible or locks are held longer than before.
     lock_check_max_wait_ms: int = number(
-        "iceberg.hive.lock-check-max-wait-ms", 500, 1, _DAY_MS, "Longest wait between looks at a lock (Java: 5000)."
+        "iceberg.hive.lock-check-max-wait-ms",
+        500,
+        1,
+        _DAY_MS,
+        "Longest wait between checks of a waiting lock (Java: 5000).",
     )
     lock_max_checks_per_second: int = number(
         "lock.max-checks-per-second",
         100,
         1,
         _MANY,
-        "How often locks that are waited for are looked at, all together; the more wait, the less often each.",
+        "Checks of waiting locks per second in this process; the more locks wait, the less often each is checked.",
     )
     lock_heartbeat_interval_ms: int = number(
         "iceberg.hive.lock-heartbeat-interval-ms",
@@ -121,70 +123,73 @@ class Settings:
         "Longest time between heartbeats of a held lock; a tenth of the lease, or 5 s, if that is shorter.",
     )
     lock_lease_default_ms: int = number(
-        "lock.lease-default-ms", 300_000, 1_000, _DAY_MS, "The lease to assume when the server does not tell its own."
+        "lock.lease-default-ms", 300_000, 1_000, _DAY_MS, "The lease to assume if the server does not report its own."
     )
     lock_short_lease_ms: int = number(
         "lock.short-lease-ms",
         15_000,
         0,
         _DAY_MS,
-        "The lease of a lock under which nothing but compare-and-swap is sent: after so long without a heartbeat other "
-        "writers of iceberg-hms take it away. 0: the server's lease.",
+        "The lease of a lock under which only compare-and-swaps are sent: after so long without a heartbeat other "
+        "iceberg-hms writers remove it. 0: the server's lease.",
     )
     lock_stale_check_interval_ms: int = number(
         "lock.stale-check-interval-ms",
         2_000,
         0,
         _DAY_MS,
-        "How often a writer that waits for a lock looks for dead writers' locks and removes them; 0 never does.",
+        "How often a writer that waits for a lock looks for dead writers' locks and removes them; 0: never.",
     )
 
     commit_retry_num_retries: int = number(
-        "commit.retry.num-retries", 4, 0, _MANY, "How often a commit is replayed on a table that moved."
+        "commit.retry.num-retries", 4, 0, _MANY, "How often to replay a commit on a table that moved."
     )
     commit_retry_min_wait_ms: int = number(
-        "commit.retry.min-wait-ms", 100, 1, _DAY_MS, "First wait between replays where nothing is locked."
+        "commit.retry.min-wait-ms", 100, 1, _DAY_MS, "First wait between replays without a lock."
     )
     commit_retry_max_wait_ms: int = number(
-        "commit.retry.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between replays where nothing is locked."
+        "commit.retry.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between replays without a lock."
     )
     commit_retry_total_timeout_ms: int = number(
         "commit.retry.total-timeout-ms",
         1_800_000,
         1,
         _DAY_MS,
-        "After this time no further replay begins where nothing is locked.",
+        "After this time no further replay without a lock starts.",
     )
     status_check_num_retries: int = number(
         "commit.status-check.num-retries",
         3,
         0,
         _MANY,
-        "How often the outcome of an unanswered swap is looked up again.",
+        "How often to repeat the status check of an unanswered swap.",
     )
     status_check_min_wait_ms: int = number(
-        "commit.status-check.min-wait-ms", 1_000, 1, _DAY_MS, "First wait between look-ups of an outcome."
+        "commit.status-check.min-wait-ms", 1_000, 1, _DAY_MS, "First wait between status checks."
     )
     status_check_max_wait_ms: int = number(
-        "commit.status-check.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between look-ups of an outcome."
+        "commit.status-check.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between status checks."
     )
     status_check_total_timeout_ms: int = number(
         "commit.status-check.total-timeout-ms",
         1_800_000,
         1,
         _DAY_MS,
-        "After this time the outcome is reported as unknown.",
+        "After this time the commit status is reported as unknown.",
     )
     uuid_lookup_total_timeout_ms: int = number(
         "commit.uuid-lookup.total-timeout-ms",
         10_000,
         0,
         _DAY_MS,
-        "How long to search all databases for a table's UUID before a caller hears that an outcome is unknown; "
-        "0: no search.",
+        "How long to search all databases for a table's UUID before a caller gets CommitStateUnknown; 0: no search.",
     )
     queue_max_changes: int = number(
-        "commit.queue.max-changes", 1_024, 1, _MANY, "Changes that may wait for one table; more are refused at once."
+        "commit.queue.max-changes",
+        1_024,
+        1,
+        _MANY,
+        "Changes that may wait for one table; further ones are refused at once.",
     )
     queue_max_bytes: int = number(
         "commit.queue.max-bytes", 64 * _MIB, 1, 2**40, "Bytes of changes that may wait for one table."
@@ -194,7 +199,8 @@ class Settings:
         256,
         1,
         4_096,
-        "Tables that are committed to at once, each on a thread that waits for its lock too; others stand in line.",
+        "Tables that commit at once, each on a thread of its own, including its wait for the lock; further "
+        "tables wait.",
     )
     group_max_changes: int = number(
         "commit.group.max-changes", 64, 1, _MANY, "Changes that share one lock, one metadata file and one swap."
@@ -204,10 +210,14 @@ class Settings:
         16,
         0,
         _MANY,
-        "Parts of a group that are sent to find which of its changes the metastore does not take; others come again.",
+        "Swaps with parts of a group, to find the changes that the metastore refuses; callers retry the rest.",
     )
     batching_window_ms: int = number(
-        "commit.group.batching-window-ms", 40, 0, 1_000, "How long callers that were answered together are waited for."
+        "commit.group.batching-window-ms",
+        40,
+        0,
+        1_000,
+        "How long a group waits for callers of the last group to send their next change.",
     )
 
     table_property_max_size: int = number(
@@ -215,43 +225,45 @@ class Settings:
         32_672,
         0,
         2**31 - 1,
-        "Longest HMS parameter (characters) that we make of table metadata; longer ones are left out, 0 writes none.",
+        "Longest HMS parameter for table metadata, in characters; longer ones are left out. 0: none.",
     )
     metadata_refresh_max_retries: int = number(
-        "iceberg.hive.metadata-refresh-max-retries", 2, 0, _MANY, "How often reading a metadata file is tried again."
+        "iceberg.hive.metadata-refresh-max-retries", 2, 0, _MANY, "How often to retry reading a metadata file."
     )
     metadata_cache_max_bytes: int = number(
         "cache.metadata.max-bytes",
         256 * _MIB,
         0,
         2**40,
-        "Memory for table metadata that was read or written, in bytes, counted as five times its JSON; 0 keeps none.",
+        "Memory for cached table metadata, in bytes, counted as five times its JSON; 0: no cache.",
     )
     manifest_cache_max_bytes: int = number(
         "cache.manifest-list.max-bytes",
         64 * _MIB,
         0,
         2**40,
-        "Bytes of manifest lists that are kept in memory; 0 keeps none.",
+        "Memory for cached manifest lists, in bytes; 0: no cache.",
     )
     file_filter_cache_max_bytes: int = number(
         "cache.file-filter.max-bytes",
         64 * _MIB,
         0,
         2**40,
-        "Memory for telling whether a table has a data file already, in bytes, 8 for each file; 0 keeps none.",
+        "Memory for the filters that tell whether a table already has a data file, in bytes, 8 for each file; "
+        "0: no cache.",
     )
-    io_threads: int = number("io.threads", 16, 1, 1_024, "Files that are read or written at the same time.")
+    io_threads: int = number("io.threads", 16, 1, 1_024, "Files to read or write at the same time.")
     storage_fsync: bool = flag(
         "storage.fsync",
-        "Flush local files and their folders to the disk before a commit names them, so that it survives a power cut.",
+        "Flush local files and their folders to disk before a commit names them, so that the commit survives "
+        "a power failure.",
         default=True,
     )
 
     rebase_appends: str = text(
         "rebase-appends",
-        "Which appends of other engines are put on a head that they have not seen, where neither the table nor its "
-        "namespace says so (`iceberg-hms.rebase-appends`).",
+        "Which appends of other engines to rebase on a head that they have not seen, if neither the table nor "
+        "its namespace sets `iceberg-hms.rebase-appends`.",
         "plain",
         ("plain", "all", "none"),
     )
@@ -260,76 +272,82 @@ class Settings:
         5_000,
         0,
         600_000,
-        "For how long a namespace's word on that is remembered; 0: it is read whenever it is needed.",
+        "How long to cache a namespace's `iceberg-hms.rebase-appends`; 0: read it each time.",
     )
     replaced_list_age_ms: int = number(
         "commit.replaced-list-age-ms",
         600_000,
         0,
         _DAY_MS,
-        "After this time files of clients are deleted that nothing names: replaced lists, what refused attempts left; "
-        "0: never.",
+        "The age at which to delete clients' files that nothing names: replaced manifest lists and files of "
+        "refused attempts; 0: never.",
     )
     retry_priority_max_wait_ms: int = number(
         "commit.retry-priority.max-wait-ms",
         2_000,
         0,
         _DAY_MS,
-        "How long others wait for a commit that lost its branch's place to them, from when its client hears of that; "
-        "0: not at all.",
+        "How long other commits wait for a commit that lost a conflict on its branch, from when its client "
+        "learns of the conflict; 0: not at all.",
     )
     retry_priority_max_hold_ms: int = number(
         "commit.retry-priority.max-hold-ms",
         20_000,
         0,
         _DAY_MS,
-        "How long a client waits to hear that its commit lost its branch's place, while others that lost have their "
-        "turn; 0: it hears at once.",
+        "How long to delay the answer to a commit that lost a conflict on its branch, while earlier losers "
+        "retry; 0: no delay.",
     )
     retry_priority_max_share_percent: int = number(
-        "commit.retry-priority.max-share-percent", 50, 1, 90, "Share of all time that others may be kept waiting so."
+        "commit.retry-priority.max-share-percent",
+        50,
+        1,
+        90,
+        "Share of all time in which other commits may wait for retried ones, in percent.",
     )
     foreign_writer_check_interval_ms: int = number(
         "commit.foreign-writer-backoff.check-interval-ms",
         200,
         1,
         _DAY_MS,
-        "How often it is looked whether a writer that is not ours waits for the lock of a busy table; after "
-        "every group if one was there in the last 30 s.",
+        "How often to check for external writers waiting on a busy table's lock; after every group if one "
+        "waited in the last 30 s.",
     )
     foreign_writer_max_wait_ms: int = number(
         "commit.foreign-writer-backoff.max-wait-ms",
         1_000,
         0,
         _DAY_MS,
-        "How long a table rests at most for such a writer; 0: not at all.",
+        "Longest pause of a table's commits for such a writer; 0: no pauses.",
     )
     foreign_writer_max_share_percent: int = number(
-        "commit.foreign-writer-backoff.max-share-percent", 50, 1, 90, "Share of all time that a table may rest so."
+        "commit.foreign-writer-backoff.max-share-percent",
+        50,
+        1,
+        90,
+        "Share of all time that a table's commits may pause, in percent.",
     )
 
-    rest_host: str = text("rest.host", "Address that `serve` listens on.", "127.0.0.1")
-    rest_port: int = number("rest.port", 8_181, 0, 65_535, "Port that `serve` listens on; 0 takes any free one.")
-    rest_threads: int = number("rest.threads", 16, 1, 4_096, "REST reads that are worked on at the same time.")
+    rest_host: str = text("rest.host", "Address on which `serve` listens.", "127.0.0.1")
+    rest_port: int = number("rest.port", 8_181, 0, 65_535, "Port on which `serve` listens; 0: any free one.")
+    rest_threads: int = number("rest.threads", 16, 1, 4_096, "REST reads to serve at the same time.")
     rest_commit_threads: int = number(
         "rest.commit-threads",
         128,
         1,
         4_096,
-        "REST requests that move tables and are worked on at once. Commits that wait in a queue take no thread.",
+        "REST requests with locks to serve at the same time. Commits that wait in a queue take no thread.",
     )
     rest_commit_wait_ms: int = number(
-        "rest.commit-wait-ms", 30_000, 1, _DAY_MS, "How long a REST commit waits for its turn and its lock."
+        "rest.commit-wait-ms", 30_000, 1, _DAY_MS, "How long a REST commit waits for its group and its lock."
     )
     rest_keep_alive_seconds: int = number(
-        "rest.keep-alive-seconds", 120, 1, 86_400, "How long an idle REST connection is kept open, in seconds."
+        "rest.keep-alive-seconds", 120, 1, 86_400, "How long an idle REST connection stays open, in seconds."
     )
-    rest_max_body_bytes: int = number(
-        "rest.max-body-bytes", 64 * _MIB, 1_024, 2**40, "Largest REST request body that is read."
-    )
+    rest_max_body_bytes: int = number("rest.max-body-bytes", 64 * _MIB, 1_024, 2**40, "Largest REST request body.")
     rest_compress_loopback: bool = flag(
         "rest.compress-loopback",
-        "Compress answers to this machine too: for a proxy on it that hands them on to others.",
+        "Compress responses to this machine too, for a proxy on it that forwards them to others.",
     )
 
     def __post_init__(self) -> None:
@@ -367,7 +385,7 @@ class Settings:
         return cls(**chosen)
 
     def as_dict(self) -> dict[str, Value]:
-        """Every key with the value that is in force."""
+        """Every key with its value."""
         return {setting.key: getattr(self, setting.attribute) for setting in settings()}
 
 

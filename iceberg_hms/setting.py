@@ -1,6 +1,6 @@
-"""What is known of one setting, and how values for settings are read, converted and checked.
+"""One setting's name, type, bounds and help text; and how values are read, converted and checked.
 
-Which settings there are is in `config.py`.
+`config.py` lists the settings. docs/decisions.md says why pydantic-settings is not used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Value = str | int | bool
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is known of one setting. `low` and `high` are inclusive; `choices` is empty when any text will do."""
+    """One setting. `low` and `high` are inclusive; `choices` is empty if any text is valid."""
 
     attribute: str
     key: str
@@ -57,7 +57,7 @@ def text(key: str, doc: str, default: str = "", choices: tuple[str, ...] = ()) -
 
 
 def found_text(key: str, find: Callable[[], str], doc: str) -> Any:
-    """A field of a dataclass that is text, whose default is found out on this machine."""
+    """A field of a dataclass that is text, with a default that depends on this machine."""
     return dataclasses.field(default_factory=find, metadata={"key": key, "doc": doc})
 
 
@@ -67,7 +67,7 @@ def flag(key: str, doc: str, default: bool = False) -> Any:
 
 
 def described(fields: Iterable[dataclasses.Field[Any]]) -> tuple[Setting, ...]:
-    """The settings that the fields above stand for, in their order."""
+    """The settings of these fields, in their order."""
     return tuple(_describe(field) for field in fields)
 
 
@@ -95,7 +95,7 @@ def variable(name: str) -> str:
 def gathered(
     settings: Sequence[Setting], keywords: Mapping[str, object], environ: Mapping[str, str], file: Path | None
 ) -> dict[str, Value]:
-    """Values by attribute from keywords, over the environment, over a TOML file; those that nobody gave are left out.
+    """Values by attribute from keywords, over the environment, over a TOML file; settings without a value are left out.
 
     keywords: a value of None counts as not given. file: when None, ICEBERG_HMS_CONFIG names it, if set.
     Raises ConfigError that names the key, where it came from, and the nearest known key.
@@ -153,7 +153,7 @@ def _unknown(name: str, names: Mapping[str, Setting], where: str) -> ConfigError
 
 
 def _convert(setting: Setting, value: object, called: str) -> Value:
-    """Text becomes what the setting is; a value of the right type stays."""
+    """Text converted to the setting's type; a value of that type stays."""
     if isinstance(value, str):
         stripped = value.strip()
         if setting.type is str:
@@ -169,7 +169,7 @@ def _convert(setting: Setting, value: object, called: str) -> Value:
 
 
 def check(setting: Setting, value: object, called: str) -> None:
-    """Raise ConfigError if a value is not of the setting's type, or out of its bounds. called: what errors call it."""
+    """Raises ConfigError for a value of another type, or out of bounds. called: its name in errors."""
     if type(value) is not setting.type:
         raise ConfigError(f"{called} is {value!r}, which is not of type {setting.type.__name__}")
     if setting.type is int and isinstance(value, int) and not setting.low <= value <= setting.high:
@@ -179,7 +179,7 @@ def check(setting: Setting, value: object, called: str) -> None:
 
 
 def check_metastore(uri: str) -> None:
-    """Raise ConfigError if this is not thrift://host:port."""
+    """Raises ConfigError for anything but thrift://host:port."""
     try:
         parts = urlsplit(uri)
         good = parts.scheme == "thrift" and bool(parts.hostname) and bool(parts.port) and parts.path in ("", "/")

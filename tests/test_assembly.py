@@ -39,7 +39,7 @@ def test_the_public_name_is_the_same_function():
         ({"metastore_uri": "thrift://h:1", "lokc": "hms"}, "lock"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments, says, monkeypatch):
+def test_invalid_settings_are_refused(arguments, says, monkeypatch):
     monkeypatch.delenv("ICEBERG_HMS_URI", raising=False)
     with pytest.raises(ConfigError, match=says):
         connect(**arguments)

@@ -51,7 +51,7 @@ def load(
     return Settings.load(keywords or {}, environ=environ or {}, file=file)
 
 
-def test_names_and_defaults_are_those_of_java_where_java_has_the_knob() -> None:
+def test_settings_that_java_has_keep_its_names_and_defaults() -> None:
     assert {key: value for key, value in Settings().as_dict().items() if key in JAVA_DEFAULTS} == JAVA_DEFAULTS
 
 
@@ -88,7 +88,7 @@ def test_a_number_out_of_its_bounds_is_refused_from_every_source(setting: config
 
 
 @pytest.mark.parametrize("setting", ALL, ids=lambda setting: setting.key)
-def test_every_setting_is_taken_by_key_attribute_variable_and_file(setting: config.Setting, tmp_path: Path) -> None:
+def test_every_setting_can_be_given_by_key_attribute_variable_and_file(setting: config.Setting, tmp_path: Path) -> None:
     value: object
     if setting.choices:
         value = "none"
@@ -119,7 +119,7 @@ def test_a_malformed_metastore_uri_is_refused(uri: str) -> None:
         load({"uri": uri})
 
 
-def test_a_list_of_metastores_is_split_and_its_order_kept() -> None:
+def test_a_list_of_metastores_keeps_its_order() -> None:
     settings = load({"uri": "thrift://b:9083, thrift://a:9084,thrift://[::1]:9083"})
     assert settings.metastore_uris == ("thrift://b:9083", "thrift://a:9084", "thrift://[::1]:9083")
     assert Settings().metastore_uris == ()
@@ -154,7 +154,7 @@ def test_settings_cannot_be_changed() -> None:
         st.text(max_size=12) | st.integers() | st.booleans(),
     )
 )
-def test_whatever_is_sent_in_gives_settings_within_bounds_or_a_config_error(keywords: dict[str, object]) -> None:
+def test_any_input_gives_valid_settings_or_a_config_error(keywords: dict[str, object]) -> None:
     try:
         settings = load(keywords)
     except ConfigError:

@@ -34,28 +34,28 @@ def error_names() -> set[str]:
 
 
 def public_names() -> set[str]:
-    """What dir() shows that is neither private nor a module that __init__ itself works with."""
-    return {name for name in dir(iceberg_hms) if not name.startswith("_") and name in iceberg_hms._HOMES}
+    """What dir() shows of the public names."""
+    return {name for name in dir(iceberg_hms) if not name.startswith("_") and name in iceberg_hms.PUBLIC_NAMES}
 
 
-def test_the_public_names_are_these_and_every_error() -> None:
+def test_public_names_are_the_listed_ones_and_every_error() -> None:
     assert public_names() == PUBLIC | error_names()
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC | error_names() | {"__version__"}))
-def test_every_public_name_can_be_had(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(iceberg_hms, name)
 
 
-def test_the_type_checker_is_told_the_same_names_and_homes() -> None:
+def test_type_checkers_see_the_same_names_in_the_same_modules() -> None:
     tree = ast.parse(Path(iceberg_hms.__file__).read_text(encoding="utf-8"))
-    told = {
+    seen = {
         alias.name: node.module
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("iceberg_hms.")
         for alias in node.names
     }
-    assert told == iceberg_hms._HOMES
+    assert seen == iceberg_hms.PUBLIC_NAMES
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -63,7 +63,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = iceberg_hms.conect
 
 
-def test_the_package_tells_type_checkers_that_it_is_typed() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert Path(iceberg_hms.__file__).with_name("py.typed").exists()
 
 

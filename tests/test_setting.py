@@ -40,7 +40,7 @@ def gathered(
     return setting.gathered(FEW, keywords or {}, environ or {}, file)
 
 
-def test_a_field_says_all_that_is_known_of_its_setting() -> None:
+def test_a_field_describes_its_setting() -> None:
     assert FEW[2:4] == (
         Setting("lock", "lock", str, "hms", "Which.", choices=("hms", "none")),
         Setting("clients", "clients", int, 2, "Connections.", 1, 1_024),
@@ -54,7 +54,7 @@ def test_the_variable_of_a_key_has_capitals_and_underscores_alone() -> None:
     assert [one.variable for one in FEW[-2:]] == ["ICEBERG_HMS_LIST_ALL_TABLES", "ICEBERG_HMS_USER"]
 
 
-def test_what_nobody_gave_is_left_out() -> None:
+def test_settings_without_a_value_are_left_out() -> None:
     assert gathered() == {}
     assert gathered({"warehouse": None, "clients": None}, {"ICEBERG_HMS_CLIENTS": "9"}) == {"clients": 9}
 
@@ -70,7 +70,7 @@ def test_keywords_win_over_the_environment_and_the_environment_over_the_file(tmp
     assert gathered({"clients": 5}, environ) == {"clients": 5, "io_threads": 4, "num_retries": 3}
 
 
-def test_a_file_that_is_handed_in_wins_over_the_one_in_the_environment(tmp_path: Path) -> None:
+def test_a_given_file_wins_over_the_one_in_the_environment(tmp_path: Path) -> None:
     file = toml(tmp_path, "clients = 7")
     assert gathered({}, {"ICEBERG_HMS_CONFIG": "/nowhere.toml"}, file) == {"clients": 7}
 
@@ -87,7 +87,7 @@ def test_a_file_that_is_handed_in_wins_over_the_one_in_the_environment(tmp_path:
         ("ICEBERG_HMS_LIST_ALL", "true", True),
     ],
 )
-def test_text_becomes_what_the_setting_is(key: str, value: object, taken: Value) -> None:
+def test_text_is_converted_to_the_settings_type(key: str, value: object, taken: Value) -> None:
     by_variable = key.startswith("ICEBERG_HMS_")
     values = gathered({}, {key: str(value)}) if by_variable else gathered({key: value})
     assert list(values.values()) == [taken]
@@ -143,7 +143,7 @@ def test_a_malformed_value_is_refused_by_name(key: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(("value", "wrong"), [("2", "type"), (True, "type"), (0, "between 1 and 1024")])
-def test_a_value_that_was_not_read_from_anywhere_is_checked_too(value: object, wrong: str) -> None:
+def test_values_of_direct_construction_are_checked_too(value: object, wrong: str) -> None:
     with pytest.raises(ConfigError, match=f"`it` is .* not .*{wrong}"):
         setting.check(FEW[3], value, "`it`")
     setting.check(FEW[3], 1_024, "`it`")
@@ -171,6 +171,6 @@ def test_a_metastore_is_named_by_scheme_host_and_port(uri: str) -> None:
 
 
 @pytest.mark.parametrize("uri", ["", "h:9083", "http://h:9083", "thrift://h", "thrift://h:99999", "thrift://h:1/x"])
-def test_what_names_no_metastore_is_refused(uri: str) -> None:
+def test_other_metastore_uris_are_refused(uri: str) -> None:
     with pytest.raises(ConfigError, match="thrift://host:port"):
         setting.check_metastore(uri)
