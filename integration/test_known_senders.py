@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from iceberg_hms.changes.blind_append import why_not_plain
+from iceberg_hms.changes.blind_append import why_not_blind
 from integration.matrix.record import RECORDED
 from simulation.world.first_table import empty_table
 
@@ -28,7 +28,7 @@ def rebased(engine: str) -> set[str]:
 def is_plain(request: dict[str, Any]) -> bool:
     added = [each["snapshot"]["summary"] for each in request["updates"] if each["action"] == "add-snapshot"]
     asks = any(each["type"] == "assert-ref-snapshot-id" for each in request["requirements"])
-    return asks and all(each["operation"] == "append" and why_not_plain(STOCK, each) is None for each in added)
+    return asks and all(each["operation"] == "append" and why_not_blind(STOCK, each) is None for each in added)
 
 
 def test_of_all_that_trino_sends_its_inserts_alone_are_plain() -> None:

@@ -203,7 +203,7 @@ def test_an_equality_delete_does_not_come_to_hold_for_newer_rows(
         error = run(overtaken_catalog)
         assert error is not None
         assert "CommitFailedException" in error
-        assert "has files in a manifest of its own that say their sequence numbers" in error
+        assert "has files with explicit sequence numbers in a manifest of its own" in error
         assert run(overtaken_catalog) is None
     assert deletes_of(plain.loadTable(identifier)) == {"a": 1, "d2": 0}
 

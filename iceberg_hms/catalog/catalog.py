@@ -359,7 +359,7 @@ class Catalog:
             updates,
             client,
             idempotency_key=idempotency_key,
-            rebase_default=partial(self._parts.rebase_words.of, name.namespace),
+            rebase_policy=partial(self._parts.rebase_words.of, name.namespace),
         )
 
     def _wait(self, wait_seconds: float | None) -> float:

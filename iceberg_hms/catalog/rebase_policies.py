@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from iceberg_hms.changes.blind_append import NONE, REBASE_APPENDS, RebasePolicy, parse
+from iceberg_hms.changes.blind_append import NONE, REBASE_APPENDS, RebasePolicy, parse_mode
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import IcebergHmsError
 
@@ -70,4 +70,4 @@ class RebasePolicies:
             return RebasePolicy(NONE, f"{reason}; set {REBASE_APPENDS} on the table to do without it")
         if text is None:
             return self._server
-        return RebasePolicy(parse(text), f"the namespace {namespace} says {REBASE_APPENDS}={text}")
+        return RebasePolicy(parse_mode(text), f"the namespace {namespace} says {REBASE_APPENDS}={text}")

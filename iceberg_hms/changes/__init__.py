@@ -1,1 +1,1 @@
-"""Assumptions and pending changes: the REST protocol's requirements and updates, and the operations made of them."""
+"""Changes of a table: the REST protocol's requirements and updates, clients' commits, and operations such as append."""

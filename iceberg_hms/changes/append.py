@@ -1,11 +1,11 @@
-"""Append data files: the operation that never conflicts with another one.
+"""Append data files: the operation that conflicts with no other one.
 
 A fast append (Java's FastAppend): the new snapshot's list is the append's own manifests, then all of its parent's. The
-own manifests depend on no base, so they are written once and every replay names them again; what is computed anew is
-the list, the numbers and the totals.
+own manifests depend on no base, so they are written once and every replay reuses them; a replay computes only the list,
+the numbers and the totals again.
 
-What it does conflict with is itself: a file that the branch has already would double its rows, so it is refused. That
-is looked up on every base that the append is staged on. A manifest never changes, so each is looked through once.
+An append conflicts only with itself: adding a file that the branch already has would double its rows, so such an
+append is refused. `stage` checks this on every base. A manifest never changes, so each is searched once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from iceberg_hms.changes import evolution, requirements, updates
 from iceberg_hms.changes import summary as summaries
-from iceberg_hms.changes.change import ChangeIdentity, Manifests, Staged, Update
+from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange, Update
 from iceberg_hms.changes.sequence_numbers import numbered_snapshot
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -28,30 +28,30 @@ from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
 NAME_MAPPING = "schema.name-mapping.default"
-#: The assumption that the branch has none of the files, as `RequirementFailed.name` says it.
+#: `RequirementFailed.name` of the assumption that the branch has none of the files.
 NEW_FILES: Final = "append-files"
 #: How many files an error names.
 _NAMED_MAX: Final = 5
 
 
 class Append:
-    """Adds data files to a branch. For one commit: after a failure make a new one, since its manifests are deleted.
+    """Adds data files to a branch. One instance serves one commit: a failure deletes its manifests, so make a new one.
 
-    data_files: what is added; their partition values follow the spec `spec_id`. None at all make an empty snapshot.
-    branch: made from main's current snapshot if the table does not have it.
+    data_files: the files to add; their partition values follow the spec `spec_id`. No files make an empty snapshot.
+    branch: created from main's current snapshot if the table lacks it.
     summary: the caller's own summary properties.
-    idempotency_key: kept in the summary; an append whose key the branch's history has already adds nothing, and is an
-    error if it names other files (`changes.reruns`).
+    idempotency_key: kept in the summary. If the branch's history already has the key, the append adds nothing; it is an
+    error then if its files differ (`changes.reruns`).
     snapshot_id: a new one (`Clock.snapshot_id()`), the same over all replays.
     schema_id, spec_id, table_uuid: of the table that the files were written for. schema, spec: that schema and spec
-    themselves; None takes the table's word that the id means the same one still.
+    themselves; None assumes that the ids still mean the same ones.
     now_ms: the wall clock, in milliseconds.
-    caller: who asked, for logs and locks.
-    name_mapping: the name mapping by which columns without field ids were found in the files, as JSON; None if all
-    carry ids. Readers need it (spec: column projection), so it becomes the table property
-    `schema.name-mapping.default` if the table has none.
-    check_duplicates: whether files that are live in the branch are refused, in whatever partition and under whatever
-    spelling they are there (`format.locations.file_key`). The specification leaves that to writers (spec: manifests).
+    caller: the authenticated caller, for logs and locks.
+    name_mapping: the name mapping, as JSON, that found the columns of files without field ids; None if all files have
+    ids. Readers need it (spec: column projection), so it becomes the table property `schema.name-mapping.default` if
+    the table has none.
+    check_duplicates: whether to refuse files that are live in the branch, in any partition and under any spelling of
+    their location (`format.locations.file_key`). The specification leaves that to writers (spec: manifests).
 
     Raises InvalidInput for delete files, a file named twice, negative counts, partition values of another spec, and
     summary properties whose values are computed.
@@ -78,8 +78,8 @@ class Append:
         self._files = tuple(data_files)
         keys = _check_files(self._files, spec_id)
         self._keys = keys if check_duplicates else frozenset()
-        #: Manifests that have none of the files.
-        self._clear: set[str] = set()
+        #: Paths of manifests that were searched and have none of the files.
+        self._searched: set[str] = set()
         self._branch = branch
         self._summary = summaries.check_custom(summary or {}, idempotency_key)
         self._identity = ChangeIdentity(
@@ -104,10 +104,10 @@ class Append:
         return self._identity
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises RequirementFailed: the table is gone or another one; the schema or spec that the files were written
-        with was removed; the current schema or the name mapping gives their columns another meaning, as after a CREATE
-        OR REPLACE, or requires a column that they lack (`evolution.misread`), and names the columns.
-        InvalidInput: the branch is a tag, the files lack the spec's partition values."""
+        """Raises RequirementFailed if the table is gone or is another one; if the schema or spec of the files was
+        removed; if the current schema or the name mapping gives their columns another meaning, as after a CREATE OR
+        REPLACE, or requires a column that they lack (`evolution.incompatible_columns`): it names the columns.
+        InvalidInput if the branch is a tag, or the files lack the spec's partition values."""
         if base is None:
             raise RequirementFailed(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
         if self._table_uuid is not None:
@@ -124,16 +124,17 @@ class Append:
                 raise InvalidInput(f"{data_file.file_path} has partition values {found}, its spec has {sorted(names)}")
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
-        """Look through the manifests of the branch as the caller knows it, before others have to wait for that: `stage`
-        looks only through those that are new since. Refuses nothing, since the change may be one that has landed."""
+        """Search the branch's manifests for the files before the append is queued, so that no other commit waits for
+        that: `stage` then searches only newer manifests. Refuses nothing, since this append may already be committed.
+        """
         with contextlib.suppress(IcebergHmsError):
             self._find_live(self._kept(base, manifests), manifests)
 
-    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
-        """On first use writes the manifests; then fixes the list that names them before the branch's own.
-        Raises RequirementFailed if the branch has one of the files already; StorageError, CorruptFile or MissingFile
-        where the parent's list, or a manifest that was not looked through yet, cannot be read; CommitStateUnknown if
-        the branch has files under the snapshot id of this very append, which has expired since."""
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
+        """Write the manifests on first use; then stage the list of these manifests and the branch's.
+        Raises RequirementFailed if the branch already has one of the files; StorageError, CorruptFile or MissingFile if
+        the parent's list, or a manifest that was not searched yet, cannot be read; CommitStateUnknown if the branch has
+        files under this append's own snapshot id: it was committed and has expired since."""
         if base is None:
             raise RequirementFailed(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=self._table_uuid)
         ref, parent = base.ref(self._branch), self._parent(base)
@@ -147,7 +148,7 @@ class Append:
             updates.set_snapshot_ref(self._branch, self._snapshot_id, retention=ref),
         ]
         written = [manifest.manifest_path for each in self._written.values() for manifest in each]
-        return Staged(staged, (*written, snapshot["manifest-list"]))
+        return StagedChange(staged, (*written, snapshot["manifest-list"]))
 
     def _parent(self, base: TableMetadata) -> Snapshot | None:
         ref = base.ref(self._branch)
@@ -161,10 +162,10 @@ class Append:
         """The entries of the branch that name a file of this append."""
         if not self._keys:
             return ()
-        new = [each for each in kept if each.manifest_path not in self._clear]
+        new = [each for each in kept if each.manifest_path not in self._searched]
         found = manifests.live(new, self._keys)
         if not found:
-            self._clear.update(each.manifest_path for each in new)
+            self._searched.update(each.manifest_path for each in new)
         return found
 
     def _refuse_live(self, kept: Sequence[ManifestFile], manifests: Manifests) -> None:
@@ -173,7 +174,7 @@ class Append:
             return
         if any(entry.snapshot_id == self._snapshot_id for entry in found):
             raise CommitStateUnknown(
-                f"snapshot {self._snapshot_id} has landed in {self._branch} and expired: its files are there",
+                f"snapshot {self._snapshot_id} was committed to {self._branch} and has expired: its files are there",
                 next_step="look at the table; delete none of the files",
             )
         there = {file_key(entry.data_file.file_path): entry for entry in found}
@@ -186,7 +187,7 @@ class Append:
             expected="none of the files",
             found=tuple(each.data_file.file_path for each in entries),
             next_step="delete none of these files, the table reads them; append the others alone, or pass "
-            "check_duplicates=False if their rows shall be there twice",
+            "check_duplicates=False if the table should have their rows twice",
             rests_on=frozenset(each.snapshot_id for each in entries if each.snapshot_id is not None),
         )
 
@@ -195,7 +196,7 @@ class Append:
         if schema is None:
             raise RequirementFailed("append-schema", f"schema {self._schema_id} was removed", expected=self._schema_id)
         planned = self._schema or schema
-        # Versions of a table share the JSON of their schemas, so this rarely compares more than two references.
+        # Versions of a table share their schemas' JSON, so this mostly compares two references.
         if planned.raw is not schema.raw and not planned.same_as(schema):
             what = f"schema {self._schema_id} was removed, and another one has its id"
             raise RequirementFailed("append-schema", what, expected=self._schema_id)
@@ -207,7 +208,9 @@ class Append:
         return schema, spec
 
     def _check_meaning(self, written: Schema, base: TableMetadata) -> None:
-        if base.current_schema_id != self._schema_id and (problems := evolution.misread(written, base.schema)):
+        if base.current_schema_id != self._schema_id and (
+            problems := evolution.incompatible_columns(written, base.schema)
+        ):
             what = f"the table's schema changed since the files were written: {'; '.join(problems)}"
             raise RequirementFailed("append-schema", what, expected=self._schema_id, found=base.current_schema_id)
         self._check_names(base)
@@ -217,20 +220,20 @@ class Append:
         if mapping is None:
             return
         what = "the table's name mapping changed since the files were matched by it"
-        moved = evolution.remapped(mapping, now) if now else []
+        moved = evolution.remapped_names(mapping, now) if now else []
         if NAME_MAPPING not in base.properties:
-            # The mapping becomes the table's, and files to come are read by it too.
-            what = "names by which the files' columns were matched are those of other columns by now"
-            moved = evolution.taken(mapping, base.schema)
+            # The mapping becomes the table's, so it applies to later files too.
+            what = "names by which the files' columns were matched now belong to other columns"
+            moved = evolution.conflicting_names(mapping, base.schema)
         if moved:
             raise RequirementFailed("append-name-mapping", f"{what}: {', '.join(moved)}")
 
     def _own_manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
-        # A manifest is in one format version's layout, so an upgrade in between asks for new ones.
+        # A manifest has the layout of one format version, so a table that was upgraded meanwhile needs new ones.
         version = base.format_version
         if version not in self._written:
             entries = [
-                ManifestEntry(Status.ADDED, data_file, snapshot_id=self._snapshot_id) for data_file in self._files
+                ManifestEntry(EntryStatus.ADDED, data_file, snapshot_id=self._snapshot_id) for data_file in self._files
             ]
             schema, spec = self._written_with(base)
             written = manifests.write(base, schema, spec, self._snapshot_id, entries) if entries else ()
@@ -244,7 +247,7 @@ class Append:
         own: Sequence[ManifestFile],
         kept: Sequence[ManifestFile],
     ) -> dict[str, Any]:
-        changes = summaries.Added.of(self._files).to_summary()
+        changes = summaries.AddedFiles.of(self._files).to_summary()
         raw: dict[str, Any] = {"snapshot-id": self._snapshot_id}
         if parent is not None:
             raw["parent-snapshot-id"] = parent.snapshot_id
@@ -264,7 +267,7 @@ class Append:
             return []
         mapping = self._name_mapping
         if base.current_schema_id != self._schema_id:
-            mapping = evolution.with_names_of(mapping, base.schema)
+            mapping = evolution.add_schema_names(mapping, base.schema)
         return [updates.set_properties({NAME_MAPPING: mapping})]
 
 
@@ -273,7 +276,7 @@ def _check_files(data_files: Sequence[DataFile], spec_id: int) -> frozenset[str]
     seen: set[str] = set()
     for data_file in data_files:
         path = data_file.file_path
-        if data_file.content != Content.DATA:
+        if data_file.content != FileContent.DATA:
             raise InvalidInput(f"Cannot append a delete file: {path}")
         if data_file.spec_id != spec_id:
             raise InvalidInput(f"{path} was made for partition spec {data_file.spec_id}, the append is for {spec_id}")

@@ -1,11 +1,11 @@
-"""The seam: what a change is, and all that it may ask of the world.
+"""What a change is, and the one port that it may use.
 
-A change is a list of assumptions (`check`) plus pending updates (`stage`). It does no I/O of its own; the `Manifests`
-port is handed to it. The coordinator knows neither Avro nor operations: it calls `check` and `stage` on whatever the
-table is now, as often as the table moves.
+A change is a list of assumptions (`check`) plus pending updates (`stage`). It does no I/O of its own; the coordinator
+passes it the `Manifests` port. The coordinator knows neither Avro nor operations: it calls `check` and `stage` on the
+table's current metadata, again each time the table moves.
 
-A change is staged again on each new base, so `stage` must not keep what it learned of an older base, except through
-files whose content does not depend on the base (an append's own manifests).
+`stage` must keep nothing that it learned of an older base, except files whose content does not depend on the base (an
+append's own manifests).
 """
 
 from __future__ import annotations
@@ -28,33 +28,35 @@ Requirement = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the caller of a change had read of the table when it made the first of its snapshots.
+class ClientBase:
+    """The state of the table on which a client built the first snapshot of a change.
 
-    uuid: the table's, if the change names it. parent_id: the snapshot that the first one was made on; None without one.
-    number: the sequence number of the first one, which no commit of it falls below; None in format version 1.
-    made_ms: when the first one was made, by its client's clock; None if that is not known.
+    uuid: the table's, if the change asserts it. parent_id: the first snapshot's parent; None without one.
+    sequence_number: the first snapshot's own; wherever it is committed, it gets this number or a higher one. None in
+    format version 1.
+    timestamp_ms: the first snapshot's own, by its client's clock; None if that is not known.
     """
 
     uuid: str | None = None
     parent_id: int | None = None
-    number: int | None = None
-    made_ms: int | None = None
+    sequence_number: int | None = None
+    timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True)
 class ChangeIdentity:
-    """Who and what a change is, whatever base it lands on: what the outcome rule looks for in the table.
+    """How a change is recognized in the table, whatever base it is committed on.
 
     snapshot_ids: the ids of the snapshots that the change adds; stable over replays.
     ref: the branch or tag that the change moves to the last of them; None if it adds them without moving a ref.
     idempotency_key: the caller's own key for a whole job, or None.
-    files: the data files that the job adds, as keys of `format.locations.file_key`: a rerun has the same. Empty where
-    that is not so: an engine writes its rows into new files whenever a job runs.
-    caller: who asked, for logs and locks.
-    lists: the manifest lists that the caller made for those snapshots. Whoever sends the change again makes others.
-    seen: of a change whose caller chose the snapshot ids, so that it may have sent them before. None: the ids are new.
-    sender: the program that sent it and what it does, as it names them; empty if it names nothing.
+    files: the data files that the job adds, as keys of `format.locations.file_key`, if a rerun adds the same ones.
+    Empty otherwise: an engine writes its rows into new files whenever a job runs.
+    caller: the authenticated caller, for logs and locks.
+    lists: the manifest lists that the client wrote for those snapshots. Each time it sends the change it writes new
+    ones.
+    client_base: set if the client chose the snapshot ids, so that it may have sent them before. None: the ids are new.
+    sender: the program that sent the change and its operation, as the client names them; empty if it names nothing.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -63,18 +65,18 @@ class ChangeIdentity:
     files: frozenset[str] = frozenset()
     caller: str = ""
     lists: tuple[str, ...] = ()
-    seen: Seen | None = None
+    client_base: ClientBase | None = None
     sender: str = ""
 
 
 @dataclass(frozen=True)
-class Staged:
-    """What a change comes to on one base.
+class StagedChange:
+    """The result of staging a change on one base.
 
-    updates: REST-shaped updates, for `format.apply`.
+    updates: REST-shaped updates, for `format.updates.apply`.
     files: locations that staging wrote; deleted only if the change is proved to have failed.
-    rebased: a snapshot was put on a parent that its client had not seen.
-    replaced: locations of the client's lists for which staging made others; no snapshot names them then.
+    rebased: whether a snapshot got a parent that its client had not seen.
+    replaced: locations of the client's manifest lists that staging replaced by new ones; no snapshot names them then.
     """
 
     updates: Sequence[Update]
@@ -87,29 +89,29 @@ class Manifests(Protocol):
     """Manifest lists and manifests, as records. Drivers: storage/manifests.py; an in-memory fake for tests.
 
     Read calls raise MissingFile, CorruptFile or StorageError; so do writes, except MissingFile.
-    One instance serves one group of changes of one table, so `flush` knows what it has to write.
+    One instance serves one group of changes of one table: `flush` writes the lists that it staged.
     """
 
     def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """The manifests of a snapshot, in the list's order; cached by location. A list that was staged and not yet
-        flushed is answered from memory. v1 snapshots that name their manifests inline are answered as well."""
+        """The manifests of a snapshot, in the list's order; cached by location. Lists that are staged and not yet
+        flushed come from memory. v1 snapshots with inline manifests work as well."""
         ...
 
     def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
-        """The manifests that a snapshot added, if the front of its list tells that they hold nothing but added data
-        files, as many as its summary says (`added-data-files`); the rest of the list is not read then. None: only the
-        whole list tells."""
+        """The manifests that a snapshot added, if they come first in its list and hold only added data files, as many
+        as its summary says (`added-data-files`); the rest of the list is not read then. None: read the whole list."""
         ...
 
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
     ) -> Iterator[ManifestEntry]:
-        """The entries of manifests, with inherited snapshot ids and sequence numbers filled in (spec: inheritance)."""
+        """The entries of manifests, with inherited snapshot ids and sequence numbers filled in (spec: inheritance).
+        keep: a filter."""
         ...
 
     def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
-        """The live data files of manifests that are named by keys of `format.locations.file_key`, in the manifests'
-        order. A driver remembers which files a manifest has, so that it is read once and not for every question."""
+        """The live entries whose data files have one of these keys (`format.locations.file_key`), in the manifests'
+        order. A driver remembers which files a manifest has, so that it reads each manifest once."""
         ...
 
     def write(
@@ -120,22 +122,22 @@ class Manifests(Protocol):
         snapshot_id: int,
         entries: Iterable[ManifestEntry],
     ) -> Sequence[ManifestFile]:
-        """Write entries as new manifest files of the table's format version, at once and on disk when this returns.
-        The result's sequence numbers are unassigned: they are given when the list is staged. Replays reuse it."""
+        """Write entries as new manifest files of the table's format version; they are on disk when this returns. Their
+        sequence numbers are unassigned until a list with them is staged, so replays reuse them."""
         ...
 
     def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
-        """Fix the content of a new manifest list and return its location (a name never used before). `snapshot`
-        carries the id, parent, sequence number and, for v3, first-row-id. Readable through `list` at once; on disk
-        after `flush`. Manifests without a sequence number get the snapshot's."""
+        """Encode a new manifest list and return its location (a name never used before). `snapshot` has the id, parent,
+        sequence number and, for v3, first-row-id. `list` reads it at once; `flush` writes it to disk. Manifests
+        without a sequence number get the snapshot's."""
         ...
 
     def flush(self) -> Sequence[str]:
-        """Write the staged lists, in parallel, and verify their lengths. Returns the locations written."""
+        """Write the staged lists, in parallel, and verify their lengths. Returns their locations."""
         ...
 
     def discard(self, locations: Iterable[str]) -> None:
-        """Forget staged lists that no metadata will name, so that `flush` does not write them."""
+        """Drop staged lists that no metadata will name, so that `flush` does not write them."""
         ...
 
 
@@ -146,11 +148,11 @@ class Change(Protocol):
     def identity(self) -> ChangeIdentity: ...
 
     def check(self, base: TableMetadata | None) -> None:
-        """Compare the assumptions with the table as it is; `None` means that it does not exist.
-        Raises RequirementFailed with the assumption's name, what it expected and what it found."""
+        """Compare the assumptions with the table's current metadata; `None` means that the table does not exist.
+        Raises RequirementFailed with the assumption's name, the expected and the found value."""
         ...
 
-    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
-        """The updates that make the change happen on this base. Raises RequirementFailed, InvalidInput, StorageError;
-        CommitStateUnknown if files of the change are in the table already."""
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
+        """The updates that apply the change to this base. Raises RequirementFailed, InvalidInput, StorageError;
+        CommitStateUnknown if files of the change are already in the table."""
         ...

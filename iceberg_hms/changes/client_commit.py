@@ -1,7 +1,7 @@
-"""Commits as their clients sent them, and what they come to on a table that moved.
+"""Clients' commits, and how they replay on a table that moved.
 
-A commit replays whenever its requirements hold on the table as it is now, with new numbers where its own are stale
-(`numbers.py`). If all that does not hold is the place of the branch that it adds a snapshot to, the snapshot may be put
+A commit replays if its requirements hold on the table's current metadata; stale numbers are replaced
+(`sequence_numbers.py`). If only the requirement on the branch that it adds a snapshot to fails, the snapshot may be put
 on another parent (`rebase.py`).
 """
 
@@ -15,58 +15,58 @@ from iceberg_hms.changes import rebase as rebasing
 from iceberg_hms.changes import referenced_specs
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
-from iceberg_hms.changes.blind_append import Default
-from iceberg_hms.changes.change import ChangeIdentity, Manifests, Requirement, Staged, Update
+from iceberg_hms.changes.blind_append import PolicyLookup
+from iceberg_hms.changes.change import ChangeIdentity, Manifests, Requirement, StagedChange, Update
 from iceberg_hms.changes.lineage import Lineage, Presence
-from iceberg_hms.changes.manifest_delta import NotMergeable
-from iceberg_hms.changes.sequence_numbers import made_on_another, renumbered
+from iceberg_hms.changes.manifest_delta import NotRebasable
+from iceberg_hms.changes.sequence_numbers import parent_conflict, renumber
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-#: The assumption of every snapshot that it was not committed before.
+#: Assumed by every snapshot: it was not committed before.
 NEW_SNAPSHOT: Final = "new-snapshot"
-#: The assumption of every snapshot that the one it was made on is in the table.
-PARENT_IS_THERE: Final = "snapshot-parent"
+#: Assumed by every snapshot: its parent is in the table.
+PARENT_EXISTS: Final = "snapshot-parent"
 
 
 @dataclass(frozen=True)
 class ClientCommit:
-    """A commit that is applied as it was sent, but for its numbers, on any base that meets its requirements.
+    """A commit that is applied as sent, except for stale numbers, to any base that meets its requirements.
 
-    known_specs: what was read of the table's lists to see whether the commit removes a partition spec that is in use.
+    known_specs: the partition specs of snapshots, read on earlier bases to check that the commit removes none in use.
     """
 
     identity: ChangeIdentity
     requirements: tuple[Requirement, ...]
     updates: tuple[Update, ...]
-    known_specs: referenced_specs.Known = field(default_factory=dict, repr=False, compare=False)
+    known_specs: referenced_specs.KnownSpecs = field(default_factory=dict, repr=False, compare=False)
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises RequirementFailed for the first requirement that does not hold, see `requirements.check`; for a ref
-        that names a snapshot which the updates remove; and for a snapshot that may have been committed before, where no
-        requirement tells."""
+        """Raises RequirementFailed for the first requirement that fails (`requirements.check`); for a ref to a snapshot
+        that the updates remove; and for a snapshot that may have been committed before, if no requirement excludes
+        that."""
         requirements_.check(self.requirements, base)
         if base is not None:
-            _keep_refs(base, self.updates)
-            self._refuse_known(base)
+            _check_refs_kept(base, self.updates)
+            self._check_new(base)
         elif not requirements_.is_create(self.requirements):
             raise RequirementFailed(requirements_.ASSERT_TABLE_UUID, "table does not exist")
 
-    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
-        """The updates as sent, but for stale numbers. The files are the client's, but for lists that were made anew.
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
+        """The client's updates, with stale numbers and the manifest lists that state them replaced.
         Raises RequirementFailed for a parent that the table lacks, for the removal of a partition spec that a snapshot
-        uses, and as `renumbered`."""
+        uses, and as `renumber`."""
         if base is None:
-            return Staged(self.updates)
-        _keep_parents(base, self.updates)
+            return StagedChange(self.updates)
+        _check_parents_exist(base, self.updates)
         referenced_specs.check_removed(base, self.updates, manifests, self.known_specs)
-        return renumbered(base, self.updates, manifests)
+        return renumber(base, self.updates, manifests)
 
-    def _refuse_known(self, base: TableMetadata) -> None:
-        # Whoever asserts the place of its branch does not find the branch there once it has landed. CREATE OR REPLACE
-        # asserts none, and would take away what came after it.
-        if self.identity.seen is None or self._asserts_place():
+    def _check_new(self, base: TableMetadata) -> None:
+        # If the commit asserts its branch's snapshot, that requirement fails once it was committed. CREATE OR REPLACE
+        # asserts none, and a second one would undo the commits after the first.
+        if self.identity.client_base is None or self._asserts_branch():
             return
         if Lineage(self.identity, base).presence is not Presence.ABSENT:
             raise RequirementFailed(
@@ -75,81 +75,80 @@ class ClientCommit:
                 expected="a snapshot that was not committed before",
             )
 
-    def _asserts_place(self) -> bool:
+    def _asserts_branch(self) -> bool:
         wanted = (requirements_.ASSERT_REF_SNAPSHOT_ID, self.identity.ref)
         return any((each["type"], each.get("ref")) == wanted for each in self.requirements)
 
 
 @dataclass(frozen=True)
-class AddedSnapshot:
+class RebasableCommit:
     """A commit that adds one snapshot to a branch, and may be put on another parent.
 
-    moved: its requirement of the branch's place; the others stand in `request` with it. default: which appends may be
-    rebased where the table does not say.
+    commit: as the client sent it. ref_requirement: the one of its requirements that asserts the branch's snapshot.
+    default: the rebase policy of tables that set none.
     """
 
-    request: ClientCommit
+    commit: ClientCommit
     snapshot: Snapshot
-    moved: Requirement
-    default: Default
+    ref_requirement: Requirement
+    default: PolicyLookup
 
     @property
     def identity(self) -> ChangeIdentity:
-        return self.request.identity
+        return self.commit.identity
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises RequirementFailed for a requirement that does not hold, unless it is `moved` and the snapshot may be
-        rebased; the message then says why it may not."""
-        others = tuple(each for each in self.request.requirements if each is not self.moved)
+        """Raises RequirementFailed for a requirement that fails, unless it is `ref_requirement` and the snapshot may be
+        rebased. If it may not, the message says why."""
+        others = tuple(each for each in self.commit.requirements if each is not self.ref_requirement)
         requirements_.check(others, base)
-        broken = self._moved(base)
-        if broken is None:
+        failure = self._ref_failure(base)
+        if failure is None:
             return
-        if base is None or not self._finds_branch(base):
-            raise broken
-        reason = rebasing.why_not(base, self.snapshot, self.default)
+        if base is None or not self._has_branch(base):
+            raise failure
+        reason = rebasing.why_not_rebasable(base, self.snapshot, self.default)
         if reason is not None:
-            raise _not_rebased(broken, reason)
+            raise _not_rebased(failure, reason)
 
-    def stage(self, base: TableMetadata | None, manifests: Manifests) -> Staged:
-        """The updates as sent where `moved` holds, else the snapshot rebased. Raises RequirementFailed if what lies
-        between does not allow it; CommitStateUnknown if the snapshot was on the branch before and has expired;
-        StorageError, CorruptFile or MissingFile where a list cannot be read."""
-        broken = self._moved(base)
-        if broken is None or base is None:
-            return self.request.stage(base, manifests)
-        name = self.moved["ref"]
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
+        """The client's updates if `ref_requirement` holds, else the snapshot rebased. Raises RequirementFailed if the
+        commits in between do not allow that; CommitStateUnknown if the snapshot was on the branch before and has
+        expired; StorageError, CorruptFile or MissingFile if a manifest list cannot be read."""
+        failure = self._ref_failure(base)
+        if failure is None or base is None:
+            return self.commit.stage(base, manifests)
+        name = self.ref_requirement["ref"]
         ref = base.refs[name]
         head = base.snapshot_by_id(ref.snapshot_id)
         is_new = Lineage(self.identity, base).presence is Presence.ABSENT
         rebased = rebasing.rebase(base, self.snapshot, head, manifests, is_new=is_new)
-        if isinstance(rebased, NotMergeable):
-            raise _not_rebased(broken, rebased.reason)
-        made = {
+        if isinstance(rebased, NotRebasable):
+            raise _not_rebased(failure, rebased.reason)
+        rebased_updates = {
             "add-snapshot": updates_.add_snapshot(rebased.snapshot),
             "set-snapshot-ref": updates_.set_snapshot_ref(name, self.snapshot.snapshot_id, retention=ref),
         }
-        updates = [made.get(update["action"], update) for update in self.request.updates]
+        updates = [rebased_updates.get(update["action"], update) for update in self.commit.updates]
         replaced = [location for location in (self.snapshot.manifest_list,) if location is not None]
-        return Staged(updates, (rebased.snapshot["manifest-list"],), rebased=True, replaced=replaced)
+        return StagedChange(updates, (rebased.snapshot["manifest-list"],), rebased=True, replaced=replaced)
 
-    def _moved(self, base: TableMetadata | None) -> RequirementFailed | None:
+    def _ref_failure(self, base: TableMetadata | None) -> RequirementFailed | None:
         try:
-            requirements_.check((self.moved,), base)
-        except RequirementFailed as broken:
-            return broken
-        return None if base is None else made_on_another(base, self.snapshot)
+            requirements_.check((self.ref_requirement,), base)
+        except RequirementFailed as failure:
+            return failure
+        return None if base is None else parent_conflict(base, self.snapshot)
 
-    def _finds_branch(self, base: TableMetadata) -> bool:
-        ref = base.ref(self.moved["ref"])
+    def _has_branch(self, base: TableMetadata) -> bool:
+        ref = base.ref(self.ref_requirement["ref"])
         return ref is not None and ref.is_branch
 
 
-def _keep_refs(base: TableMetadata, updates: Sequence[Update]) -> None:
-    """Raise RequirementFailed if `remove-snapshots` would take a branch or tag of `base` along that the updates neither
-    remove nor leave at a snapshot that stays."""
-    # Clients that expire snapshots require the table's uuid alone, so no requirement tells of a ref that appeared or
-    # moved since.
+def _check_refs_kept(base: TableMetadata, updates: Sequence[Update]) -> None:
+    """Raise RequirementFailed if `remove-snapshots` would remove a branch or tag of `base` with its snapshot, unless
+    the updates remove the ref themselves or move it to a snapshot that stays."""
+    # Clients that expire snapshots assert only the table's uuid: no requirement fails if a ref was created or moved.
     removed = {id_ for update in updates if update["action"] == "remove-snapshots" for id_ in update["snapshot-ids"]}
     if not removed:
         return
@@ -170,24 +169,24 @@ def _keep_refs(base: TableMetadata, updates: Sequence[Update]) -> None:
             )
 
 
-def _keep_parents(base: TableMetadata, updates: Sequence[Update]) -> None:
-    """Raise RequirementFailed for a snapshot that was made on one which is neither in `base` nor added before it."""
-    # A snapshot that is only staged, or that begins a branch, asserts no place. If its parent has expired meanwhile,
-    # what it carries over are manifests and files that the expiry deletes.
-    there: set[int] = set()
+def _check_parents_exist(base: TableMetadata, updates: Sequence[Update]) -> None:
+    """Raise RequirementFailed for a snapshot whose parent is neither in `base` nor added before it."""
+    # A snapshot that is only staged, or that starts a branch, asserts no ref. If its parent has expired meanwhile, its
+    # list names manifests and files that the expiry deletes.
+    added: set[int] = set()
     for update in updates:
         if update["action"] != "add-snapshot":
             continue
         id_, parent = update["snapshot"]["snapshot-id"], update["snapshot"].get("parent-snapshot-id")
-        if parent is not None and parent not in there and parent not in base.raw_snapshots_by_id:
+        if parent is not None and parent not in added and parent not in base.raw_snapshots_by_id:
             raise RequirementFailed(
-                PARENT_IS_THERE,
+                PARENT_EXISTS,
                 f"snapshot {id_} was made on snapshot {parent}, which is not in the table",
                 expected=parent,
             )
-        there.add(id_)
+        added.add(id_)
 
 
-def _not_rebased(broken: RequirementFailed, reason: str) -> RequirementFailed:
-    message = f"{broken.what}; not rebased, because {reason}"
-    return RequirementFailed(broken.name, message, expected=broken.expected, found=broken.found)
+def _not_rebased(failure: RequirementFailed, reason: str) -> RequirementFailed:
+    message = f"{failure.what}; not rebased, because {reason}"
+    return RequirementFailed(failure.name, message, expected=failure.expected, found=failure.found)

@@ -1,8 +1,8 @@
-"""Whether data files that were written for one schema of a table can be read with another one.
+"""Whether data files that were written with one schema of a table can be read with another one.
 
-Readers find a column by its field id (spec: Column Projection), so what counts is what an id means. Evolution never
-gives an id another meaning (spec: Schema Evolution). CREATE OR REPLACE does: a new column gets the id of the old one of
-its name, whatever their types.
+Readers find a column by its field id (spec: Column Projection), so the question is whether each id keeps its meaning.
+Schema evolution keeps it (spec: Schema Evolution). CREATE OR REPLACE does not: it gives a new column the id of the old
+column of that name, whatever their types.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PROMOTIONS = frozenset(
 )
 
 
-def misread(written: Schema, current: Schema) -> list[str]:
-    """What keeps readers from reading files of schema `written` with schema `current`, one sentence a column; empty if
-    nothing does.
+def incompatible_columns(written: Schema, current: Schema) -> list[str]:
+    """Why readers cannot read files of schema `written` with schema `current`, one sentence a column; empty if they
+    can.
 
-    Columns may be new and optional, or have a default, be renamed, moved among their siblings, widened (spec: Schema
-    Evolution, type promotion) or gone; readers pass over what is gone.
+    A column may be new if it is optional or has a default; renamed; moved among its siblings; widened (spec: Schema
+    Evolution, type promotion); or dropped, since readers skip dropped columns.
     """
     found = []
     for field in walk_fields(current.as_struct()):
@@ -51,11 +51,11 @@ def misread(written: Schema, current: Schema) -> list[str]:
     return found
 
 
-def remapped(before: str, now: str) -> list[str]:
-    """Names that the name mapping `before` (JSON) gives to a column and `now` gives to another one, or to none.
+def remapped_names(before: str, now: str) -> list[str]:
+    """Names that the name mapping `before` (JSON) maps to one column and `now` to another one, or to none.
 
-    Files without field ids are read by name: a dropped column's name may be a new column's by now (spec: Column
-    Projection). Empty if all is as it was. A mapping that cannot be read gives no names.
+    Files without field ids are read by name, and a new column may have a dropped column's name (spec: Column
+    Projection). A mapping that cannot be parsed counts as empty.
     """
     if before == now:
         return []
@@ -64,15 +64,15 @@ def remapped(before: str, now: str) -> list[str]:
     return [".".join(path) for path, field_id in was.items() if ids.get(path) != field_id]
 
 
-def taken(mapping: str, schema: Schema) -> list[str]:
-    """Names that a name mapping (JSON) gives to one column and a schema to another."""
+def conflicting_names(mapping: str, schema: Schema) -> list[str]:
+    """Names that belong to one column in a name mapping (JSON) and to another column in a schema."""
     found = ((".".join(path), field_id) for path, field_id in _ids(mapping).items())
     return [name for name, field_id in found if (field := schema.find(name)) is not None and field.id != field_id]
 
 
-def with_names_of(mapping: str, schema: Schema) -> str:
-    """A name mapping (JSON) that also has the columns of a schema, under names that no other column has in it; as it
-    is, if it cannot be read. Files that are written for that schema are then read by it too."""
+def add_schema_names(mapping: str, schema: Schema) -> str:
+    """A name mapping (JSON) extended by the columns of a schema, under names that no other column has in it, so that
+    files of that schema can be read by it too. Unchanged if it cannot be parsed."""
     try:
         entries = orjson.loads(mapping)
     except orjson.JSONDecodeError:
@@ -101,13 +101,13 @@ def _new(field: NestedField, written: Schema, current: Schema) -> str | None:
         return None
     parent = current.parent_of(field.id)
     if parent is not None and written.field(parent.id) is None:
-        # Nothing is inside of a column that the files do not have; that one is judged by itself.
+        # The files lack the parent too, so its own check decides.
         return None
     return "is new and required, and has no default"
 
 
 def _changed(was: NestedField, field: NestedField, written: Schema, current: Schema) -> str | None:
-    if not can_become(was.type, field.type):
+    if not is_promotion_allowed(was.type, field.type):
         return f"was {_shown(was.type)} and is {_shown(field.type)} now"
     if _parent_id(written, was) != _parent_id(current, field):
         return f"was {written.name_of(was.id)}, which is in another place"
@@ -116,9 +116,10 @@ def _changed(was: NestedField, field: NestedField, written: Schema, current: Sch
     return None
 
 
-def can_become(old: Type, new: Type) -> bool:
-    """Whether a column of one type may be read as the other; of nested types only whether they are the same nesting,
-    since what is inside has ids of its own."""
+def is_promotion_allowed(old: Type, new: Type) -> bool:
+    """Whether a column of type `old` may be read as type `new` (Java: TypeUtil.isPromotionAllowed). For nested types
+    only the kind and the ids of elements, keys and values count: the fields inside have ids, and checks, of their own.
+    """
     if isinstance(old, PrimitiveType) and isinstance(new, PrimitiveType):
         if old == new or old == types.UNKNOWN or (old, new) in _PROMOTIONS:
             return True

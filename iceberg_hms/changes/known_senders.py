@@ -1,7 +1,7 @@
-"""Engines whose plain appends can be told from everything that they validate, by what the snapshot's summary says.
+"""Engines whose blind appends differ, in the snapshot's summary, from every commit that they validate.
 
-A row is a fact about an engine's source code. It holds for the versions that were read, and it names the test that
-keeps it. Two engines are not here, because nothing that they send tells the two apart:
+A row is a fact about an engine's source code. It holds for the versions that were read, and names the test that guards
+it. Two engines are missing, because nothing that they send distinguishes the two:
 
 - PyIceberg sends an `append` and an `overwrite` whose delete matched nothing with the same headers and summary. After a
   conflict it validates the second (pyiceberg 0.12: `Transaction.overwrite`).
@@ -23,32 +23,32 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class KnownSender:
-    """One engine, and how its plain append looks.
+    """One engine, and how to recognize its blind append.
 
-    engine: what its summaries say in `engine-name`.
-    engine_versions, iceberg_versions: the first and the last for which the row holds (`engine-version`,
+    engine: the value of `engine-name` in its summaries.
+    engine_versions, iceberg_versions: the first and the last version for which the row holds (`engine-version`,
     `iceberg-version`), both included.
-    carries: keys that its plain append has. What it may not have needs no column: any key that is not known to be
-    harmless keeps an append from being plain (`plain.py`).
-    why: why an append that looks like this validates nothing. source: the code that proves it.
-    test: the test that keeps the row, as `file::name`.
+    required_keys: keys that every blind append has. Forbidden keys need no column: any key that is not known to be
+    harmless makes an append not blind (`blind_append.py`).
+    why: why such an append validates nothing. source: the code that proves it.
+    test: the test that guards the row, as `file::name`.
     """
 
     engine: str
     engine_versions: tuple[Version, Version]
     iceberg_versions: tuple[Version, Version]
-    carries: tuple[str, ...]
+    required_keys: tuple[str, ...]
     why: str
     source: str
     test: str
 
-    def sent(self, summary: Mapping[str, str]) -> bool:
-        """Whether a summary is that of a plain append of this engine."""
+    def matches(self, summary: Mapping[str, str]) -> bool:
+        """Whether a summary is that of a blind append of this engine."""
         return (
             summary.get("engine-name", "").lower() == self.engine
-            and _lies_in(self.engine_versions, summary.get("engine-version", ""))
-            and _lies_in(self.iceberg_versions, summary.get("iceberg-version", ""))
-            and all(key in summary for key in self.carries)
+            and _in_range(self.engine_versions, summary.get("engine-version", ""))
+            and _in_range(self.iceberg_versions, summary.get("iceberg-version", ""))
+            and all(key in summary for key in self.required_keys)
         )
 
 
@@ -57,11 +57,11 @@ KNOWN_SENDERS: Final = (
         engine="trino",
         engine_versions=((476,), (476,)),
         iceberg_versions=((1, 9), (1, 9)),
-        carries=("trino_query_id", "trino_user"),
+        required_keys=("trino_query_id", "trino_user"),
         why="INSERT is a newAppend or a newFastAppend, which validate nothing; Trino sends it again after a conflict. "
         "MERGE, UPDATE and DELETE of rows validate, and are row deltas, which no Iceberg before 1.11 calls append. "
-        "From 1.11 on a MERGE that only inserts looks like an INSERT, so a Trino with that can never have a row. No "
-        "user's code shares the class loader, so nobody else sends these keys.",
+        "From 1.11 on a MERGE that only inserts looks like an INSERT, so no Trino with that version can have a row. "
+        "User code does not share the class loader, so nobody else sends these keys.",
         source="trino-iceberg 476: IcebergMetadata.finishInsert, finishWrite, IcebergUtil.commit; apache/iceberg 1.9: "
         "BaseRowDelta.operation, FastAppend, MergeAppend, SnapshotProducer.validate",
         test="integration/test_known_senders.py::test_of_all_that_trino_sends_its_inserts_alone_are_plain",
@@ -69,14 +69,14 @@ KNOWN_SENDERS: Final = (
 )
 
 
-def is_known(summary: Mapping[str, str], senders: Iterable[KnownSender] = KNOWN_SENDERS) -> bool:
-    """Whether a summary is that of a plain append of a known engine."""
-    return any(sender.sent(summary) for sender in senders)
+def is_known_sender(summary: Mapping[str, str], senders: Iterable[KnownSender] = KNOWN_SENDERS) -> bool:
+    """Whether a summary is that of a blind append of a known engine."""
+    return any(sender.matches(summary) for sender in senders)
 
 
-def _lies_in(versions: tuple[Version, Version], text: str) -> bool:
-    """Whether `4.1.4`, `476` or `Apache Iceberg 1.11.0 (commit ...)` is one of these versions. A fork's `476-e.1` is
-    none."""
+def _in_range(versions: tuple[Version, Version], text: str) -> bool:
+    """Whether a version such as `4.1.4`, `476` or `Apache Iceberg 1.11.0 (commit ...)` is in a range. A fork's version
+    (`476-e.1`) is in none."""
     found = re.fullmatch(r"(?:Apache Iceberg )?(\d+(?:\.\d+)*)(?: \(commit [0-9a-f]+\))?", text)
     if found is None:
         return False

@@ -1,7 +1,7 @@
-"""The manifest list that a client wrote for its snapshot, taken apart so that it can be put on another parent.
+"""What a client's snapshot adds to its parent's manifest list and removes from it, so that it can be rebased.
 
-A client's list is its parent's list, without the manifests that it replaced, plus manifests of its own. Its own are
-told by `added_snapshot_id`: whatever the base, they stay as they are, and only the numbers that the list gave them
+A client's list is its parent's list, without the manifests that it replaced, plus the manifests that it added. Those
+carry its id as `added_snapshot_id`. They stay the same on any parent; only the numbers that the list assigned to them
 change.
 """
 
@@ -20,61 +20,60 @@ _PATH: Final = attrgetter("manifest_path")
 
 
 @dataclass(frozen=True, slots=True)
-class NotMergeable:
-    """A snapshot cannot be put on another base. reason: for the client, after 'because'."""
+class NotRebasable:
+    """A snapshot cannot be put on another parent. reason: for the client's message, after 'because'."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestDelta:
-    """own: the manifests of the client's snapshot, without their numbers, in the list's order.
-    dropped: the paths of its parent's manifests with live files that it replaced.
-    dead: those without, which any writer may leave out."""
+    """added: the manifests that the client's snapshot added, without their numbers, in the list's order.
+    replaced: the paths of its parent's manifests with live files that it left out.
+    empty: the paths of those without live files that it left out, as any writer may."""
 
-    own: tuple[ManifestFile, ...]
-    dropped: frozenset[str] = frozenset()
-    dead: frozenset[str] = frozenset()
+    added: tuple[ManifestFile, ...]
+    replaced: frozenset[str] = frozenset()
+    empty: frozenset[str] = frozenset()
 
-    def on(self, head: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | NotMergeable:
-        """The list on another head: `head - dropped + own`. The own ones are in front, as Java and PyIceberg do it."""
-        if not self.dropped and not self.dead:
-            return (*self.own, *head)
-        if not self.dropped <= {manifest.manifest_path for manifest in head}:
-            return NotMergeable("manifests that it replaced were replaced by others meanwhile")
-        gone = self.dropped | self.dead
-        return (*self.own, *(manifest for manifest in head if manifest.manifest_path not in gone))
+    def apply_to(self, head: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | NotRebasable:
+        """The list on another head: `head - replaced + added`. The added ones come first, as in Java and PyIceberg."""
+        if not self.replaced and not self.empty:
+            return (*self.added, *head)
+        if not self.replaced <= {manifest.manifest_path for manifest in head}:
+            return NotRebasable("manifests that it replaced were replaced by others meanwhile")
+        left_out = self.replaced | self.empty
+        return (*self.added, *(manifest for manifest in head if manifest.manifest_path not in left_out))
 
 
-def take_apart(
+def compute_delta(
     snapshot: Snapshot, client: Sequence[ManifestFile], parent: Sequence[ManifestFile]
-) -> ManifestDelta | NotMergeable:
+) -> ManifestDelta | NotRebasable:
     """Compare a client's list with its parent's."""
     known = {each.manifest_path for each in parent}
-    own = tuple(unnumbered(each, snapshot) for each in own_manifests(snapshot, client, known))
-    carried = {each.manifest_path for each in client} - {each.manifest_path for each in own}
-    if not carried <= known:
-        return NotMergeable("its list has manifests that are neither its own nor its parent's")
-    left_out = [each for each in parent if each.manifest_path not in carried]
-    dropped = frozenset(each.manifest_path for each in left_out if each.has_live_files)
-    return ManifestDelta(own, dropped, frozenset(each.manifest_path for each in left_out) - dropped)
+    added = tuple(without_numbers(each, snapshot) for each in added_manifests(snapshot, client, known))
+    kept = {each.manifest_path for each in client} - {each.manifest_path for each in added}
+    if not kept <= known:
+        return NotRebasable("its list has manifests that are neither its own nor its parent's")
+    left_out = [each for each in parent if each.manifest_path not in kept]
+    replaced = frozenset(each.manifest_path for each in left_out if each.has_live_files)
+    return ManifestDelta(added, replaced, frozenset(each.manifest_path for each in left_out) - replaced)
 
 
-def own_manifests(
+def added_manifests(
     snapshot: Snapshot, client: Sequence[ManifestFile], known: Container[str]
 ) -> tuple[ManifestFile, ...]:
-    """The manifests of a client's list that its snapshot added. known: paths of its parent's manifests: a snapshot that
-    names its manifests inline has no list that tells who added them."""
+    """The manifests of a client's list that its snapshot added. known: the paths of its parent's manifests, which are
+    left out: a v1 snapshot with inline manifests has no list that says which snapshot added each."""
     added = (each for each in client if each.added_snapshot_id == snapshot.snapshot_id)
     return tuple(each for each in added if each.manifest_path not in known)
 
 
-def refuse_landed(snapshot: Snapshot, own: Sequence[ManifestFile], head: Sequence[ManifestFile]) -> None:
-    """Raise CommitStateUnknown if `head` has one of a snapshot's own manifests: it was committed before, and what is
-    left of it in the table are its files."""
-    # Whoever looks for the snapshot id does not find it once it has expired, and a refusal would make the client delete
-    # files that are in the table.
-    paths = {each.manifest_path for each in own}
+def check_not_committed(snapshot: Snapshot, added: Sequence[ManifestFile], head: Sequence[ManifestFile]) -> None:
+    """Raise CommitStateUnknown if `head` has one of the manifests that a snapshot added: the snapshot was committed
+    before and has expired since, and the table still has its files."""
+    # An expired snapshot's id is no longer in the table, and a refusal would make the client delete files that are.
+    paths = {each.manifest_path for each in added}
     if not paths.isdisjoint(map(_PATH, head)):
         raise CommitStateUnknown(
             f"snapshot {snapshot.snapshot_id} is not in the table, but its manifests are",
@@ -82,23 +81,23 @@ def refuse_landed(snapshot: Snapshot, own: Sequence[ManifestFile], head: Sequenc
         )
 
 
-def unnumbered(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:
-    """A manifest that `snapshot` added, without the numbers that its list gave it. The lowest sequence number stays if
-    the files say it themselves."""
+def without_numbers(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:
+    """A manifest that `snapshot` added, without the numbers that its list assigned. The lowest sequence number stays
+    if a file states it explicitly."""
     return replace(
         manifest,
         sequence_number=UNASSIGNED,
-        min_sequence_number=manifest.min_sequence_number if says_lowest(manifest, snapshot) else UNASSIGNED,
+        min_sequence_number=manifest.min_sequence_number if has_explicit_min(manifest, snapshot) else UNASSIGNED,
         first_row_id=None if manifest.content == ManifestContent.DATA else manifest.first_row_id,
     )
 
 
-def says_lowest(manifest: ManifestFile, snapshot: Snapshot) -> bool:
-    """Whether the lowest sequence number of a manifest that `snapshot` added is that of a live file which says it
-    itself, and not the snapshot's own, which files without one inherit."""
-    # Writers take the lowest of what is said, and the snapshot's number only where nothing is (Java: ManifestWriter).
-    # Existing files always say theirs, so beside one of them the snapshot's number is no inherited one. A new file that
-    # says the very number which its snapshot got by luck is taken for one that inherits it.
+def has_explicit_min(manifest: ManifestFile, snapshot: Snapshot) -> bool:
+    """Whether a live file of a manifest that `snapshot` added states the manifest's lowest sequence number explicitly.
+    If not, that number is the snapshot's own, which files without a number inherit."""
+    # Writers take the lowest explicit number, and the snapshot's only if there is none (Java: ManifestWriter). Existing
+    # files always have an explicit number, so beside one of them the snapshot's number is not inherited. A new file
+    # whose explicit number happens to equal its snapshot's counts as inheriting it.
     lowest = manifest.min_sequence_number
     return lowest not in (UNASSIGNED, snapshot.sequence_number) or (
         lowest != UNASSIGNED and manifest.existing_files_count != 0

@@ -1,8 +1,8 @@
-"""A REST commit, as it came over the wire or through `Catalog.commit`, made into a change.
+"""Makes a change of a commit that came by REST or `Catalog.commit`.
 
     change = from_request(requirements, updates, Client(user_agent="PyIceberg/0.12.0"))
 
-What it does on a table that moved is in `sent.py`.
+`client_commit.py` says how it replays on a table that moved.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
-from iceberg_hms.changes.blind_append import Default, unsaid
-from iceberg_hms.changes.change import Change, ChangeIdentity, Requirement, Seen, Update
-from iceberg_hms.changes.client_commit import AddedSnapshot, ClientCommit
+from iceberg_hms.changes.blind_append import PolicyLookup, default_policy
+from iceberg_hms.changes.change import Change, ChangeIdentity, ClientBase, Requirement, Update
+from iceberg_hms.changes.client_commit import ClientCommit, RebasableCommit
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, check_key
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
@@ -23,9 +23,9 @@ from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What a request's headers say of its sender.
+    """The client of a request, from its headers.
 
-    user_agent: `User-Agent`; client_version: `X-Client-Version`; caller: who is authenticated, for logs and locks.
+    user_agent: `User-Agent`; client_version: `X-Client-Version`; caller: the authenticated caller, for logs and locks.
     """
 
     user_agent: str = ""
@@ -39,19 +39,19 @@ def from_request(
     client: Client | None = None,
     *,
     idempotency_key: str | None = None,
-    rebase_default: Default = unsaid,
+    rebase_policy: PolicyLookup = default_policy,
 ) -> Change:
-    """Make a commit request into a change.
+    """Make a change of a commit request.
 
     requirements, updates: lists of JSON objects of the REST protocol.
-    client: what is known of the sender.
+    client: None if nothing is known of it.
     idempotency_key: the key of the caller's whole job. It is kept in the summary of the snapshots that the commit adds
-    (`iceberg-hms.idempotency-key`); a snapshot that carries that property already brings its own.
-    rebase_default: which appends may be rebased where the table does not say. Called only when a snapshot has lost
-    its branch's place.
+    (`iceberg-hms.idempotency-key`), where a client may also have put it itself.
+    rebase_policy: gives the rebase policy of tables that set none. Called only if the branch moved under the client's
+    snapshot.
 
     Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an
-    empty key) and UnsupportedFormat (encryption). Nothing was done then.
+    empty key) and UnsupportedFormat (encryption), before any other work.
     """
     parsed_requirements = requirements_.parse(requirements)
     parsed_updates = updates_.parse(updates)
@@ -68,52 +68,52 @@ def from_request(
         idempotency_key=key,
         caller="" if client is None else client.caller,
         lists=tuple(list_ for list_ in (each.get("manifest-list") for each in snapshots) if isinstance(list_, str)),
-        seen=_seen(parsed_requirements, snapshots),
+        client_base=_client_base(parsed_requirements, snapshots),
         sender=_sender(client or Client(), snapshots),
     )
-    request = ClientCommit(identity, parsed_requirements, parsed_updates)
-    moved = _rebasable(request)
-    if moved is None:
-        return request
-    [snapshot] = [Snapshot.parse(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
-    return AddedSnapshot(request, snapshot, moved, rebase_default)
+    commit = ClientCommit(identity, parsed_requirements, parsed_updates)
+    ref_requirement = _rebasable_requirement(commit)
+    if ref_requirement is None:
+        return commit
+    [snapshot] = [Snapshot(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
+    return RebasableCommit(commit, snapshot, ref_requirement, rebase_policy)
 
 
-def _seen(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]]) -> Seen | None:
-    """What the client had read of the table, if the request adds snapshots."""
+def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]]) -> ClientBase | None:
+    """The table as the client read it; None if the request adds no snapshot."""
     if not snapshots:
         return None
     first = snapshots[0]
     uuids = [each["uuid"] for each in requirements if each["type"] == requirements_.ASSERT_TABLE_UUID]
     # A snapshot for format version 1 has no number, or 0.
-    return Seen(
+    return ClientBase(
         uuid=next(iter(uuids), None),
         parent_id=first.get("parent-snapshot-id"),
-        number=first.get("sequence-number") or None,
-        made_ms=first["timestamp-ms"],
+        sequence_number=first.get("sequence-number") or None,
+        timestamp_ms=first["timestamp-ms"],
     )
 
 
 def _sender(client: Client, snapshots: Sequence[Update]) -> str:
-    """The headers and the last summary, as far as they say which program sends and what it does."""
+    """The program and its operation, from the headers and the last snapshot's summary."""
     summary = snapshots[-1].get("summary") or {} if snapshots else {}
     said = [str(summary.get(key, "")) for key in ("engine-name", "engine-version", "operation")]
     return " ".join(filter(None, [client.user_agent, client.client_version, *said]))
 
 
-def _rebasable(request: ClientCommit) -> Requirement | None:
-    """The requirement of the branch's place, if all that a request does is to add one snapshot to that branch. It may
-    set properties too: those replay on any base."""
-    actions = sorted(update["action"] for update in request.updates if update["action"] != "set-properties")
-    if actions != ["add-snapshot", "set-snapshot-ref"] or request.identity.ref is None:
+def _rebasable_requirement(commit: ClientCommit) -> Requirement | None:
+    """The requirement on the branch's snapshot, if the commit only adds one snapshot to that branch. It may set
+    properties too: they replay on any base."""
+    actions = sorted(update["action"] for update in commit.updates if update["action"] != "set-properties")
+    if actions != ["add-snapshot", "set-snapshot-ref"] or commit.identity.ref is None:
         return None
-    wanted = (requirements_.ASSERT_REF_SNAPSHOT_ID, request.identity.ref)
-    found = [each for each in request.requirements if (each["type"], each.get("ref")) == wanted]
-    for update in request.updates:
+    wanted = (requirements_.ASSERT_REF_SNAPSHOT_ID, commit.identity.ref)
+    found = [each for each in commit.requirements if (each["type"], each.get("ref")) == wanted]
+    for update in commit.updates:
         if update["action"] == "set-snapshot-ref" and update["type"] != updates_.BRANCH:
             return None
         if update["action"] == "add-snapshot" and len(found) == 1:
-            # A branch that is made with its first snapshot begins where another one is.
+            # The parent of a new branch's first snapshot is on another branch.
             parent = found[0]["snapshot-id"]
             if parent is not None and parent != update["snapshot"].get("parent-snapshot-id"):
                 return None
@@ -142,7 +142,7 @@ def _with_key(update: Update, key: str) -> Update:
 
 
 def _moved_ref(snapshot_ids: Sequence[int], updates: Sequence[Update]) -> str | None:
-    """The ref that the commit moves to the last snapshot that it adds; main, if that is one of several."""
+    """The ref that the commit moves to the last snapshot that it adds; main if several refs move there."""
     if not snapshot_ids:
         return None
     moves = [update for update in updates if update["action"] == "set-snapshot-ref"]

@@ -1,7 +1,7 @@
 """The REST protocol's requirements: what a commit assumes of the table (spec: TableRequirement).
 
-A requirement is its JSON object, {"type": "assert-table-uuid", "uuid": "..."}. `parse` looks at the shape once, when a
-request arrives; `check` compares one with the table, as often as the table moves. Messages are those of Java's
+A requirement is its JSON object, {"type": "assert-table-uuid", "uuid": "..."}. `parse` checks the shape once, when a
+request arrives; `check` compares it with the table, again each time the table moves. The messages are those of Java's
 UpdateRequirement: clients and their users know them.
 """
 
@@ -29,7 +29,7 @@ ASSERT_DEFAULT_SORT_ORDER_ID = "assert-default-sort-order-id"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How one type of requirement is read and what it asserts of a table that exists."""
+    """How to read one type of requirement, and how to check it against an existing table."""
 
     take: Callable[[Mapping[str, Any]], dict[str, Any]]
     check: Callable[[Requirement, TableMetadata], None]
@@ -39,7 +39,7 @@ def parse(requirements: object) -> tuple[Requirement, ...]:
     """The requirements of a request, each with its known fields only.
 
     requirements: a list of JSON objects. Raises InvalidInput: unknown type, missing or malformed field, a view's
-    requirement, or `assert-create` beside others (a table that is not there has nothing else to assert).
+    requirement, or `assert-create` with others (a missing table has nothing else to assert).
     """
     if not isinstance(requirements, list | tuple):
         raise InvalidInput(f"Cannot parse requirements from non-array value: {requirements!r}")
@@ -51,7 +51,7 @@ def parse(requirements: object) -> tuple[Requirement, ...]:
 
 
 def check(requirements: Iterable[Requirement], base: TableMetadata | None) -> None:
-    """Raise RequirementFailed for the first parsed requirement that the table does not meet; `base` None = no table."""
+    """Raise RequirementFailed for the first parsed requirement that the table fails; `base` None = no table."""
     for requirement in requirements:
         kind = requirement["type"]
         if kind == ASSERT_CREATE:
@@ -64,12 +64,12 @@ def check(requirements: Iterable[Requirement], base: TableMetadata | None) -> No
 
 
 def is_create(requirements: Iterable[Requirement]) -> bool:
-    """Whether parsed requirements belong to the commit of a table that does not exist yet."""
+    """Whether parsed requirements belong to a commit that creates its table."""
     return any(requirement["type"] == ASSERT_CREATE for requirement in requirements)
 
 
 def assert_table_uuid(uuid: str) -> Requirement:
-    """The table must be this very table, not another one of the same name."""
+    """The table must have this UUID: it must not be another table of the same name."""
     return {"type": ASSERT_TABLE_UUID, "uuid": uuid}
 
 
@@ -129,7 +129,7 @@ def _check_ref(requirement: Requirement, base: TableMetadata) -> None:
 
 
 def _id_rule(kind: str, field: str, what: str, current: Callable[[TableMetadata], int]) -> _Rule:
-    """A requirement that one id of the table is what the client saw."""
+    """The rule that one id of the table is still the one that the client read."""
 
     def read_id(source: Mapping[str, Any]) -> dict[str, Any]:
         return {field: read.require_int(source, field, kind)}
@@ -148,7 +148,7 @@ def _nothing(_source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _always(_requirement: Requirement, _base: TableMetadata) -> None:
-    """`check` answers assert-create itself, since it is the only one that may look at no table."""
+    """`check` handles assert-create itself, the only requirement on a missing table."""
 
 
 _RULES: Mapping[str, _Rule] = {

@@ -1,7 +1,7 @@
 """A snapshot's summary: what was added, and running totals (spec: Appendix F, as Java's SnapshotSummary computes them).
 
-All values are strings. A count of zero is left out; so is a total that the parent does not know, since a wrong total is
-worse than none.
+All values are strings. Zero counts are left out, and so are totals that the parent lacks: a wrong total is worse than
+none.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
 
-#: The key of a whole job: a rerun that carries the same one adds nothing.
+#: The key of a whole job: a rerun with the same key adds nothing.
 IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"
 
 OPERATION = "operation"
 APPEND = "append"
-#: A rewrite: other files, the same rows.
+#: A rewrite: different files, the same rows.
 REPLACE = "replace"
 
-#: total -> (what adds to it, what takes from it)
+#: total -> (metric added to it, metric subtracted from it)
 _TOTALS: Mapping[str, tuple[str, str]] = {
     "total-records": ("added-records", "deleted-records"),
     "total-files-size": ("added-files-size", "removed-files-size"),
@@ -56,8 +56,8 @@ METRICS: frozenset[str] = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """What data files add to a table. partitions: how many they lie in; an unpartitioned table counts as one."""
+class AddedFiles:
+    """What data files add to a table. partitions: how many partitions they are in; 1 for an unpartitioned table."""
 
     files: int
     records: int
@@ -65,7 +65,7 @@ class Added:
     partitions: int
 
     @classmethod
-    def of(cls, data_files: Iterable[DataFile]) -> Added:
+    def of(cls, data_files: Iterable[DataFile]) -> AddedFiles:
         files = records = size = 0
         partitions = set()
         for data_file in data_files:
@@ -87,15 +87,15 @@ class Added:
 
 
 def manifest_counts(*, created: int, kept: int, replaced: int = 0) -> dict[str, str]:
-    """How many manifests of a snapshot's list are its own, its parent's, and gone since the parent."""
+    """How many manifests a snapshot's list adds, keeps and leaves out, compared with its parent's."""
     return {"manifests-created": str(created), "manifests-kept": str(kept), "manifests-replaced": str(replaced)}
 
 
 def totals(parent: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
     """The total-* values after `changes`.
 
-    parent: the parent snapshot's summary; None = there is no parent, the table was empty. A total is left out if the
-    parent lacks it, if it is no number, or if it would fall below zero.
+    parent: the parent snapshot's summary; None = no parent, the table was empty. A total is left out if the parent
+    lacks it, if it is not a number, or if it would fall below zero.
     """
     before = _EMPTY_TABLE if parent is None else parent
     found: dict[str, str] = {}
@@ -110,9 +110,8 @@ def totals(parent: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict
 
 
 def check_custom(properties: Mapping[str, str], idempotency_key: str | None = None) -> dict[str, str]:
-    """The caller's own summary properties, with the key among them. Raises InvalidInput for values that are not
-    strings, for names whose value is computed (spec: metrics), which readers trust, for two different keys and for an
-    empty one."""
+    """The caller's own summary properties, including the key. Raises InvalidInput for values that are not strings, for
+    names of computed metrics (spec: metrics), which readers trust, for two different keys and for an empty one."""
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(f"Snapshot summary properties map strings to strings, found {name!r}: {value!r}")
@@ -130,11 +129,11 @@ def check_custom(properties: Mapping[str, str], idempotency_key: str | None = No
 
 
 def check_key(key: str | None) -> None:
-    """Raises InvalidInput for an empty idempotency key: jobs that forget to name themselves would share it, and all but
-    the first would add nothing."""
+    """Raises InvalidInput for an empty idempotency key: all jobs that forget to set one would share it, and only the
+    first would add anything."""
     if key is not None and not key.strip():
         raise InvalidInput(
-            "The idempotency key is empty", next_step="give a key that names the job and its run, or none"
+            "The idempotency key is empty", next_step="pass a key that names the job and its run, or none"
         )
 
 

@@ -1,7 +1,7 @@
-"""The REST protocol's updates: what a commit changes (spec: TableUpdate), their shapes, and those that we make.
+"""The REST protocol's updates: what a commit changes (spec: TableUpdate); parsing them, and making our own.
 
-An update is its JSON object, {"action": "set-location", "location": "..."}. `parse` looks at shapes once, when a
-request arrives, so that a malformed one costs nothing but an answer; what an update means is in `format.apply`.
+An update is its JSON object, {"action": "set-location", "location": "..."}. `parse` checks shapes once, when a request
+arrives, so that a malformed one is refused before it is queued; `format.updates.apply` gives updates their meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from iceberg_hms.changes.change import Update
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
-from iceberg_hms.format.metadata.snapshot import Ref
+from iceberg_hms.format.metadata.snapshot import Ref, Snapshot
 
 BRANCH = "branch"
 TAG = "tag"
@@ -21,8 +21,8 @@ _Shape = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def parse(updates: object) -> tuple[Update, ...]:
-    """The updates of a request. `action` is in lower case, and fields that older clients call otherwise have today's
-    name; all else is as it was sent.
+    """The updates of a request, with `action` in lower case and field names of older clients replaced by today's; the
+    rest unchanged.
 
     updates: a list of JSON objects. Raises InvalidInput: unknown action, missing or malformed field, a view's update;
     UnsupportedFormat: encryption.
@@ -33,14 +33,14 @@ def parse(updates: object) -> tuple[Update, ...]:
 
 
 def add_snapshot(snapshot: Mapping[str, Any]) -> Update:
-    """snapshot: the spec's JSON; no ref points to it yet."""
+    """snapshot: the spec's JSON. Moves no ref."""
     return {"action": "add-snapshot", "snapshot": snapshot}
 
 
 def set_snapshot_ref(name: str, snapshot_id: int, *, kind: str = BRANCH, retention: Ref | None = None) -> Update:
     """Point a branch or tag to a snapshot.
 
-    retention: a ref whose retention settings stay; an update that leaves them out removes them.
+    retention: the ref whose retention settings to keep; an update without them removes them.
     """
     update: dict[str, Any] = {
         "action": "set-snapshot-ref",
@@ -59,7 +59,7 @@ def set_snapshot_ref(name: str, snapshot_id: int, *, kind: str = BRANCH, retenti
 
 
 def set_properties(properties: Mapping[str, str]) -> Update:
-    """properties: table properties to add or replace; the others stay."""
+    """properties: table properties to add or replace; others stay."""
     return {"action": "set-properties", "updates": dict(properties)}
 
 
@@ -70,7 +70,7 @@ def _parse_one(update: object) -> Update:
     action = read.require_str(source, "action", "metadata update").lower()
     if action in _VIEW_ACTIONS:
         raise InvalidInput(f"Cannot apply update {action} to a table")
-    shape = _SHAPES.get(action)
+    shape = SHAPES.get(action)
     if shape is None:
         raise InvalidInput(f"Cannot convert metadata update action to json: {action}")
     return {**source, "action": action, **shape(source)}
@@ -108,18 +108,10 @@ def _str_list(source: Mapping[str, Any], name: str, action: str) -> list[str]:
 
 
 def _snapshot(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    where = "add-snapshot"
-    snapshot = _child_of(source, "snapshot", where)
-    read.require_long(snapshot, "snapshot-id", where)
-    read.require_long(snapshot, "timestamp-ms", where)
-    read.optional_long(snapshot, "parent-snapshot-id", where)
-    read.optional_long(snapshot, "sequence-number", where)
-    if snapshot.get("summary") is not None:
-        read.require_str_map(snapshot, "summary", where)
+    snapshot = _child_of(source, "snapshot", "add-snapshot")
+    Snapshot.parse(snapshot)
     if snapshot.get("manifests") is None:
-        read.require_str(snapshot, "manifest-list", where)
-    else:
-        _str_list(snapshot, "manifests", where)
+        read.require_str(snapshot, "manifest-list", "add-snapshot")
     return {"snapshot": snapshot}
 
 
@@ -158,7 +150,8 @@ def _encryption(_source: Mapping[str, Any]) -> Mapping[str, Any]:
 
 _VIEW_ACTIONS = frozenset({"add-view-version", "set-current-view-version"})
 
-_SHAPES: Mapping[str, _Shape] = {
+#: How the fields of each action are checked.
+SHAPES: Mapping[str, _Shape] = {
     "assign-uuid": _text("assign-uuid", "uuid"),
     "upgrade-format-version": _integer("upgrade-format-version", "format-version"),
     "add-schema": _child("add-schema", "schema"),

@@ -1,7 +1,7 @@
-"""`cached_property` without the lock that Python 3.11's has, which is one for all objects of a class.
+"""`cached_property` without the lock of Python 3.11's, which all objects of a class share.
 
-With it, a table would wait for what is found out about another, and a forked child for a thread of its parent, which is
-not in the child.
+With that lock, one table would wait for a computation on another, and a forked child would wait forever for a thread
+that exists only in its parent.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 class CachedProperty(Generic[T]):
-    """An attribute that is found out when it is first asked for. Threads that ask at once find out the same twice: for
-    objects that never change."""
+    """An attribute that is computed on first access. Threads that access it at once may compute it twice, so it is for
+    immutable objects."""
 
-    def __init__(self, find: Callable[[Any], T]) -> None:
-        self._find = find
-        self.__doc__ = find.__doc__
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -30,9 +30,9 @@ class CachedProperty(Generic[T]):
     def __get__(self, instance: object | None, owner: type) -> Self | T:
         if instance is None:
             return self
-        # What is in `__dict__` is found there before this is asked.
-        found: T = instance.__dict__.setdefault(self._name, self._find(instance))
-        return found
+        # Python looks into `__dict__` first, so this runs only while the value is missing.
+        value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return value
 
 
 cached_property = CachedProperty

@@ -1,8 +1,8 @@
 """Reading fields of JSON objects, with errors that name the field.
 
-Metadata and requests are kept as the JSON objects they came as, so that unknown fields survive; these helpers are where
-a field is looked at for the first time. The limits are Java's: an `int` has 32 bits and a `long` 64, since a file that
-breaks them cannot be read by Java any more.
+Metadata and requests stay the JSON objects that they came as, so that unknown fields survive; these helpers check a
+field when it is first read. The limits are Java's: an `int` has 32 bits and a `long` 64, since Java cannot read a file
+that exceeds them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def require_object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """True for a JSON object; most are dicts, which are told faster than other mappings."""
+    """True for a JSON object. Most are dicts, for which this is fastest."""
     return type(value) is dict or isinstance(value, Mapping)
 
 
 def require_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
-    """A field that must be there and be a list. `what` names the object that it is in."""
+    """A required list. `what` names the object that has the field."""
     value = raw.get(key, _MISSING)
     if not isinstance(value, list):
         _refuse_field(raw, key, what, "a list")
@@ -40,12 +40,12 @@ def require_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
 
 
 def optional_list(raw: Mapping[str, Any], key: str, what: str) -> list[Any]:
-    """A list field; the empty list if it is absent or null."""
+    """An optional list; empty if absent or null."""
     return [] if raw.get(key) is None else require_list(raw, key, what)
 
 
 def require_str(raw: Mapping[str, Any], key: str, what: str) -> str:
-    """A field that must be there and be a string."""
+    """A required string."""
     value = raw.get(key, _MISSING)
     if not isinstance(value, str):
         _refuse_field(raw, key, what, "a string")
@@ -53,12 +53,12 @@ def require_str(raw: Mapping[str, Any], key: str, what: str) -> str:
 
 
 def optional_str(raw: Mapping[str, Any], key: str, what: str) -> str | None:
-    """A string field; None if it is absent or null."""
+    """An optional string; None if absent or null."""
     return None if raw.get(key) is None else require_str(raw, key, what)
 
 
 def require_bool(raw: Mapping[str, Any], key: str, what: str) -> bool:
-    """A field that must be there and be true or false."""
+    """A required boolean."""
     value = raw.get(key, _MISSING)
     if not isinstance(value, bool):
         _refuse_field(raw, key, what, "true or false")
@@ -66,7 +66,7 @@ def require_bool(raw: Mapping[str, Any], key: str, what: str) -> bool:
 
 
 def require_int(raw: Mapping[str, Any], key: str, what: str) -> int:
-    """A field that must be there and be a 32-bit integer."""
+    """A required 32-bit integer."""
     value = raw.get(key, _MISSING)
     if not is_integer(value, MIN_INT, MAX_INT):
         _refuse_field(raw, key, what, "an int")
@@ -74,12 +74,12 @@ def require_int(raw: Mapping[str, Any], key: str, what: str) -> int:
 
 
 def optional_int(raw: Mapping[str, Any], key: str, what: str) -> int | None:
-    """A 32-bit integer field; None if it is absent or null."""
+    """An optional 32-bit integer; None if absent or null."""
     return None if raw.get(key) is None else require_int(raw, key, what)
 
 
 def require_long(raw: Mapping[str, Any], key: str, what: str) -> int:
-    """A field that must be there and be a 64-bit integer."""
+    """A required 64-bit integer."""
     value = raw.get(key, _MISSING)
     if not is_integer(value, MIN_LONG, MAX_LONG):
         _refuse_field(raw, key, what, "a long")
@@ -87,12 +87,12 @@ def require_long(raw: Mapping[str, Any], key: str, what: str) -> int:
 
 
 def optional_long(raw: Mapping[str, Any], key: str, what: str) -> int | None:
-    """A 64-bit integer field; None if it is absent or null."""
+    """An optional 64-bit integer; None if absent or null."""
     return None if raw.get(key) is None else require_long(raw, key, what)
 
 
 def require_int_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
-    """A field that must be there and be a list of 32-bit integers."""
+    """A required list of 32-bit integers."""
     values = require_list(raw, key, what)
     if not all(is_integer(value, MIN_INT, MAX_INT) for value in values):
         _refuse_field(raw, key, what, "a list of ints")
@@ -100,7 +100,7 @@ def require_int_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
 
 
 def require_long_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
-    """A field that must be there and be a list of 64-bit integers."""
+    """A required list of 64-bit integers."""
     values = require_list(raw, key, what)
     if not all(is_integer(value, MIN_LONG, MAX_LONG) for value in values):
         _refuse_field(raw, key, what, "a list of longs")
@@ -108,11 +108,11 @@ def require_long_list(raw: Mapping[str, Any], key: str, what: str) -> list[int]:
 
 
 def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str, str]:
-    """A field that must be there and be an object with string values."""
+    """A required object with string values."""
     values = raw.get(key, _MISSING)
     if not is_object(values):
         _refuse_field(raw, key, what, "an object of strings")
-    # Nearly always: two looks in C instead of one for each pair.
+    # The usual case, in two checks in C instead of one for each pair.
     if _ONLY_STRINGS.issuperset(map(type, values)) and _ONLY_STRINGS.issuperset(map(type, values.values())):
         return values
     for name, value in values.items():
@@ -122,7 +122,7 @@ def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str,
 
 
 def is_integer(value: Any, lowest: int, highest: int) -> bool:
-    """True for an int within the bounds; JSON's true and false are no integers."""
+    """True for an int within the bounds; JSON's true and false are not integers."""
     return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
 
 

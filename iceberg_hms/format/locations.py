@@ -1,6 +1,6 @@
-"""Locations: the text by which a table names a file, and the file that is meant.
+"""Locations: the text by which a table names a file, and the file that the text means.
 
-A table's metadata keeps locations byte for byte; only what opens or compares files looks inside one, and does it here.
+A table's metadata keeps locations byte for byte; only code that opens or compares files parses one, with this module.
 As in Hadoop's Path, `file:/x`, `file:///x` and `/x` are one file, and nothing is percent-decoded: a `%20` in a
 location is three characters of the name.
 """
@@ -16,7 +16,7 @@ from typing import Final
 from iceberg_hms.errors import InvalidInput
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
-#: Different names for one store: the scheme says only which Hadoop connector the writer used.
+#: Different schemes of one store: they only name the Hadoop connector that the writer used.
 _SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
 #: Stores whose paths are trees, so that `a//b`, `a/./b` and `a/b` are one file. Elsewhere a key is just text.
 _TREES: Final = frozenset({"file", "hdfs", "viewfs"})
@@ -24,10 +24,10 @@ _TREES: Final = frozenset({"file", "hdfs", "viewfs"})
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location taken apart. Equal ones are the same file.
+    """The parts of a location. Equal ones mean the same file.
 
     scheme: lower case, one name for each kind of store ("file", "s3", "hdfs"). authority: bucket or host, may be empty.
-    path: begins with a slash.
+    path: starts with a slash.
     """
 
     scheme: str
@@ -46,7 +46,7 @@ class Location:
 
 @lru_cache(maxsize=4_096)
 def parse(location: str) -> Location:
-    """Take a location apart. Raises InvalidInput for an empty or relative one, and for a `file:` on another host."""
+    """Parse a location. Raises InvalidInput for an empty or relative one, and for a `file:` on another host."""
     if "\x00" in location:
         raise InvalidInput(f"Location contains a NUL character: {location!r}")
     match = _SCHEME.fullmatch(location)
@@ -69,8 +69,8 @@ def parse(location: str) -> Location:
 
 
 def file_key(location: str) -> str:
-    """One text for all locations that name one file, for sets and look-ups. A location that `parse` refuses is its own
-    key."""
+    """The same key for all locations that mean one file, for sets and look-ups. A location that `parse` refuses is its
+    own key."""
     try:
         found = parse.__wrapped__(location)
     except InvalidInput:
@@ -79,5 +79,5 @@ def file_key(location: str) -> str:
 
 
 def join(base: str, *parts: str) -> str:
-    """A location below another, whose text is kept: join("file:/w/", "metadata") is file:/w/metadata."""
+    """A location below another one: join("file:/w/", "metadata") is file:/w/metadata."""
     return "/".join((base.rstrip("/"), *parts))

@@ -1,4 +1,4 @@
-"""The files of a snapshot, as its manifests name them: partition, counts, and each column's bounds."""
+"""The files of a snapshot, from its manifests: partition, counts, and each column's bounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values
@@ -16,16 +16,20 @@ from iceberg_hms.inspect.metadata import column_name
 from iceberg_hms.inspect.partitions import partition_values, raw_bytes, source_type
 
 _CONTENTS: dict[int, str] = {
-    Content.DATA: "data",
-    Content.POSITION_DELETES: "position deletes",
-    Content.EQUALITY_DELETES: "equality deletes",
+    FileContent.DATA: "data",
+    FileContent.POSITION_DELETES: "position deletes",
+    FileContent.EQUALITY_DELETES: "equality deletes",
 }
-_STATUSES: dict[int, str] = {Status.EXISTING: "existing", Status.ADDED: "added", Status.DELETED: "deleted"}
+_STATUSES: dict[int, str] = {
+    EntryStatus.EXISTING: "existing",
+    EntryStatus.ADDED: "added",
+    EntryStatus.DELETED: "deleted",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMetrics:
-    """What a file's manifest entry says of one column. size: bytes; lower, upper: readable bounds (they may be cut)."""
+    """The metrics of one column in a manifest entry. size: bytes; lower, upper: readable bounds, possibly truncated."""
 
     field_id: int
     column: str
@@ -62,9 +66,9 @@ class FileRow:
 def file_rows(
     metadata: TableMetadata, snapshot: Snapshot, manifests: Manifests, *, deleted: bool = False
 ) -> Iterator[FileRow]:
-    """The files of a snapshot, manifest by manifest, read as they are asked for.
+    """The files of a snapshot, manifest by manifest, read lazily.
 
-    deleted: also the entries that only tell of a removal. Raises MissingFile, CorruptFile, StorageError.
+    deleted: include DELETED entries. Raises MissingFile, CorruptFile, StorageError.
     """
     specs = {spec.spec_id: spec for spec in metadata.specs}
     for manifest in manifests.list(snapshot):
@@ -100,7 +104,7 @@ def _row(metadata: TableMetadata, entry: ManifestEntry, spec_id: int, partition:
 
 
 def column_metrics(metadata: TableMetadata, file: DataFile) -> tuple[ColumnMetrics, ...]:
-    """One row for each column that the file has metrics of, by field id."""
+    """One row for each column with metrics, by field id."""
     sizes, counts = file.column_sizes or {}, file.value_counts or {}
     nulls, nans = file.null_value_counts or {}, file.nan_value_counts or {}
     lowers, uppers = file.lower_bounds or {}, file.upper_bounds or {}

@@ -1,4 +1,4 @@
-"""Snapshots, refs, and how the current snapshot came about."""
+"""Snapshots, refs, and which snapshots were current when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One snapshot that the metadata keeps. timestamp_ms: milliseconds since 1970; refs: the names that point at it."""
+    """One snapshot in the metadata. timestamp_ms: milliseconds since 1970; refs: the branches and tags that name it."""
 
     snapshot_id: int
     parent_id: int | None
@@ -27,7 +27,7 @@ class SnapshotRow:
 
 @dataclass(frozen=True, slots=True)
 class RefRow:
-    """A branch or tag, and how long it and its snapshots are kept (None: the table's default)."""
+    """A branch or tag, and its retention settings (None: the table's default)."""
 
     name: str
     type: str
@@ -41,8 +41,8 @@ class RefRow:
 class HistoryRow:
     """One moment at which a snapshot became current, as in Iceberg's metadata table `history`.
 
-    is_current_ancestor: false for what was rolled back. operation and summary are None and empty for a snapshot that
-    has been expired.
+    is_current_ancestor: false for snapshots that were rolled back. For an expired snapshot operation is None and
+    summary is empty.
     """
 
     made_current_at_ms: int
@@ -90,7 +90,7 @@ def ref_rows(metadata: TableMetadata) -> tuple[RefRow, ...]:
 
 
 def history_rows(metadata: TableMetadata) -> tuple[HistoryRow, ...]:
-    """How main came to where it is, oldest first, rolled back snapshots included."""
+    """The snapshots that were current, oldest first, including those that were rolled back."""
     ancestors: set[int] = set()
     if metadata.current_snapshot_id is not None:
         ancestors = {snapshot.snapshot_id for snapshot in metadata.ancestors(metadata.current_snapshot_id)}
@@ -114,9 +114,9 @@ def history_rows(metadata: TableMetadata) -> tuple[HistoryRow, ...]:
 def choose_snapshot(
     metadata: TableMetadata, *, snapshot_id: int | None = None, ref: str | None = None
 ) -> Snapshot | None:
-    """The snapshot of an id or of a branch or tag; the current one if neither is given, None if the table has none.
+    """The snapshot with an id, or of a branch or tag; by default the current one, None if the table has none.
 
-    Raises InvalidInput if it is not there, or if both are given.
+    Raises InvalidInput if it does not exist, or if both are given.
     """
     if snapshot_id is not None and ref is not None:
         raise InvalidInput("a snapshot id and a ref were both given", next_step="give one of them")
@@ -133,6 +133,6 @@ def choose_snapshot(
     if snapshot is None:
         raise InvalidInput(
             f"snapshot {snapshot_id} is not in the table",
-            next_step="`iceberg-hms history` shows what is; it may have expired",
+            next_step="`iceberg-hms history` lists the table's snapshots; this one may have expired",
         )
     return snapshot

@@ -1,4 +1,4 @@
-"""A snapshot's manifest list: its manifests, and what their partition summaries say."""
+"""A snapshot's manifest list: its manifests, and their partition summaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTENTS: dict[int, str] = {ManifestContent.DATA: "data", ManifestContent.DELET
 
 @dataclass(frozen=True, slots=True)
 class ManifestRow:
-    """One entry of a manifest list. length: bytes; counts are None where the writer left them out (v1)."""
+    """One entry of a manifest list. length: bytes; counts are None if the writer left them out (v1)."""
 
     path: str
     content: str

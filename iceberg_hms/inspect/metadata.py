@@ -1,4 +1,4 @@
-"""The table metadata file: its facts, schema, partition specs, sort orders, and the files it came from."""
+"""The table metadata file: its single values, schema, partition specs, sort orders, and previous files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iceberg_hms.format.schema.types import nested_fields
 
 @dataclass(frozen=True, slots=True)
 class MetadataFacts:
-    """The metadata's single values. Times are milliseconds since 1970; `next_row_id` is of v3 only."""
+    """The metadata's single values. Times are milliseconds since 1970; `next_row_id` is set in v3 only."""
 
     metadata_location: str
     format_version: int
@@ -32,7 +32,7 @@ class MetadataFacts:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
-    """One field of a schema, nested ones by their dotted name."""
+    """One field of a schema; nested fields have dotted names."""
 
     field_id: int
     name: str
@@ -44,7 +44,7 @@ class ColumnRow:
 
 @dataclass(frozen=True, slots=True)
 class SpecRow:
-    """One field of a partition spec or a sort order; `field` is None for one without fields.
+    """One field of a partition spec or a sort order; `field` is None for a spec or order without fields.
 
     order: direction and null order of a sort field; None for a partition field.
     """
@@ -60,7 +60,7 @@ class SpecRow:
 
 @dataclass(frozen=True, slots=True)
 class MetadataLogRow:
-    """A metadata file that was the table's, and when it was written."""
+    """A current or previous metadata file of the table, and when it was written."""
 
     timestamp_ms: int
     metadata_location: str
@@ -101,7 +101,7 @@ def column_rows(schema: Schema) -> tuple[ColumnRow, ...]:
 
 
 def spec_rows(metadata: TableMetadata) -> tuple[SpecRow, ...]:
-    """Every partition spec of the table, oldest first: files keep the spec that they were written with."""
+    """Every partition spec of the table, oldest first; older files still use older specs."""
     return tuple(row for spec in metadata.specs for row in _spec_rows(metadata, spec))
 
 
@@ -136,7 +136,7 @@ def _sort_rows(metadata: TableMetadata, order: SortOrder) -> list[SpecRow]:
 
 
 def metadata_log_rows(metadata: TableMetadata, metadata_location: str) -> tuple[MetadataLogRow, ...]:
-    """The metadata files that the table remembers, oldest first; the current one last."""
+    """The metadata files in the table's metadata log, oldest first; the current one last."""
     rows = [
         MetadataLogRow(entry["timestamp-ms"], entry["metadata-file"], is_current=False)
         for entry in metadata.metadata_log
@@ -145,7 +145,7 @@ def metadata_log_rows(metadata: TableMetadata, metadata_location: str) -> tuple[
 
 
 def column_names(metadata: TableMetadata, field: PartitionField | SortField) -> str:
-    """The columns that a partition or sort field is made of."""
+    """The source columns of a partition or sort field."""
     return ", ".join(column_name(metadata, each) for each in (field.source_id, *field.more_source_ids))
 
 

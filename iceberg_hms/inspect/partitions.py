@@ -1,4 +1,4 @@
-"""Partition values and bounds as people read them: `event_time_day=2021-04-01`, and not 18718."""
+"""Partition values and bounds in readable form: `event_time_day=2021-04-01`, not 18718."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from iceberg_hms.format.schema.types import Type
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """What a manifest's files hold of one partition field (spec: field_summary).
+    """The values of one partition field in a manifest's files (spec: field_summary).
 
     lower, upper: readable bounds, None if there is none.
     """
@@ -51,12 +51,12 @@ def partition_ranges(
 
 
 def partition_values(metadata: TableMetadata, spec: PartitionSpec, partition: Mapping[str, Any]) -> dict[str, str]:
-    """A file's partition, by the names of its spec's fields."""
+    """A file's partition values, by the names of its spec's fields."""
     return {field.name: _value(*_transform(metadata, field), partition.get(field.name)) for field in spec.fields}
 
 
 def _transform(metadata: TableMetadata, field: PartitionField) -> tuple[Transform, Type | None]:
-    """A field's transform and the type of its values; None where the source column or the transform is not known."""
+    """A field's transform and the type of its values; None if the source column or the transform is unknown."""
     source = source_type(metadata, field.source_id)
     try:
         return field.transform, None if source is None else field.transform.result_type(source)
@@ -96,5 +96,5 @@ def _value(transform: Transform, result: Type | None, value: Any) -> str:
 
 
 def raw_bytes(data: bytes) -> str:
-    """Bytes that mean nothing to us, as they are."""
+    """Bytes of unknown meaning, in hexadecimal."""
     return f"0x{data.hex()}"

@@ -1,7 +1,7 @@
-"""The table's row in the metastore: every HMS parameter, and what it means.
+"""The table's row in the metastore: every HMS parameter, and its meaning.
 
-HMS keeps the parameters in TABLE_PARAMS, one row each. Which of them Iceberg writes, and from what, is Java's
-HMSTablePropertyHelper.
+HMS keeps the parameters in TABLE_PARAMS, one row each. Java's HMSTablePropertyHelper defines which of them Iceberg
+writes, and from what.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _MEANINGS = {
     "totalSize": "bytes of the current snapshot's files",
     "transient_lastDdlTime": "when the metastore last changed the row, in seconds since 1970",
     "DO_NOT_UPDATE_STATS": "asks the metastore not to list the table's folder",
-    "COLUMN_STATS_ACCURATE": "Hive's word on its own column statistics",
+    "COLUMN_STATS_ACCURATE": "whether Hive trusts its own column statistics",
     "storage_handler": "lets Hive itself read and write the table",
     "external.table.purge": "the table property gc.enabled, under Hive's name: a purge may delete data files",
     "engine.hive.enabled": "Hive itself may use the table",
     "engine.hive.lock-enabled": "false: every writer uses compare-and-swap instead of locks",
-    "iceberg-hms.lock": "which lock all our writers take first",
+    "iceberg-hms.lock": "which lock all writers of iceberg-hms take first",
     "iceberg-hms.exclusive": "true: iceberg-hms is the only writer",
     "metadata_hash": "checksum of the metadata file of an encrypted table",
     "comment": "the table's comment",
 }
-#: These first: they are the pointer itself.
+#: Listed first: they make the row an Iceberg table and point at its metadata.
 _FIRST = ("table_type", "EXTERNAL", "metadata_location", "previous_metadata_location", "uuid")
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterRow:
-    """One HMS parameter. meaning: what it is, or that it is a copy of a table property."""
+    """One HMS parameter. meaning: for people; also says if it is a copy of a table property."""
 
     parameter: str
     value: str
@@ -53,7 +53,7 @@ class ParameterRow:
 
 
 def parameter_rows(pointer: Pointer, properties: Mapping[str, str]) -> tuple[ParameterRow, ...]:
-    """Every parameter of the row: the pointer's own first, the rest by name.
+    """Every parameter of the row: those of the pointer first, the rest by name.
 
     properties: the table's Iceberg properties, which Java copies into the parameters.
     """

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from iceberg_hms.format.metadata.gzip_parts import Packed, gzipped, plain
+from iceberg_hms.format.metadata.gzip_parts import CompressedPart, join_gzip, join_text
 
 #: How many bodies are kept: of commits on more tables at once, some are rendered again.
 KEPT_BODIES: Final = 16
@@ -26,9 +26,9 @@ RunOnThread = Callable[[Callable[[], bytes]], Awaitable[bytes]]
 class ResponseBody:
     """Bytes, and their gzip form once a client accepts it. Safe for threads."""
 
-    def __init__(self, parts: Iterable[bytes | Packed]) -> None:
+    def __init__(self, parts: Iterable[bytes | CompressedPart]) -> None:
         self._parts = tuple(parts)
-        self.data = plain(self._parts)
+        self.data = join_text(self._parts)
         self._packed: bytes | None = None
         self._packing: asyncio.Future[bytes] | None = None
         self._mutex = threading.Lock()
@@ -42,7 +42,7 @@ class ResponseBody:
         """The gzip form. The first call compresses, which takes long."""
         with self._mutex:
             if self._packed is None:
-                self._packed = gzipped(self._parts)
+                self._packed = join_gzip(self._parts)
             return self._packed
 
     async def pack(self, run: RunOnThread) -> None:
@@ -61,7 +61,7 @@ class ResponseBodyCache:
         self._mutex = threading.Lock()
         self._bodies: OrderedDict[str, ResponseBody] = OrderedDict()
 
-    def get(self, key: str, make: Callable[[], Iterable[bytes | Packed]]) -> ResponseBody:
+    def get(self, key: str, make: Callable[[], Iterable[bytes | CompressedPart]]) -> ResponseBody:
         """The body of `key`; `make` renders its parts if it is not cached. A key always stands for the same bytes."""
         with self._mutex:
             body = self._bodies.get(key)

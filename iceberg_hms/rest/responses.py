@@ -14,7 +14,7 @@ from starlette.responses import Response
 from iceberg_hms.rest.response_bodies import KEPT_BODIES, ResponseBody, ResponseBodyCache, RunOnThread
 
 if TYPE_CHECKING:
-    from iceberg_hms.format.metadata.gzip_parts import Packed
+    from iceberg_hms.format.metadata.gzip_parts import CompressedPart
     from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 JSON: Final = "application/json"
@@ -65,7 +65,7 @@ def loaded_response(
     """A LoadTableResult of a table that exists. snapshots: "all", or "refs" for those of branches and tags alone.
     A metadata file never changes, so later loads of the same version share the body."""
 
-    def render() -> Iterator[bytes | Packed]:
+    def render() -> Iterator[bytes | CompressedPart]:
         data = metadata.json_parts() if snapshots == "all" else [referenced_only(metadata)]
         return _parts(metadata_location, data, b',"config":{}}')
 
@@ -74,7 +74,9 @@ def loaded_response(
     return SharedResponse(body, {"ETag": entity_tag(version, snapshots)})
 
 
-def _parts(metadata_location: str, metadata: Iterable[bytes | Packed], tail: bytes) -> Iterator[bytes | Packed]:
+def _parts(
+    metadata_location: str, metadata: Iterable[bytes | CompressedPart], tail: bytes
+) -> Iterator[bytes | CompressedPart]:
     yield b'{"metadata-location":' + orjson.dumps(metadata_location) + b',"metadata":'
     yield from metadata
     yield tail

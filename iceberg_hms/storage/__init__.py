@@ -1,1 +1,1 @@
-"""Files by location, on pyarrow's filesystems, and the manifests in them: drivers of the Files and Manifests ports."""
+"""The drivers of the Files and Manifests ports: files on pyarrow's filesystems, and manifests in files."""

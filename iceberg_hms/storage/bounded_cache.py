@@ -1,4 +1,4 @@
-"""What was read of files that never change, by location, in bounded memory."""
+"""A cache, in bounded memory, for the contents of immutable files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 
 class BoundedCache(Generic[T]):
-    """The least recently used go first. Not for use by several threads at once.
+    """Location -> value. Evicts the least recently used entries first. Not thread-safe.
 
-    max_bytes: bound of what all together take in memory; what is larger alone is not kept.
-    weigh: an estimate of what an entry takes, in bytes.
+    max_bytes: the bound of the memory that all entries take; a larger value is not cached.
+    size_of: estimates the memory that an entry takes, in bytes.
     """
 
-    def __init__(self, max_bytes: int, weigh: Callable[[str, T], int]) -> None:
+    def __init__(self, max_bytes: int, size_of: Callable[[str, T], int]) -> None:
         self._max_bytes = max_bytes
-        self._weigh = weigh
+        self._size_of = size_of
         self._bytes = 0
         self._entries: OrderedDict[str, tuple[T, int]] = OrderedDict()
 
@@ -30,15 +30,15 @@ class BoundedCache(Generic[T]):
         return found[0]
 
     def put(self, location: str, value: T) -> None:
-        self._forget(location)
-        size = self._weigh(location, value)
+        self._evict(location)
+        size = self._size_of(location, value)
         if size > self._max_bytes:
             return
         self._entries[location] = (value, size)
         self._bytes += size
         while self._bytes > self._max_bytes:
-            self._forget(next(iter(self._entries)))
+            self._evict(next(iter(self._entries)))
 
-    def _forget(self, location: str) -> None:
+    def _evict(self, location: str) -> None:
         _, size = self._entries.pop(location, (None, 0))
         self._bytes -= size

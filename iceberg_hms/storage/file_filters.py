@@ -1,7 +1,7 @@
-"""Which data files a manifest may have: what the check of duplicates asks of every manifest of a table.
+"""Filters that tell which manifests may have a data file, for the check for duplicates over all manifests of a table.
 
-A filter holds a hash of eight bytes for each live data file. It never misses a file that is there. Once in a very long
-while it names a manifest that does not have the file, so its caller reads that manifest's entries.
+A filter holds an eight-byte hash for each live data file. It never misses a file; very rarely it matches a file that
+the manifest lacks, so the caller reads that manifest's entries.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from iceberg_hms.format.locations import file_key
 
 _BYTES: Final = 8
 _MASK: Final = (1 << 8 * _BYTES) - 1
-#: Up to so many files, searching a filter for each of them is quicker than going through all that it has.
+#: For up to this many files, searching each filter for each file is quicker than iterating over its hashes.
 _FEW: Final = 8
-#: What a filter takes in memory beside its hashes and its location.
+#: Memory of a filter besides its hashes and its location, in bytes.
 _OVERHEAD: Final = 400
 
 
@@ -25,7 +25,7 @@ def file_filter(locations: Iterable[str]) -> bytes:
 
 
 def candidates(filters: Sequence[bytes], keys: Collection[str]) -> list[int]:
-    """The places of those filters whose manifests may have a file of these keys (`format.locations.file_key`)."""
+    """The indexes of the filters that match one of these keys (`format.locations.file_key`)."""
     if len(keys) > _FEW:
         wanted = frozenset(hash(key) for key in keys)
         return [at for at, each in enumerate(filters) if not wanted.isdisjoint(memoryview(each).cast("q"))]
@@ -36,11 +36,11 @@ def candidates(filters: Sequence[bytes], keys: Collection[str]) -> list[int]:
     return sorted(found)
 
 
-def weight(location: str, known: bytes) -> int:
-    """About what a filter takes in memory, in bytes."""
-    return len(known) + len(location) + _OVERHEAD
+def size_of(location: str, filter_: bytes) -> int:
+    """An estimate of the memory that a filter takes, in bytes."""
+    return len(filter_) + len(location) + _OVERHEAD
 
 
 def _packed(key: str) -> bytes:
-    # Python's own hash of a text: quick, and the same as long as the process lives, and in those that it forks.
+    # Python's hash of a string is quick, and the same in this process and its forks, which is all that is needed.
     return (hash(key) & _MASK).to_bytes(_BYTES, "little")

@@ -1,7 +1,7 @@
 """The Files port on pyarrow's filesystems.
 
-Local files go through `local_files` when they are written or deleted. Object stores have no exclusive create: there the
-name is looked up first, which is enough because every name that we write is new.
+`local_files` writes and deletes local files. Object stores have no exclusive create: a look-up before each write is
+enough there, because every name that we write is new.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.locations import Location, parse
 from iceberg_hms.storage import local_files
-from iceberg_hms.storage.local_files import Gather, one_after_another
+from iceberg_hms.storage.local_files import Gather, run_sequentially
 
-#: Kinds of store that `default_filesystem` opens; credentials and endpoints come from the store's usual environment.
+#: Schemes that `default_filesystem` opens; credentials and endpoints come from the store's usual environment.
 SCHEMES: Final = ("file", "s3", "hdfs", "viewfs", "gs")
 
-
-#: A location and what is to be written there.
+#: A location and the content to write there.
 File = tuple[str, bytes]
 
-#: How many local files are created at once: they are flushed together, and so many descriptors are not missed
-#: elsewhere.
+#: How many local files are created and flushed together; each takes a file descriptor meanwhile.
 _LOCAL_MAX: Final = 256
 
 
@@ -54,8 +52,8 @@ class PyArrowFiles:
     """Implements `coordinator.ports.Files`. Safe to share between threads.
 
     fsync: flush local files to the disk before `write` returns. filesystem: makes the filesystem of a location; called
-    once for each scheme and authority, or by each of the threads that come before the first is made. gather: runs
-    functions side by side, as `Runtime.gather` does, `io_threads` at a time.
+    once for each scheme and authority, or more often if threads need the same one at once. gather: runs functions
+    in parallel, as `Runtime.gather` does, `io_threads` at a time.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class PyArrowFiles:
         *,
         fsync: bool = True,
         filesystem: Callable[[Location], Any] = default_filesystem,
-        gather: Gather = one_after_another,
+        gather: Gather = run_sequentially,
         io_threads: int = 1,
     ) -> None:
         self._fsync = fsync
@@ -73,7 +71,7 @@ class PyArrowFiles:
         self._filesystems: dict[tuple[str, str], Any] = {}
 
     def read(self, location: str) -> bytes:
-        """The whole file. Raises MissingFile, StorageError, and InvalidInput for what is no location."""
+        """The whole file. Raises MissingFile, StorageError, and InvalidInput for an invalid location."""
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
             if _is_local(filesystem, parsed):
@@ -82,19 +80,19 @@ class PyArrowFiles:
                 return bytes(file.read())
 
     def open(self, location: str) -> Any:
-        """A pyarrow.NativeFile to read from at any place, as for footers; the caller closes it. Raises as `read`."""
+        """A seekable pyarrow.NativeFile, as for footers; the caller closes it. Raises as `read`."""
         filesystem, path, _ = self._resolve(location)
         with _mapped(location):
             return filesystem.open_input_file(path)
 
     def write(self, location: str, data: bytes) -> None:
-        """Create a new file. Raises AlreadyExists, StorageError; after a StorageError the file may be there in part on
-        an object store, on a local disk it is not there at all."""
+        """Create a new file. Raises AlreadyExists, StorageError. After a StorageError an object store may have a part
+        of the file, a local disk has none of it."""
         self.write_all([(location, data)])
 
     def write_all(self, files: Sequence[File]) -> None:
-        """Create several new files side by side; local ones are flushed together. Raises as `write`; none of them is
-        left then, unless an object store does not remove it."""
+        """Create several new files in parallel; local ones are flushed together. Raises as `write`, after deleting the
+        files that it made, as far as the store allows."""
         made: list[str] = []
         try:
             local, remote = self._by_kind(files)
@@ -110,7 +108,7 @@ class PyArrowFiles:
             raise
 
     def _by_kind(self, files: Sequence[File]) -> tuple[list[File], list[File]]:
-        """The local ones, and the others."""
+        """The local files, and the others."""
         local: list[File] = []
         remote: list[File] = []
         for file in files:
@@ -119,7 +117,7 @@ class PyArrowFiles:
         return local, remote
 
     def _create_local(self, files: Sequence[File], made: list[str]) -> None:
-        """Create files, all or none of them, and say in `made` that they are there."""
+        """Create all files or none, and add their locations to `made`."""
         new = [local_files.NewFile(self._resolve(location)[1], data) for location, data in files]
         with _creating(" and ".join(file.path for file in new)):
             local_files.create(new, fsync=self._fsync, gather=self._gather)
@@ -128,7 +126,7 @@ class PyArrowFiles:
             self._check_length(file)
 
     def _create_remote(self, file: File, made: list[str]) -> None:
-        """Create a file, and say in `made` that it is there."""
+        """Create a file, and add its location to `made`."""
         location, data = file
         filesystem, path, _ = self._resolve(location)
         with _creating(location):
@@ -144,7 +142,7 @@ class PyArrowFiles:
         usage.wrote(length)
 
     def length(self, location: str) -> int:
-        """Bytes. Raises MissingFile, StorageError."""
+        """The length in bytes. Raises MissingFile, StorageError."""
         filesystem, path, parsed = self._resolve(location)
         if _is_local(filesystem, parsed):
             with _mapped(location):
@@ -161,7 +159,7 @@ class PyArrowFiles:
         return int(info.size)
 
     def delete(self, location: str) -> bool:
-        """Remove a file; False if it was not there. Raises StorageError, also for a folder."""
+        """Delete a file; False if it did not exist. Raises StorageError, also for a folder."""
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
             if _is_local(filesystem, parsed):
@@ -179,9 +177,9 @@ class PyArrowFiles:
         key = (parsed.scheme, parsed.authority)
         filesystem = self._filesystems.get(key)
         if filesystem is None:
-            # Nobody waits for it who wants another: it may take seconds to reach a store. The first that is made stays.
+            # No lock: reaching a store may take seconds, and other stores need not wait. The first one made is kept.
             filesystem = self._filesystems.setdefault(key, self._make_filesystem(parsed))
-        # Object stores take `bucket/key`; HDFS knows its authority already.
+        # Object stores expect `bucket/key`; an HDFS filesystem already has its authority.
         path = f"{parsed.authority}{parsed.path}" if parsed.scheme in ("s3", "gs") else parsed.path
         return filesystem, path, parsed
 
@@ -201,19 +199,19 @@ def _is_local(filesystem: Any, location: Location) -> bool:
 
 @contextlib.contextmanager
 def _creating(location: str) -> Iterator[None]:
-    """The errors of making a file, as ours."""
+    """Maps the errors of creating a file to ours."""
     try:
         with _mapped(location):
             yield
     except FileExistsError as error:
         raise AlreadyExists(f"File already exists: {error.filename or location}") from error
     except MissingFile as error:
-        raise StorageError(f"Cannot create {location}: its folder was removed meanwhile, or is a file") from error
+        raise StorageError(f"Cannot create {location}: its folder was removed, or is a file") from error
 
 
 @contextlib.contextmanager
 def _mapped(location: str) -> Iterator[None]:
-    """The one place where errors of the operating system and of pyarrow become ours; FileExistsError passes."""
+    """Maps errors of the operating system and of pyarrow to ours, except FileExistsError. The only place for that."""
     try:
         yield
     except (FileExistsError, IcebergHmsError):

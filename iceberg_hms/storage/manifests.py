@@ -1,7 +1,7 @@
 """The Manifests port: manifest lists and manifests as records, in files.
 
-One `ManifestStore` serves a process: it holds the cache of decoded lists, and of which data files manifests have.
-`open` gives each group of changes an instance of its own, which knows the lists that the group staged.
+One `ManifestStore` serves a process: it caches decoded lists, and filters of the data files in manifests. `open` gives
+each group of changes an instance of its own, which has the lists that the group staged.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key, join
-from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, decode_manifest, live_data_files, read_header
+from iceberg_hms.format.manifests.manifest import (
+    FileContent,
+    ManifestEntry,
+    decode_manifest,
+    live_data_files,
+    read_header,
+)
 from iceberg_hms.format.manifests.manifest_list import (
     EncodedList,
     ManifestContent,
     ManifestFile,
-    added_in_front,
     decode_list,
     encode_list,
+    leading_added_manifests,
     read_list,
 )
-from iceberg_hms.format.manifests.manifest_writer import ManifestWriter, Summary
+from iceberg_hms.format.manifests.manifest_writer import ManifestSummary, ManifestWriter
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -39,18 +45,18 @@ from iceberg_hms.storage.bounded_cache import BoundedCache
 
 _log = logging.getLogger(__name__)
 
-#: A list that was read, or one of our own with its encoded records.
-KnownList = tuple[ManifestFile, ...] | EncodedList
+#: A list that was read, or one that we wrote, with its encoded records.
+CachedList = tuple[ManifestFile, ...] | EncodedList
 
-#: Table property: a manifest is ended when it reaches this size, in bytes.
+#: Table property: a manifest that reaches this size, in bytes, is closed and a new one started.
 TARGET_SIZE: Final = "commit.manifest.target-size-bytes"
 TARGET_SIZE_DEFAULT: Final = 8 * 1024 * 1024
-# What a decoded manifest takes in memory, measured with four partition fields; the cache counts with it.
+#: Memory of a decoded list entry, measured with four partition fields; for the bound of the cache.
 _BYTES_PER_MANIFEST: Final = 1_200
 
 
 class ManifestStore:
-    """What all groups share: files, the caches of lists and of filters, how many files are read at once.
+    """What all groups share: files, the caches of lists and of filters, the number of parallel reads.
 
     Settings: manifest_cache_max_bytes, file_filter_cache_max_bytes, io_threads.
     """
@@ -61,43 +67,43 @@ class ManifestStore:
         self.io_threads = settings.io_threads
         self._cache_max_bytes = settings.manifest_cache_max_bytes
         self._filters_max_bytes = settings.file_filter_cache_max_bytes
-        self._cache: BoundedCache[KnownList] = BoundedCache(self._cache_max_bytes, _weight)
-        self._filters: BoundedCache[bytes] = BoundedCache(self._filters_max_bytes, file_filters.weight)
+        self._cache: BoundedCache[CachedList] = BoundedCache(self._cache_max_bytes, _size_of)
+        self._filters: BoundedCache[bytes] = BoundedCache(self._filters_max_bytes, file_filters.size_of)
         self._mutex = self.runtime.mutex()
 
     def open(self) -> TableManifests:
         """The port for one group of changes."""
         return TableManifests(self)
 
-    def cached(self, location: str) -> KnownList | None:
+    def cached_list(self, location: str) -> CachedList | None:
         """A list that was read or written before; lists are immutable, so it is never stale."""
         with self._mutex:
             return self._cache.get(location)
 
-    def remember(self, location: str, known: KnownList) -> None:
-        """Keep a list that is on disk."""
+    def cache_list(self, location: str, list_: CachedList) -> None:
+        """Cache a list that is on disk."""
         with self._mutex:
-            self._cache.put(location, known)
+            self._cache.put(location, list_)
 
-    def known_filters(self, files: Sequence[ManifestFile]) -> list[bytes | None]:
-        """The filters of manifests that were read or written before, each in its place."""
+    def cached_filters(self, files: Sequence[ManifestFile]) -> list[bytes | None]:
+        """The filters of manifests, in their order; None for those that were neither read nor written before."""
         with self._mutex:
             return [self._filters.get(each.manifest_path) for each in files]
 
     def read_filter(self, file: ManifestFile) -> bytes:
-        """The filter of a manifest, from its entries."""
+        """Make and cache the filter of a manifest from its entries."""
         data = self.files.read(file.manifest_path)
-        known = file_filters.file_filter(live_data_files(data, file.manifest_path, file))
-        self.remember_filter(file.manifest_path, known)
-        return known
+        filter_ = file_filters.file_filter(live_data_files(data, file.manifest_path, file))
+        self.cache_filter(file.manifest_path, filter_)
+        return filter_
 
-    def remember_filter(self, location: str, known: bytes) -> None:
-        """Keep the filter of a manifest that is on disk."""
+    def cache_filter(self, location: str, filter_: bytes) -> None:
+        """Cache the filter of a manifest that is on disk."""
         with self._mutex:
-            self._filters.put(location, known)
+            self._filters.put(location, filter_)
 
     def gather(self, functions: Iterable[Callable[[], Any]]) -> Iterator[Any]:
-        """Run functions side by side, `io_threads` at a time, and give their results in order."""
+        """Run functions in parallel, `io_threads` at a time, and yield their results in order."""
         waiting = iter(functions)
         while batch := list(itertools.islice(waiting, self.io_threads)):
             yield from self.runtime.gather(batch)
@@ -110,12 +116,12 @@ class _StagedList:
 
 
 class TableManifests:
-    """Implements `changes.change.Manifests`; not for use by several threads."""
+    """Implements `changes.change.Manifests`. Not thread-safe."""
 
     def __init__(self, store: ManifestStore) -> None:
         self._store = store
         self._staged: dict[str, _StagedList] = {}
-        # Together they make names that were never used: how many lists this one has named, and what is its own.
+        # The number of lists that this instance has named, and its UUID, make names unique.
         self._named = 0
         self._uuid = store.runtime.uuid()
 
@@ -126,7 +132,7 @@ class TableManifests:
         known = self._known(location)
         if known is None:
             known = decode_list(self._store.files.read(location), location)
-            self._store.remember(location, known)
+            self._store.cache_list(location, known)
         return _files(known)
 
     def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
@@ -138,12 +144,12 @@ class TableManifests:
             files: Iterable[ManifestFile] = read_list(self._store.files.read(location), location)
         else:
             files = _files(known)
-        return added_in_front(files, snapshot.snapshot_id, int(count))
+        return leading_added_manifests(files, snapshot.snapshot_id, int(count))
 
-    def _known(self, location: str) -> KnownList | None:
+    def _known(self, location: str) -> CachedList | None:
         if location in self._staged:
             return self._staged[location].encoded
-        return self._store.cached(location)
+        return self._store.cached_list(location)
 
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
@@ -164,8 +170,8 @@ class TableManifests:
         )
 
     def _filters(self, files: Sequence[ManifestFile]) -> Sequence[bytes]:
-        known = self._store.known_filters(files)
-        # Neither delete files nor a manifest of removed files alone is worth a read.
+        known = self._store.cached_filters(files)
+        # Skip manifests of delete files, and those without live files.
         unread = {
             at
             for at, each in enumerate(known)
@@ -182,7 +188,7 @@ class TableManifests:
         snapshot_id: int,
         entries: Iterable[ManifestEntry],
     ) -> Sequence[ManifestFile]:
-        roller = _Roller(self._store, metadata, schema, spec, snapshot_id)
+        roller = _RollingManifestWriter(self._store, metadata, schema, spec, snapshot_id)
         try:
             for entry in entries:
                 roller.add(entry)
@@ -216,7 +222,7 @@ class TableManifests:
         locations = tuple(self._staged)
         self._store.files.write_all([(location, self._staged[location].data) for location in locations])
         for location in locations:
-            self._store.remember(location, self._staged.pop(location).encoded)
+            self._store.cache_list(location, self._staged.pop(location).encoded)
         return locations
 
     def discard(self, locations: Iterable[str]) -> None:
@@ -224,7 +230,7 @@ class TableManifests:
             self._staged.pop(location, None)
 
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """The manifests of an old v1 snapshot that has no list: what a list would say is taken from themselves."""
+        """The manifests of an old v1 snapshot without a list; their list entries are computed from the manifests."""
         contents = self._store.gather(partial(self._store.files.read, each) for each in snapshot.manifests)
         return tuple(
             _describe(data, location, snapshot.snapshot_id)
@@ -232,22 +238,22 @@ class TableManifests:
         )
 
 
-def _files(known: KnownList) -> tuple[ManifestFile, ...]:
+def _files(known: CachedList) -> tuple[ManifestFile, ...]:
     return known.files if isinstance(known, EncodedList) else known
 
 
 def _describe(data: bytes, location: str, snapshot_id: int) -> ManifestFile:
     spec_id = read_header(data, location).partition_spec_id
-    summary = Summary(None)
+    summary = ManifestSummary(None)
     unknown = ManifestFile(location, len(data), spec_id, snapshot_id, sequence_number=0, min_sequence_number=0)
     for entry in decode_manifest(data, location, unknown):
         summary.add(entry)
-    line = summary.line(location, len(data), spec_id, snapshot_id)
-    return replace(line, sequence_number=0, min_sequence_number=0)
+    file = summary.manifest_file(location, len(data), spec_id, snapshot_id)
+    return replace(file, sequence_number=0, min_sequence_number=0)
 
 
-class _Roller:
-    """Writes entries to manifests, a new one whenever the target size is reached; data and deletes apart."""
+class _RollingManifestWriter:
+    """Writes entries to manifests; starts a new one at the target size; separates data and deletes."""
 
     def __init__(
         self, store: ManifestStore, metadata: TableMetadata, schema: Schema, spec: PartitionSpec, snapshot_id: int
@@ -265,7 +271,7 @@ class _Roller:
         self._written: list[ManifestFile] = []
 
     def add(self, entry: ManifestEntry) -> None:
-        is_data = entry.data_file.content == Content.DATA
+        is_data = entry.data_file.content == FileContent.DATA
         content = ManifestContent.DATA if is_data else ManifestContent.DELETES
         writer = self._open.get(content)
         if writer is None:
@@ -283,19 +289,19 @@ class _Roller:
         return tuple(self._written)
 
     def remove_all(self) -> None:
-        """Delete what was written, when the rest could not be: no list names it."""
+        """Delete the manifests written so far, after a failure: no list names them."""
         for location in self._locations:
             try:
                 self._store.files.delete(location)
             except IcebergHmsError as error:
-                _log.warning("could not delete manifest %s, which no table names: %s", location, error)
+                _log.warning("could not delete manifest %s, which no table references: %s", location, error)
 
     def _write(self, content: ManifestContent) -> None:
         location = f"{self._prefix}{len(self._locations)}.avro"
         data, file = self._open.pop(content).finish(location)
         self._locations.append(location)
         self._store.files.write(location, data)
-        self._store.remember_filter(location, file_filters.file_filter(self._live.pop(content)))
+        self._store.cache_filter(location, file_filters.file_filter(self._live.pop(content)))
         self._written.append(file)
 
 
@@ -309,7 +315,7 @@ def _target_size(metadata: TableMetadata) -> int:
     raise InvalidInput(f"Table property {TARGET_SIZE} must be a positive number, but is {text!r}")
 
 
-def _weight(_location: str, known: KnownList) -> int:
+def _size_of(_location: str, known: CachedList) -> int:
     if isinstance(known, EncodedList):
         return (len(known.files) + 1) * _BYTES_PER_MANIFEST + sum(len(data) for _, data in known.blocks)
     return (len(known) + 1) * _BYTES_PER_MANIFEST

@@ -20,7 +20,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.coordinator.ports import CommitPorts, Files, Pointer
 from iceberg_hms.errors import IcebergHmsError, MissingFile
-from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
@@ -127,7 +127,7 @@ class _Contents:
     def live(self) -> list[ManifestEntry]:
         return [entry for _, entry in self.entries if entry.is_live]
 
-    def own(self, status: Status) -> list[ManifestEntry]:
+    def own(self, status: EntryStatus) -> list[ManifestEntry]:
         """Data-file entries that this snapshot itself made."""
         id_ = self.snapshot.snapshot_id
         return [
@@ -280,9 +280,9 @@ class _History:
     def _check_line(self, line: ManifestFile, entries: Sequence[ManifestEntry], snapshot: Snapshot) -> None:
         counts = Counter(entry.status for entry in entries)
         for status, said in (
-            (Status.ADDED, line.added_files_count),
-            (Status.EXISTING, line.existing_files_count),
-            (Status.DELETED, line.deleted_files_count),
+            (EntryStatus.ADDED, line.added_files_count),
+            (EntryStatus.EXISTING, line.existing_files_count),
+            (EntryStatus.DELETED, line.deleted_files_count),
         ):
             if said is not None and said != counts[status]:
                 self._found(
@@ -322,7 +322,7 @@ class _History:
     ) -> None:
         ids = {each.snapshot.snapshot_id for each in history}
         counts = Counter(live)
-        added = Counter(entry.data_file.file_path for each in history for entry in each.own(Status.ADDED))
+        added = Counter(entry.data_file.file_path for each in history for entry in each.own(EntryStatus.ADDED))
         for item in acknowledged:
             if isinstance(item, int):
                 if item not in ids:
@@ -344,7 +344,7 @@ def _failure(what: str, error: IcebergHmsError) -> Finding:
 
 
 def _is_data(entry: ManifestEntry) -> bool:
-    return entry.data_file.content == Content.DATA
+    return entry.data_file.content == FileContent.DATA
 
 
 def _records(entries: Iterable[ManifestEntry]) -> int:
@@ -355,7 +355,7 @@ def _counted(contents: _Contents) -> Iterator[tuple[str, int]]:
     """Summary properties (spec: metrics) and what the manifests make of them."""
     live = contents.live
     data = [entry for entry in live if _is_data(entry)]
-    added, deleted = contents.own(Status.ADDED), contents.own(Status.DELETED)
+    added, deleted = contents.own(EntryStatus.ADDED), contents.own(EntryStatus.DELETED)
     yield "total-data-files", len(data)
     yield "total-delete-files", len(live) - len(data)
     yield "total-records", _records(data)

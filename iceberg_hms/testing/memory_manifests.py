@@ -9,9 +9,14 @@ from dataclasses import replace
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, inherit
-from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile, added_in_front, assign
-from iceberg_hms.format.manifests.manifest_writer import Summary, as_written
+from iceberg_hms.format.manifests.manifest import FileContent, ManifestEntry, inherit
+from iceberg_hms.format.manifests.manifest_list import (
+    ManifestContent,
+    ManifestFile,
+    assign_numbers,
+    leading_added_manifests,
+)
+from iceberg_hms.format.manifests.manifest_writer import ManifestSummary, as_written
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -57,7 +62,7 @@ class MemoryManifests:
         count = snapshot.summary.get("added-data-files", "")
         if snapshot.manifest_list is None or not count.isdecimal():
             return None
-        return added_in_front(self.list(snapshot), snapshot.snapshot_id, int(count))
+        return leading_added_manifests(self.list(snapshot), snapshot.snapshot_id, int(count))
 
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
@@ -85,7 +90,7 @@ class MemoryManifests:
         for entry in entries:
             if set(entry.data_file.partition) != names:
                 raise InvalidInput(f"{entry.data_file.file_path} has other partition values than spec {spec.spec_id}")
-            is_data = entry.data_file.content == Content.DATA
+            is_data = entry.data_file.content == FileContent.DATA
             if version == 1 and not is_data:
                 raise InvalidInput("Cannot store delete files in a v1 table")
             content = ManifestContent.DATA if is_data else ManifestContent.DELETES
@@ -93,17 +98,17 @@ class MemoryManifests:
         prefix = f"{folder(metadata)}/{self._store.clock.uuid()}-m"
         written = []
         for number, content in enumerate(sorted(stored)):
-            summary = Summary(spec.partition_type(schema))
+            summary = ManifestSummary(spec.partition_type(schema))
             for entry in stored[content]:
                 summary.add(entry)
             location = f"{prefix}{number}.avro"
-            written.append(summary.line(location, _LENGTH, spec.spec_id, snapshot_id, content))
+            written.append(summary.manifest_file(location, _LENGTH, spec.spec_id, snapshot_id, content))
             with self._store.mutex:
                 self._store.manifests[location] = tuple(stored[content])
         return tuple(written)
 
     def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
-        numbered, _ = assign(
+        numbered, _ = assign_numbers(
             files,
             format_version=metadata.format_version,
             snapshot_id=snapshot.snapshot_id,
@@ -136,11 +141,11 @@ class MemoryManifests:
     def _inline(self, location: str, snapshot_id: int) -> ManifestFile:
         entries = self._stored(location)
         # As of a manifest file without a list: no partition bounds, and version 1 has no sequence numbers.
-        summary = Summary(None)
+        summary = ManifestSummary(None)
         for entry in entries:
             summary.add(entry)
         spec_id = entries[0].data_file.spec_id if entries else 0
-        line = summary.line(location, _LENGTH, spec_id, snapshot_id)
+        line = summary.manifest_file(location, _LENGTH, spec_id, snapshot_id)
         return replace(line, sequence_number=0, min_sequence_number=0)
 
 

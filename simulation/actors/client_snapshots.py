@@ -19,7 +19,7 @@ from typing import Any
 from iceberg_hms.changes import blind_append, updates
 from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.summary import totals
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -67,7 +67,7 @@ class _Before:
 
     def live(self) -> list[str]:
         """Its data files whose rows are there."""
-        paths = (entry.data_file.file_path for _, entry in self.entries if entry.data_file.content == Content.DATA)
+        paths = (entry.data_file.file_path for _, entry in self.entries if entry.data_file.content == FileContent.DATA)
         return [path for path in paths if path not in self.masked]
 
     def manifests_of(self, paths: Iterable[str]) -> list[ManifestFile]:
@@ -102,10 +102,10 @@ class SnapshotBuilder:
         ref = base.ref(attempt.branch)
         head = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
         before = self._look_at(head)
-        word = blind_append.word_for(base, self._namespace_word).word
-        attempt.never_rebased = self._commit_kind in NEVER_REBASED or word == blind_append.NONE
+        mode = blind_append.policy_for(base, self._namespace_policy).mode
+        attempt.never_rebased = self._commit_kind in NEVER_REBASED or mode == blind_append.NONE
         attempt.never_rebased = attempt.never_rebased or (
-            self._commit_kind is CommitKind.VALIDATED and word != blind_append.ALL
+            self._commit_kind is CommitKind.VALIDATED and mode != blind_append.ALL
         )
         match self._commit_kind:
             case CommitKind.DELETE:
@@ -123,10 +123,14 @@ class SnapshotBuilder:
             attempt.lists.add(made.made[0])
         return made
 
-    def _namespace_word(self) -> blind_append.RebasePolicy:
+    def _namespace_policy(self) -> blind_append.RebasePolicy:
         """What the namespace says, as it is: no call of the metastore, which could be lost."""
         text = self._node.cluster.metastore.database_parameters(TABLE.namespace).get(blind_append.REBASE_APPENDS)
-        return blind_append.unsaid() if text is None else blind_append.RebasePolicy(blind_append.parse(text), "")
+        return (
+            blind_append.default_policy()
+            if text is None
+            else blind_append.RebasePolicy(blind_append.parse_mode(text), "")
+        )
 
     def forget(self) -> None:
         """What was made is gone: make it anew the next time."""
@@ -136,7 +140,7 @@ class SnapshotBuilder:
         manifests = self._node.manifests()
         listed = () if head is None else tuple(manifests.list(head))
         entries = [(each, entry) for each in listed for entry in manifests.entries([each]) if entry.is_live]
-        masks = (entry.data_file for _, entry in entries if entry.data_file.content != Content.DATA)
+        masks = (entry.data_file for _, entry in entries if entry.data_file.content != FileContent.DATA)
         return _Before(head, listed, entries, frozenset(each.referenced_data_file for each in masks))
 
     def _append(self, base: TableMetadata, before: _Before) -> SentSnapshot:
@@ -153,7 +157,7 @@ class SnapshotBuilder:
         there = {each.manifest_path for each in candidates}
         if self._merged is None or not there.issuperset(each.manifest_path for each in self._merged[0]):
             chosen = candidates[: 1 + self._node.random.below(_MERGED_MAX)]
-            kept = [replace(each, status=Status.EXISTING) for each in before.entries_of(chosen)]
+            kept = [replace(each, status=EntryStatus.EXISTING) for each in before.entries_of(chosen)]
             self._merged = chosen, self._write(base, [self._added(), *kept])
         merged, own = self._merged
         return self._snapshot(base, before, own, merged, {"operation": "append", **_ADDED})
@@ -173,9 +177,9 @@ class SnapshotBuilder:
         path = f"file:/t/data/{self._attempt.operation}-deletes.parquet"
         self._own(path)
         deletes = DataFile(
-            path, "PARQUET", 1, 10, content=Content.POSITION_DELETES, referenced_data_file=self._chosen[0]
+            path, "PARQUET", 1, 10, content=FileContent.POSITION_DELETES, referenced_data_file=self._chosen[0]
         )
-        own = self._write(base, [ManifestEntry(Status.ADDED, deletes, snapshot_id=self._attempt.snapshot_id)])
+        own = self._write(base, [ManifestEntry(EntryStatus.ADDED, deletes, snapshot_id=self._attempt.snapshot_id)])
         counts = {"added-delete-files": "1", "added-position-delete-files": "1", "added-position-deletes": "1"}
         return self._snapshot(base, before, own, (), {"operation": "delete", **counts})
 
@@ -207,15 +211,17 @@ class SnapshotBuilder:
         made = []
         for entry in before.entries_of(replaced):
             if entry.data_file.file_path in self._chosen:
-                made.append(replace(entry, status=Status.DELETED, snapshot_id=self._attempt.snapshot_id))
+                made.append(replace(entry, status=EntryStatus.DELETED, snapshot_id=self._attempt.snapshot_id))
             else:
-                made.append(replace(entry, status=Status.EXISTING))
+                made.append(replace(entry, status=EntryStatus.EXISTING))
         return made
 
     def _added(self, rows: int = 1) -> ManifestEntry:
         path = self._attempt.data_file or ""
         self._own(path)
-        return ManifestEntry(Status.ADDED, DataFile(path, "PARQUET", rows, 10), snapshot_id=self._attempt.snapshot_id)
+        return ManifestEntry(
+            EntryStatus.ADDED, DataFile(path, "PARQUET", rows, 10), snapshot_id=self._attempt.snapshot_id
+        )
 
     def _own(self, path: str) -> None:
         self.data[path] = None

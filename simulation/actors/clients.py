@@ -156,7 +156,7 @@ class CommitServer:
             self.node.runtime.sleep(self._random.between(0.0, self._clients.resent_within))
         for _ in range(_RESENDS + 1):
             words = partial(self.node.rebase_policies.of, TABLE.namespace)
-            change = from_request(list(requirements), list(snapshot.updates), rebase_default=words)
+            change = from_request(list(requirements), list(snapshot.updates), rebase_policy=words)
             may_try_again = self._send(attempt, change, snapshot)
             if attempt.answer is not Answer.UNKNOWN or self._random.chance(0.5):
                 # Who once did not know deletes nothing any more, and so makes nothing anew.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from iceberg_hms.format.manifests.manifest import Content, ManifestEntry
+from iceberg_hms.format.manifests.manifest import FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from simulation.world.storage import Storage
@@ -68,8 +68,8 @@ def _read(storage: Storage, snapshot: Snapshot, manifests: tuple[ManifestFile, .
             row_ids.append((manifest.first_row_id, manifest.first_row_id + count, manifest.manifest_path))
     named.update(entry.data_file.file_path for entry in entries)
     live = [entry.data_file for entry in entries if entry.is_live]
-    masked = {each.referenced_data_file or "" for each in live if each.content != Content.DATA}
-    files = Counter(each.file_path for each in live if each.content == Content.DATA)
+    masked = {each.referenced_data_file or "" for each in live if each.content != FileContent.DATA}
+    files = Counter(each.file_path for each in live if each.content == FileContent.DATA)
     removed = {entry.data_file.file_path for entry in entries if not entry.is_live}
     return Contents(
         frozenset(named),

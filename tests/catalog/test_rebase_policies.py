@@ -50,27 +50,27 @@ def words(
 )
 def test_the_namespace_s_word_beats_the_server_s(setting: str, text: str, found: str) -> None:
     word = words(Namespaces({REBASE_APPENDS: text}), setting).of("db")
-    assert word.word == found
-    assert word.said == f"the namespace db says {REBASE_APPENDS}={text}"
+    assert word.mode == found
+    assert word.stated_by == f"the namespace db says {REBASE_APPENDS}={text}"
 
 
 @pytest.mark.parametrize("setting", [PLAIN, ALL, NONE])
 def test_where_the_namespace_says_nothing_the_server_s_word_counts(setting: str) -> None:
     word = words(Namespaces({"owner": "etl"}), setting).of("db")
-    assert (word.word, word.said) == (setting, f"the server says rebase-appends={setting}")
+    assert (word.mode, word.stated_by) == (setting, f"the server says rebase-appends={setting}")
 
 
 def test_a_namespace_is_asked_again_only_after_a_while() -> None:
     namespaces, clock = Namespaces({REBASE_APPENDS: "all"}), StoppedClock()
     found = words(namespaces, clock=clock)
-    assert [found.of("db").word for _ in range(3)] == [ALL] * 3
-    assert found.of("other").word == ALL
+    assert [found.of("db").mode for _ in range(3)] == [ALL] * 3
+    assert found.of("other").mode == ALL
     assert namespaces.asked == ["db", "other"]
     namespaces.properties = {}
     clock.seconds += 4.9
-    assert found.of("db").word == ALL
+    assert found.of("db").mode == ALL
     clock.seconds += 0.1
-    assert found.of("db").word == PLAIN
+    assert found.of("db").mode == PLAIN
     assert namespaces.asked == ["db", "other", "db"]
 
 
@@ -91,13 +91,13 @@ def test_one_that_cannot_be_read_may_forbid_it_and_is_not_asked_again_at_once(re
     found = words(namespaces, ALL, clock=clock)
     for _ in range(3):
         word = found.of("db")
-        assert word.word == NONE
-        assert refusal.message in word.said
-        assert f"set {REBASE_APPENDS} on the table" in word.said
+        assert word.mode == NONE
+        assert refusal.message in word.stated_by
+        assert f"set {REBASE_APPENDS} on the table" in word.stated_by
     assert namespaces.asked == ["db"], "an outage costs one call, not one for each commit"
     namespaces.refusal = None
     clock.seconds += 5.0
-    assert found.of("db").word == ALL
+    assert found.of("db").mode == ALL
 
 
 def test_a_call_that_takes_longer_than_its_answer_counts_is_made_once_for_a_group() -> None:
@@ -109,7 +109,7 @@ def test_a_call_that_takes_longer_than_its_answer_counts_is_made_once_for_a_grou
         raise MetastoreUnavailable("no answer in 60 s")
 
     found = RebasePolicies(ThreadRuntime(clock), setting=ALL, max_age_seconds=5.0, load=load)
-    assert [found.of("db").word for _ in range(64)] == [NONE] * 64
+    assert [found.of("db").mode for _ in range(64)] == [NONE] * 64
     assert asked == ["db"]
 
 
@@ -139,7 +139,7 @@ def test_many_threads_get_one_word() -> None:
 
     def ask() -> None:
         start.wait(10)
-        heard.append(found.of("db").word)
+        heard.append(found.of("db").mode)
 
     threads = [Thread(target=ask) for _ in range(8)]
     for thread in threads:

@@ -8,10 +8,10 @@ from typing import Any
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
-from iceberg_hms.changes.blind_append import Default, unsaid
+from iceberg_hms.changes.blind_append import PolicyLookup, default_policy
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -62,7 +62,7 @@ class Writer:
         base: TableMetadata,
         snapshot_id: int,
         operation: str,
-        entries: Iterable[tuple[Status, DataFile]],
+        entries: Iterable[tuple[EntryStatus, DataFile]],
         replaced: Sequence[ManifestFile],
         summary: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ class Writer:
             old = known.get(file.file_path)
             if old is None:
                 made.append(ManifestEntry(status, file, snapshot_id=snapshot_id))
-            elif status == Status.EXISTING:
+            elif status == EntryStatus.EXISTING:
                 made.append(replace(old, status=status))
             else:
                 made.append(replace(old, status=status, snapshot_id=snapshot_id))
@@ -109,9 +109,9 @@ class Writer:
         return sorted(path.removeprefix("file:/data/").removesuffix(".parquet") for path in paths)
 
 
-def request(base: TableMetadata, sent: Sequence[Mapping[str, Any]], default: Default = unsaid) -> Change:
+def request(base: TableMetadata, sent: Sequence[Mapping[str, Any]], default: PolicyLookup = default_policy) -> Change:
     """The commit of updates that were made looking at `base`."""
-    return from_request(list(for_update_table(base, sent)), list(sent), rebase_default=default)
+    return from_request(list(for_update_table(base, sent)), list(sent), rebase_policy=default)
 
 
 def committed(base: TableMetadata, change: Change, store: MemoryManifestStore) -> TableMetadata:

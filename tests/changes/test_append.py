@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
-from iceberg_hms.changes.change import Staged
+from iceberg_hms.changes.change import StagedChange
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import CommitStateUnknown, InvalidInput, RequirementFailed
-from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -137,7 +137,7 @@ def test_a_replay_on_a_moved_base_names_the_same_manifests_in_a_new_list(version
         assert (new.current_snapshot.first_row_id, new.next_row_id) == (10, 20)
 
 
-def list_of(staged: Staged) -> str:
+def list_of(staged: StagedChange) -> str:
     (location,) = [update["snapshot"]["manifest-list"] for update in staged.updates if "snapshot" in update]
     return str(location)
 
@@ -312,7 +312,7 @@ def test_no_name_mapping_is_set_that_leads_a_current_columns_name_to_another_col
     new = {"id": 3, "name": "level", "required": False, "type": "string"}
     base = evolved(FIELDS[0], {**FIELDS[1], "name": "severity"}, new)
     mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["level"]}]'
-    with pytest.raises(RequirementFailed, match="other columns by now: level") as caught:
+    with pytest.raises(RequirementFailed, match="now belong to other columns: level") as caught:
         append([data_file("a")], name_mapping=mapping).check(base)
     assert caught.value.name == "append-name-mapping"
     append([data_file("a")]).check(base)
@@ -461,8 +461,8 @@ def test_a_file_that_was_removed_may_be_appended_again() -> None:
     base = committed(table(), append([data_file("a"), data_file("b")], 1), manifests)
     numbers = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
     entries = [
-        ManifestEntry(Status.DELETED, data_file("a"), **numbers),
-        ManifestEntry(Status.EXISTING, data_file("b"), **numbers),
+        ManifestEntry(EntryStatus.DELETED, data_file("a"), **numbers),
+        ManifestEntry(EntryStatus.EXISTING, data_file("b"), **numbers),
     ]
     rewritten = manifests.write(base, base.schema, base.spec, 2, entries)
     raw = snapshot(2, sequence_number=2, parent_snapshot_id=1, summary={"operation": "delete"})

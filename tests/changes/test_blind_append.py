@@ -8,9 +8,9 @@ from iceberg_hms.changes.blind_append import (
     ISOLATION_LEVELS,
     REBASE_APPENDS,
     RebasePolicy,
-    unsaid,
-    why_not_plain,
-    word_for,
+    default_policy,
+    policy_for,
+    why_not_blind,
 )
 from tests.changes.tables import SNAPSHOT_ISOLATION, table
 from tests.changes.test_known_senders import SPARK as KEYS_OF_SPARK
@@ -24,14 +24,14 @@ TRINO = {**METRICS, **KEYS_OF_TRINO, "engine-version": "9000"}
 
 
 def test_a_known_sender_s_append_is_plain_unless_a_key_may_mean_something() -> None:
-    assert why_not_plain(table(), {**METRICS, **KEYS_OF_TRINO}) is None
-    assert why_not_plain(table(), {**METRICS, **KEYS_OF_TRINO, "something-new": "1"}) is not None
+    assert why_not_blind(table(), {**METRICS, **KEYS_OF_TRINO}) is None
+    assert why_not_blind(table(), {**METRICS, **KEYS_OF_TRINO, "something-new": "1"}) is not None
 
 
 @pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, TRINO, {**METRICS, "iceberg-hms.idempotency-key": "job-1"}])
 def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> None:
     """A bare summary is PyIceberg's: of an append, and of an overwrite whose delete matched nothing."""
-    reason = why_not_plain(table(), summary)
+    reason = why_not_blind(table(), summary)
     assert reason is not None
     assert f"{REBASE_APPENDS}=all on the table or its namespace" in reason
     assert "rebase-appends=all on the server" in reason
@@ -55,7 +55,7 @@ def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> N
 )
 def test_a_key_that_may_mean_something_is_named(key: str) -> None:
     for properties in ({}, SNAPSHOT_ISOLATION):
-        reason = why_not_plain(table(properties=properties), {**SPARK, key: "1"})
+        reason = why_not_blind(table(properties=properties), {**SPARK, key: "1"})
         assert reason is not None
         assert key in reason
         assert "isolation-level" not in reason, "they would not help"
@@ -64,10 +64,10 @@ def test_a_key_that_may_mean_something_is_named(key: str) -> None:
 @pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, TRINO])
 def test_where_all_isolation_is_snapshot_an_append_has_nothing_to_validate(summary: dict[str, str]) -> None:
     levels = SNAPSHOT_ISOLATION
-    assert why_not_plain(table(properties=levels), summary) is None
+    assert why_not_blind(table(properties=levels), summary) is None
     for level in ISOLATION_LEVELS:
         for weaker in ({**levels, level: "serializable"}, {key: levels[key] for key in levels if key != level}):
-            assert why_not_plain(table(properties=weaker), summary) is not None
+            assert why_not_blind(table(properties=weaker), summary) is not None
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_the_table_s_word_counts_and_one_that_is_not_known_permits_nothing(text:
     def asked() -> RebasePolicy:
         raise AssertionError("the table has a word of its own")
 
-    word = word_for(table(properties={REBASE_APPENDS: text}), asked)
-    assert (word.word, word.said) == (found, f"the table says {REBASE_APPENDS}={text}")
+    word = policy_for(table(properties={REBASE_APPENDS: text}), asked)
+    assert (word.mode, word.stated_by) == (found, f"the table says {REBASE_APPENDS}={text}")
 
 
 def test_a_table_that_says_nothing_leaves_it_to_others() -> None:
     others = RebasePolicy("all", "the server says so")
-    assert word_for(table(), lambda: others) is others
-    assert word_for(table(), unsaid).word == "plain"
+    assert policy_for(table(), lambda: others) is others
+    assert policy_for(table(), default_policy).mode == "plain"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.client_commit import AddedSnapshot, ClientCommit
+from iceberg_hms.changes.client_commit import ClientCommit, RebasableCommit
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -26,9 +26,9 @@ AT_1 = assert_ref("main", 1)
 @pytest.mark.parametrize(
     ("requirements", "sent", "kind"),
     [
-        ([AT_1], [ADD, MOVE], AddedSnapshot),
-        ([AT_1], [updates.set_properties({"a": "1"}), ADD, MOVE], AddedSnapshot),
-        ([assert_ref("main", None)], [ADD, MOVE], AddedSnapshot),
+        ([AT_1], [ADD, MOVE], RebasableCommit),
+        ([AT_1], [updates.set_properties({"a": "1"}), ADD, MOVE], RebasableCommit),
+        ([assert_ref("main", None)], [ADD, MOVE], RebasableCommit),
         ([], [ADD, MOVE], ClientCommit),
         ([assert_ref("audit", 1)], [ADD, MOVE], ClientCommit),
         ([assert_ref("main", 3)], [ADD, MOVE], ClientCommit),
@@ -71,10 +71,10 @@ def test_a_branch_that_is_at_the_asserted_id_and_at_another_snapshot_has_moved(w
     found = new.snapshot_by_id(10)
     assert found is not None
     assert writer.live(found) == ["a", "mine", "theirs"], "rebased, since its own list lacks theirs"
-    [add, move] = other.request.updates  # type: ignore[attr-defined]
+    [add, move] = other.commit.updates  # type: ignore[attr-defined]
     summary = {**add["snapshot"]["summary"], "operation": "delete"}
     delete = from_request([assert_ref("main", 1)], [{**add, "snapshot": {**add["snapshot"], "summary": summary}}, move])
-    with pytest.raises(RequirementFailed, match="snapshot 1 was committed anew since it was read; not rebased"):
+    with pytest.raises(RequirementFailed, match="snapshot 1 was recommitted since the client read it; not rebased"):
         delete.check(now)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from iceberg_hms.changes.evolution import can_become, misread, remapped, with_names_of
+from iceberg_hms.changes.evolution import add_schema_names, incompatible_columns, is_promotion_allowed, remapped_names
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import parse_type
 
@@ -75,7 +75,7 @@ def like_written(**changes: dict[str, Any] | None) -> Schema:
     ids=str,
 )
 def test_legal_evolution_leaves_files_readable(changes: dict[str, Any]) -> None:
-    assert misread(WRITTEN, like_written(**changes)) == []
+    assert incompatible_columns(WRITTEN, like_written(**changes)) == []
 
 
 @pytest.mark.parametrize(
@@ -115,23 +115,23 @@ def test_legal_evolution_leaves_files_readable(changes: dict[str, Any]) -> None:
     ids=str,
 )
 def test_a_column_that_means_something_else_is_named(changes: dict[str, Any], problem: str) -> None:
-    assert misread(WRITTEN, like_written(**changes))[0] == problem
+    assert incompatible_columns(WRITTEN, like_written(**changes))[0] == problem
 
 
 def test_a_field_that_moved_into_another_column_is_named() -> None:
     moved = like_written(s=column(5, "s", struct(column(7, "y", "float"))), x=column(6, "x"))
-    assert misread(WRITTEN, moved) == ["column x was s.x, which is in another place"]
+    assert incompatible_columns(WRITTEN, moved) == ["column x was s.x, which is in another place"]
 
 
 def test_every_column_is_judged() -> None:
-    found = misread(WRITTEN, schema(column(1, "id", "date"), column(2, "small", "date")))
+    found = incompatible_columns(WRITTEN, schema(column(1, "id", "date"), column(2, "small", "date")))
     assert found == ["column id was long and is date now", "column small was int and is date now"]
 
 
 def test_a_type_never_becomes_what_it_came_from() -> None:
     for old, new in (("int", "long"), ("float", "double"), ("decimal(9, 2)", "decimal(10, 2)"), ("date", "timestamp")):
-        assert can_become(parse_type(old), parse_type(new))
-        assert not can_become(parse_type(new), parse_type(old))
+        assert is_promotion_allowed(parse_type(old), parse_type(new))
+        assert not is_promotion_allowed(parse_type(new), parse_type(old))
 
 
 def mapping(*entries: tuple[int | None, str, *tuple[Any, ...]]) -> str:
@@ -158,11 +158,11 @@ NESTED = [{"field-id": 3, "names": ["x"]}]
     ],
 )  # fmt: skip
 def test_names_that_are_other_columns_by_now_are_named(now: str, moved: list[str]) -> None:
-    assert remapped(mapping((1, "id"), (2, "s", NESTED), (None, "nobody")), now) == moved
+    assert remapped_names(mapping((1, "id"), (2, "s", NESTED), (None, "nobody")), now) == moved
 
 
 def test_a_mapping_that_gave_no_names_takes_none_away() -> None:
-    assert remapped("[]", "anything") == []
+    assert remapped_names("[]", "anything") == []
 
 
 def test_a_mapping_is_extended_by_the_names_of_a_schema() -> None:
@@ -173,7 +173,7 @@ def test_a_mapping_is_extended_by_the_names_of_a_schema() -> None:
         column(8, "more"),
     )
     planned = mapping((1, "id"), (2, "s", NESTED), (7, "gone"))
-    assert orjson.loads(with_names_of(planned, evolved)) == [
+    assert orjson.loads(add_schema_names(planned, evolved)) == [
         {"field-id": 1, "names": ["id", "key"]},
         {
             "field-id": 2,
@@ -187,14 +187,14 @@ def test_a_mapping_is_extended_by_the_names_of_a_schema() -> None:
         {"field-id": 6, "names": []},
         {"field-id": 8, "names": ["more"]},
     ]
-    assert remapped(planned, with_names_of(planned, evolved)) == []
+    assert remapped_names(planned, add_schema_names(planned, evolved)) == []
 
 
 def test_a_mapping_that_cannot_be_read_stays() -> None:
-    assert with_names_of("mine", WRITTEN) == "mine"
+    assert add_schema_names("mine", WRITTEN) == "mine"
 
 
 def test_a_mapping_may_leave_names_and_fields_out() -> None:
     bare = schema(column(1, "id"), column(2, "s", struct(column(3, "x"))))
-    found = orjson.loads(with_names_of('[{"field-id": 1}, {"field-id": 2, "names": ["s"], "fields": null}]', bare))
+    found = orjson.loads(add_schema_names('[{"field-id": 1}, {"field-id": 2, "names": ["s"], "fields": null}]', bare))
     assert [(each["names"], each.get("fields")) for each in found] == [(["id"], None), (["s"], NESTED)]

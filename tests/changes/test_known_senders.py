@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.changes.known_senders import KNOWN_SENDERS, KnownSender, is_known
+from iceberg_hms.changes.known_senders import KNOWN_SENDERS, KnownSender, is_known_sender
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -15,7 +15,7 @@ ENGINE = KnownSender(
     engine="engine",
     engine_versions=((4, 1), (4, 3)),
     iceberg_versions=((1, 9), (1, 9)),
-    carries=("query-id",),
+    required_keys=("query-id",),
     why="",
     source="",
     test="",
@@ -41,8 +41,8 @@ SPARK = {
 
 @pytest.mark.parametrize("version", ["4.1.4", "4.1", "4.3.9"])
 def test_a_summary_that_has_all_marks_is_known(version: str) -> None:
-    assert is_known({**SUMMARY, "engine-version": version}, [ENGINE])
-    assert not is_known({**SUMMARY, "engine-version": version}, [])
+    assert is_known_sender({**SUMMARY, "engine-version": version}, [ENGINE])
+    assert not is_known_sender({**SUMMARY, "engine-version": version}, [])
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_a_summary_that_has_all_marks_is_known(version: str) -> None:
 )
 def test_a_summary_that_lacks_one_is_not(changes: dict[str, str | None]) -> None:
     summary = {key: value for key, value in {**SUMMARY, **changes}.items() if value is not None}
-    assert not is_known(summary, [ENGINE])
+    assert not is_known_sender(summary, [ENGINE])
 
 
 def test_spark_is_not_known() -> None:
-    assert not is_known(SPARK)
+    assert not is_known_sender(SPARK)
 
 
 TRINO = {
@@ -85,11 +85,13 @@ TRINO = {
 
 
 def test_trino_476_is_known_as_long_as_its_merges_are_no_appends() -> None:
-    assert is_known(TRINO)
-    assert not is_known({**TRINO, "engine-version": "477"})
-    assert not is_known({**TRINO, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"})
+    assert is_known_sender(TRINO)
+    assert not is_known_sender({**TRINO, "engine-version": "477"})
+    assert not is_known_sender({**TRINO, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"})
     for key in ("trino_query_id", "trino_user"):
-        assert not is_known({name: value for name, value in TRINO.items() if name != key}), "that is its add_files"
+        assert not is_known_sender({name: value for name, value in TRINO.items() if name != key}), (
+            "that is its add_files"
+        )
 
 
 def test_each_row_gives_its_reason_and_names_a_test_that_exists() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.change import ChangeIdentity, Seen
+from iceberg_hms.changes.change import ChangeIdentity, ClientBase
 from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from tests.changes.tables import UUID, snapshot, table
 
-ABSENT, LANDED, OPEN = Presence.ABSENT, Presence.LANDED, Presence.OPEN
+ABSENT, LANDED, OPEN = Presence.ABSENT, Presence.COMMITTED, Presence.UNKNOWN
 #: A client read a table whose last snapshot was 3, and made snapshot 10 on it.
-SENT = ChangeIdentity((10,), "main", seen=Seen(UUID, 3, 4))
-SENT_V1 = ChangeIdentity((10,), "main", seen=Seen(UUID, 3, None))
+SENT = ChangeIdentity((10,), "main", client_base=ClientBase(UUID, 3, 4))
+SENT_V1 = ChangeIdentity((10,), "main", client_base=ClientBase(UUID, 3, None))
 
 
 def history(*path: int | None, version: int = 2, last: int | None = None, **summary: str) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def test_older_metadata_without_numbers_tells_which_snapshots_are_older() -> Non
 
 
 def test_one_of_several_that_is_a_parent_says_that_all_landed() -> None:
-    several = ChangeIdentity((9, 10), "main", seen=Seen(UUID, 3, 4))
+    several = ChangeIdentity((9, 10), "main", client_base=ClientBase(UUID, 3, 4))
     assert Lineage(several, of(SEEN, WITH, gone=(10,))).presence is LANDED
     assert Lineage(several, of(SEEN, WITHOUT)).presence is ABSENT
 
@@ -155,12 +155,12 @@ def test_one_of_several_that_is_a_parent_says_that_all_landed() -> None:
 def test_another_table_proves_nothing_of_the_one_that_was_seen() -> None:
     other = of(SEEN, table_uuid="7c12d441-03fe-4693-9a96-a0705ddf69c1")
     lineage = Lineage(SENT, other)
-    assert lineage.is_elsewhere
+    assert lineage.is_another_table
     lineage.look_into(other)
     assert lineage.presence is OPEN
-    upper = Lineage(ChangeIdentity((10,), seen=Seen(UUID.upper(), 3, 4)), of(SEEN))
+    upper = Lineage(ChangeIdentity((10,), client_base=ClientBase(UUID.upper(), 3, 4)), of(SEEN))
     assert upper.presence is ABSENT
-    assert Lineage(ChangeIdentity((10,), seen=Seen(None, 3, 4)), other).presence is ABSENT
+    assert Lineage(ChangeIdentity((10,), client_base=ClientBase(None, 3, 4)), other).presence is ABSENT
 
 
 def test_ids_that_are_new_need_no_proof() -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_hms.changes.manifest_delta import ManifestDelta, NotMergeable, refuse_landed, take_apart, unnumbered
+from iceberg_hms.changes.manifest_delta import (
+    ManifestDelta,
+    NotRebasable,
+    check_not_committed,
+    compute_delta,
+    without_numbers,
+)
 from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -23,19 +29,19 @@ def manifest(
 
 def test_own_manifests_lose_their_numbers_and_the_rest_is_carried() -> None:
     old = [manifest("a"), manifest("b", 2, number=2)]
-    found = take_apart(MINE, [manifest("m", 10, number=5, first_row_id=7), *old], old)
+    found = compute_delta(MINE, [manifest("m", 10, number=5, first_row_id=7), *old], old)
     assert isinstance(found, ManifestDelta)
-    [own] = found.own
+    [own] = found.added
     assert (own.manifest_path, own.sequence_number, own.min_sequence_number) == ("m", UNASSIGNED, UNASSIGNED)
     assert own.first_row_id is None
-    assert not found.dropped
-    assert not found.dead
+    assert not found.replaced
+    assert not found.empty
 
 
 def test_a_manifest_with_older_files_keeps_its_lowest_number() -> None:
-    assert unnumbered(manifest("m", 10, number=5, lowest=2), MINE).min_sequence_number == 2
+    assert without_numbers(manifest("m", 10, number=5, lowest=2), MINE).min_sequence_number == 2
     deletes = manifest("d", 10, number=5, first_row_id=7, content=ManifestContent.DELETES)
-    assert unnumbered(deletes, MINE).first_row_id == 7
+    assert without_numbers(deletes, MINE).first_row_id == 7
 
 
 @pytest.mark.parametrize(
@@ -56,41 +62,41 @@ def test_only_a_lowest_number_that_was_inherited_is_given_anew(existing: int | N
     """Java drops delete files with lower numbers than the lowest of all data files: one that is too high costs deletes
     that are live."""
     mine = manifest("m", 10, number=5, lowest=lowest, existing_files_count=existing)
-    assert unnumbered(mine, MINE).min_sequence_number == kept
+    assert without_numbers(mine, MINE).min_sequence_number == kept
 
 
 def test_what_was_replaced_must_still_be_there_and_what_was_dead_need_not() -> None:
     live, dead, kept = manifest("live"), manifest("dead", added_files_count=0), manifest("kept")
-    found = take_apart(MINE, [manifest("m", 10, number=5), kept], [live, dead, kept])
+    found = compute_delta(MINE, [manifest("m", 10, number=5), kept], [live, dead, kept])
     assert isinstance(found, ManifestDelta)
-    assert (found.dropped, found.dead) == ({"live"}, {"dead"})
+    assert (found.replaced, found.empty) == ({"live"}, {"dead"})
     new = manifest("new", 11, number=5)
 
     def names(files: object) -> list[str]:
         assert isinstance(files, tuple)
         return [each.manifest_path for each in files]
 
-    assert names(found.on([new, live, dead, kept])) == ["m", "new", "kept"]
-    assert names(found.on([new, live, kept])) == ["m", "new", "kept"]
-    assert isinstance(found.on([new, dead, kept]), NotMergeable)
+    assert names(found.apply_to([new, live, dead, kept])) == ["m", "new", "kept"]
+    assert names(found.apply_to([new, live, kept])) == ["m", "new", "kept"]
+    assert isinstance(found.apply_to([new, dead, kept]), NotRebasable)
 
 
 def test_a_manifest_of_nowhere_is_not_carried_along() -> None:
-    found = take_apart(MINE, [manifest("m", 10, number=5), manifest("stray", 3)], [manifest("a")])
-    assert isinstance(found, NotMergeable)
+    found = compute_delta(MINE, [manifest("m", 10, number=5), manifest("stray", 3)], [manifest("a")])
+    assert isinstance(found, NotRebasable)
 
 
 def test_a_manifest_of_the_parent_is_carried_though_nothing_says_who_added_it() -> None:
-    found = take_apart(MINE, [manifest("m", 10), manifest("a", 10)], [manifest("a", 1), manifest("b", 1)])
+    found = compute_delta(MINE, [manifest("m", 10), manifest("a", 10)], [manifest("a", 1), manifest("b", 1)])
     assert isinstance(found, ManifestDelta)
-    assert ([each.manifest_path for each in found.own], found.dropped) == (["m"], {"b"})
+    assert ([each.manifest_path for each in found.added], found.replaced) == (["m"], {"b"})
 
 
 def test_own_manifests_that_are_in_the_head_have_landed() -> None:
     own = [manifest("m1", 10), manifest("m2", 10)]
-    refuse_landed(MINE, own, [manifest("a"), manifest("b", 11)])
-    refuse_landed(MINE, [], [manifest("a")])
+    check_not_committed(MINE, own, [manifest("a"), manifest("b", 11)])
+    check_not_committed(MINE, [], [manifest("a")])
     with pytest.raises(CommitStateUnknown, match="snapshot 10 is not in the table, but its manifests are") as caught:
-        refuse_landed(MINE, own, [manifest("b", 11), manifest("m2", 10), manifest("a")])
+        check_not_committed(MINE, own, [manifest("b", 11), manifest("m2", 10), manifest("a")])
     assert not caught.value.proved_failed
     assert "delete none of its files" in caught.value.next_step

@@ -11,7 +11,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.blind_append import REBASE_APPENDS, RebasePolicy
 from iceberg_hms.coordinator.protocol.invariants import check_transition
 from iceberg_hms.errors import CommitStateUnknown, RequirementFailed
-from iceberg_hms.format.manifests.manifest import Content, Status
+from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent
 from iceberg_hms.format.manifests.manifest_list import ManifestContent
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -97,7 +97,7 @@ def test_what_was_deleted_in_between_stays_deleted(writer: Writer) -> None:
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
     manifests = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     delete = writer.rewrite_list(
-        seen, 11, "delete", [(Status.DELETED, data_file("b"))], manifests[:1], {"deleted-data-files": "1"}
+        seen, 11, "delete", [(EntryStatus.DELETED, data_file("b"))], manifests[:1], {"deleted-data-files": "1"}
     )
     now = committed(seen, request(seen, delete), writer.store)
     new = committed(now, sent, writer.store)
@@ -109,7 +109,10 @@ def test_a_merge_of_manifests_takes_effect(writer: Writer, version: int) -> None
     """MergeAppend: its own manifest stands for the head's two."""
     seen = grown(writer, version)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-    entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+    entries = [
+        (EntryStatus.ADDED, data_file("mine")),
+        *((EntryStatus.EXISTING, data_file(name)) for name in ("a", "b")),
+    ]
     sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"}))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     new = committed(now, sent, writer.store)
@@ -127,8 +130,8 @@ def test_of_two_merges_of_the_same_manifests_the_second_is_refused(writer: Write
     changes = []
     for snapshot_id in (10, 11):
         entries = [
-            (Status.ADDED, data_file(str(snapshot_id))),
-            *((Status.EXISTING, data_file(name)) for name in ("a", "b")),
+            (EntryStatus.ADDED, data_file(str(snapshot_id))),
+            *((EntryStatus.EXISTING, data_file(name)) for name in ("a", "b")),
         ]
         changes.append(request(seen, writer.rewrite_list(seen, snapshot_id, "append", entries, old)))
     now = committed(seen, changes[0], writer.store)
@@ -139,7 +142,10 @@ def test_of_two_merges_of_the_same_manifests_the_second_is_refused(writer: Write
 def merge_of_all(writer: Writer, seen: TableMetadata) -> list[dict[str, Any]]:
     """10 appends a file and merges the head's manifests of a and b with its own."""
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-    entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+    entries = [
+        (EntryStatus.ADDED, data_file("mine")),
+        *((EntryStatus.EXISTING, data_file(name)) for name in ("a", "b")),
+    ]
     return writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"})
 
 
@@ -173,7 +179,7 @@ def test_a_merge_after_that_commit_is_rebased(writer: Writer) -> None:
 def merge_of_three(writer: Writer, seen: TableMetadata) -> list[dict[str, Any]]:
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     names = ("a", "b", "first")
-    entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in names)]
+    entries = [(EntryStatus.ADDED, data_file("mine")), *((EntryStatus.EXISTING, data_file(name)) for name in names)]
     return writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"})
 
 
@@ -189,14 +195,17 @@ def test_a_merge_of_manifests_that_its_client_did_not_see_is_refused(writer: Wri
     for snapshot_id, name in ((1, "a"), (2, "b")):
         now = committed(now, request(now, writer.fast_append(now, snapshot_id, name)), writer.store)
     assert writer.live(now.current_snapshot) == ["a", "b", "theirs"]
-    with pytest.raises(RequirementFailed, match="snapshot 2 was committed anew since it was read; not rebased"):
+    with pytest.raises(RequirementFailed, match="snapshot 2 was recommitted since the client read it; not rebased"):
         committed(now, sent, writer.store)
 
 
 def compaction(writer: Writer, base: TableMetadata, snapshot_id: int = 10) -> list[dict[str, Any]]:
     """a and b become ab."""
     old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]
-    entries = [(Status.ADDED, data_file("ab", 20)), *((Status.DELETED, data_file(name)) for name in ("a", "b"))]
+    entries = [
+        (EntryStatus.ADDED, data_file("ab", 20)),
+        *((EntryStatus.DELETED, data_file(name)) for name in ("a", "b")),
+    ]
     counts = {"added-data-files": "1", "deleted-data-files": "2", "added-records": "20", "deleted-records": "20"}
     return writer.rewrite_list(base, snapshot_id, "replace", entries, old, counts)
 
@@ -219,9 +228,11 @@ def test_a_rewrite_beside_appends_lands(writer: Writer, version: int) -> None:
 def test_a_rewrite_is_refused_where_rows_were_deleted_meanwhile(writer: Writer) -> None:
     seen = grown(writer)
     sent = request(seen, compaction(writer, seen))
-    deletes = replace(data_file("deletes"), content=Content.POSITION_DELETES)
+    deletes = replace(data_file("deletes"), content=FileContent.POSITION_DELETES)
     now = committed(
-        seen, request(seen, writer.rewrite_list(seen, 11, "overwrite", [(Status.ADDED, deletes)], [])), writer.store
+        seen,
+        request(seen, writer.rewrite_list(seen, 11, "overwrite", [(EntryStatus.ADDED, deletes)], [])),
+        writer.store,
     )
     kinds = [each.content for each in writer.manifests.list(now.current_snapshot)]  # type: ignore[arg-type]
     assert ManifestContent.DELETES in kinds
@@ -249,7 +260,7 @@ def test_a_rewrite_is_refused_after_a_rollback(writer: Writer) -> None:
 def test_what_reads_the_rows_is_never_rebased(writer: Writer, operation: str) -> None:
     seen = grown(writer, **{REBASE_APPENDS: "all"})
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-    sent = request(seen, writer.rewrite_list(seen, 10, operation, [(Status.DELETED, data_file("b"))], old[:1]))
+    sent = request(seen, writer.rewrite_list(seen, 10, operation, [(EntryStatus.DELETED, data_file("b"))], old[:1]))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     with pytest.raises(RequirementFailed, match=f"not rebased, because its operation is {operation}"):
         committed(now, sent, writer.store)
@@ -258,16 +269,19 @@ def test_what_reads_the_rows_is_never_rebased(writer: Writer, operation: str) ->
 def test_an_append_that_deletes_is_not_believed(writer: Writer) -> None:
     seen = grown(writer, **{REBASE_APPENDS: "all"})
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-    sent = request(seen, writer.rewrite_list(seen, 10, "append", [(Status.DELETED, data_file("b"))], old[:1]))
+    sent = request(seen, writer.rewrite_list(seen, 10, "append", [(EntryStatus.DELETED, data_file("b"))], old[:1]))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
-    with pytest.raises(RequirementFailed, match="calls itself an append and deletes"):
+    with pytest.raises(RequirementFailed, match="its operation is append, but it deletes files"):
         committed(now, sent, writer.store)
 
 
 def test_a_snapshot_that_was_made_on_a_removed_one_lands_if_it_replaced_nothing(writer: Writer) -> None:
     seen = grown(writer)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-    entries = [(Status.ADDED, data_file("merged")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+    entries = [
+        (EntryStatus.ADDED, data_file("merged")),
+        *((EntryStatus.EXISTING, data_file(name)) for name in ("a", "b")),
+    ]
     merged = request(seen, writer.rewrite_list(seen, 12, "append", entries, old))
     plain = request(seen, writer.fast_append(seen, 10, "mine"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
@@ -344,7 +358,7 @@ def test_what_is_never_rebased_asks_nobody(writer: Writer) -> None:
 
     seen = grown(writer)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-    delete = writer.rewrite_list(seen, 10, "delete", [(Status.DELETED, data_file("b"))], old[:1])
+    delete = writer.rewrite_list(seen, 10, "delete", [(EntryStatus.DELETED, data_file("b"))], old[:1])
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
     with pytest.raises(RequirementFailed, match="its operation is delete"):
         request(seen, delete, asked).check(now)
@@ -365,7 +379,10 @@ def test_what_landed_and_expired_is_neither_added_again_nor_refused(writer: Writ
         sent = request(seen, writer.fast_append(seen, 10, "mine"))
     elif kind == "merge":
         old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-        entries = [(Status.ADDED, data_file("mine")), *((Status.EXISTING, data_file(name)) for name in ("a", "b"))]
+        entries = [
+            (EntryStatus.ADDED, data_file("mine")),
+            *((EntryStatus.EXISTING, data_file(name)) for name in ("a", "b")),
+        ]
         sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old, {"added-data-files": "1"}))
     else:
         sent = request(seen, compaction(writer, seen))

@@ -14,7 +14,7 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
-from iceberg_hms.format.manifests.manifest import Status
+from iceberg_hms.format.manifests.manifest import EntryStatus
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
@@ -96,7 +96,7 @@ def staged_only(base: TableMetadata, writer: Writer) -> list[Any]:
 
 def merged(base: TableMetadata, writer: Writer) -> list[Any]:
     old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]
-    entries = [(Status.EXISTING, data_file("ours")), (Status.ADDED, data_file("mine"))]
+    entries = [(EntryStatus.EXISTING, data_file("ours")), (EntryStatus.ADDED, data_file("mine"))]
     return writer.rewrite_list(base, 10, "append", entries, old, {"added-data-files": "1"})
 
 
@@ -113,7 +113,7 @@ def test_a_snapshot_on_a_spec_that_was_removed_is_refused_though_its_branch_did_
     ) as caught:
         commit(without_spec_0(seen), change, writer)
     assert (caught.value.name, caught.value.expected, caught.value.found) == (
-        referenced_specs.SPECS_ARE_THERE,
+        referenced_specs.SPECS_EXIST,
         [0],
         [1],
     )

@@ -11,7 +11,7 @@ from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.reruns import refuse_another_job
 from iceberg_hms.errors import MissingFile, RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
@@ -46,9 +46,9 @@ def test_a_rerun_has_the_same_files_in_any_order_and_spelling(paths: tuple[str, 
 @pytest.mark.parametrize(
     ("paths", "says"),
     [
-        ((A,), r"added besides file:///data/b\.parquet$"),
+        ((A,), r"also added file:///data/b\.parquet$"),
         ((A, B, "file:/data/c"), r"did not add file:///data/c$"),
-        ((A, "file:/data/c"), r"did not add file:///data/c and added besides file:///data/b\.parquet$"),
+        ((A, "file:/data/c"), r"did not add file:///data/c and also added file:///data/b\.parquet$"),
         (("file:/data/old.parquet", A, B), r"did not add file:///data/old\.parquet$"),
         (
             tuple(f"file:/x/{at}" for at in range(50)),
@@ -64,7 +64,7 @@ def test_a_job_with_other_files_is_refused_and_told_what_differs(paths: tuple[st
     error = caught.value
     assert re.search(f"snapshot 2, which {says}", error.message)
     assert (error.name, error.rests_on, error.proved_failed) == ("idempotency-key", {2}, True)
-    assert "job-1 is that of snapshot 2" in error.message
+    assert "job-1 belongs to snapshot 2" in error.message
     assert "delete none" in error.next_step
 
 
@@ -81,9 +81,9 @@ def test_only_what_the_snapshot_added_itself_counts() -> None:
     base = committed(table(), append([data_file("old"), data_file("gone")], 1), manifests)
     old = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
     entries = [
-        ManifestEntry(Status.ADDED, data_file("a"), snapshot_id=2),
-        ManifestEntry(Status.EXISTING, data_file("old"), **old),
-        ManifestEntry(Status.DELETED, data_file("gone"), **{**old, "snapshot_id": 2}),
+        ManifestEntry(EntryStatus.ADDED, data_file("a"), snapshot_id=2),
+        ManifestEntry(EntryStatus.EXISTING, data_file("old"), **old),
+        ManifestEntry(EntryStatus.DELETED, data_file("gone"), **{**old, "snapshot_id": 2}),
     ]
     merged = manifests.write(base, base.schema, base.spec, 2, entries)
     raw = snapshot(2, sequence_number=2, parent_snapshot_id=1, summary={"operation": "append"})
@@ -92,7 +92,7 @@ def test_only_what_the_snapshot_added_itself_counts() -> None:
     first = base.current_snapshot
     assert first is not None
     refuse_another_job(job(A), first, manifests)
-    with pytest.raises(RequirementFailed, match=r"did not add file:///data/old\.parquet \(give"):
+    with pytest.raises(RequirementFailed, match=r"did not add file:///data/old\.parquet \(use"):
         refuse_another_job(job(A, "file:/data/old.parquet"), first, manifests)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.sequence_numbers import renumbered
+from iceberg_hms.changes.sequence_numbers import renumber
 from iceberg_hms.coordinator.protocol.invariants import check_transition
 from iceberg_hms.errors import MissingFile, RequirementFailed
-from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -49,7 +49,7 @@ def test_a_commit_to_another_branch_makes_numbers_stale_and_no_commit_fails(writ
     assert found is not None
     assert (found.parent_id, found.sequence_number) == (1, now.last_sequence_number + 1)
     assert writer.live(found) == ["a", "mine"]
-    assert found.summary == sent.request.updates[0]["snapshot"]["summary"]  # type: ignore[attr-defined]
+    assert found.summary == sent.commit.updates[0]["snapshot"]["summary"]  # type: ignore[attr-defined]
     if version > 2:
         assert (found.first_row_id, new.next_row_id) == (20, 30)
         assert sorted(each.first_row_id or 0 for each in writer.manifests.list(found)) == [0, 20]
@@ -93,7 +93,7 @@ def merging_transaction(writer: Writer, seen: TableMetadata) -> list[dict[str, A
     first = writer.fast_append(seen, 10, "one")
     between = apply(seen, first, now_ms=NOW)
     of_first = [each for each in writer.manifests.list(Snapshot(first[0]["snapshot"])) if each.added_snapshot_id == 10]
-    entries = [(Status.EXISTING, data_file("one")), (Status.ADDED, data_file("two"))]
+    entries = [(EntryStatus.EXISTING, data_file("one")), (EntryStatus.ADDED, data_file("two"))]
     return [first[0], *writer.rewrite_list(between, 12, "append", entries, of_first)]
 
 
@@ -104,8 +104,8 @@ def test_files_of_a_renumbered_snapshot_that_a_later_one_merged_make_it_fail(wri
     sent = merging_transaction(writer, seen)
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
     manifests = writer.store.open()
-    with pytest.raises(RequirementFailed, match="snapshot 12 has older files in a manifest of its own") as caught:
-        renumbered(now, sent, manifests)
+    with pytest.raises(RequirementFailed, match="snapshot 12 has existing files in a manifest of its own") as caught:
+        renumber(now, sent, manifests)
     assert (caught.value.name, caught.value.found) == ("assert-ref-snapshot-id", 1)
     assert manifests.flush() == (), "the list of the first is not written"
     new = committed(seen, request(seen, sent), writer.store)
@@ -122,15 +122,15 @@ def test_a_list_that_does_not_say_whether_files_were_merged_is_not_believed(writ
     assert own.added_snapshot_id == 12
     writer.store.lists[location] = (replace(own, existing_files_count=None), *others)
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
-    with pytest.raises(RequirementFailed, match="snapshot 12 has older files"):
-        renumbered(now, [first[0], *second], writer.store.open())
+    with pytest.raises(RequirementFailed, match="snapshot 12 has existing files"):
+        renumber(now, [first[0], *second], writer.store.open())
 
 
 @VERSIONS
 def test_files_of_the_table_that_the_first_snapshot_merged_have_their_numbers(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
-    entries = [(Status.EXISTING, data_file("a")), (Status.ADDED, data_file("mine"))]
+    entries = [(EntryStatus.EXISTING, data_file("a")), (EntryStatus.ADDED, data_file("mine"))]
     sent = request(seen, writer.rewrite_list(seen, 10, "append", entries, old))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
     new = committed(now, sent, writer.store)
@@ -159,9 +159,9 @@ def own_snapshot(
     return dict(updates.add_snapshot(raw))
 
 
-def added(name: str, snapshot_id: int, number: int | None = None, content: int = Content.DATA) -> ManifestEntry:
+def added(name: str, snapshot_id: int, number: int | None = None, content: int = FileContent.DATA) -> ManifestEntry:
     """number: the data sequence number, where the writer says it itself."""
-    return ManifestEntry(Status.ADDED, data_file(name, content=content), snapshot_id, number)
+    return ManifestEntry(EntryStatus.ADDED, data_file(name, content=content), snapshot_id, number)
 
 
 def row_delta_and_rewrite(writer: Writer, seen: TableMetadata, *said: int) -> list[dict[str, Any]]:
@@ -169,7 +169,7 @@ def row_delta_and_rewrite(writer: Writer, seen: TableMetadata, *said: int) -> li
     sequence number, so that e1 does not hold for d2 either (Java: RewriteFiles.dataSequenceNumber).
 
     said: the data sequence numbers that d2, and other files before it, say."""
-    first = own_snapshot(writer, seen, 10, [added("d1", 10), added("e1", 10, content=Content.EQUALITY_DELETES)])
+    first = own_snapshot(writer, seen, 10, [added("d1", 10), added("e1", 10, content=FileContent.EQUALITY_DELETES)])
     between = apply(seen, [first, updates.set_snapshot_ref("main", 10)], now_ms=NOW)
     kept = [each for each in writer.manifests.list(Snapshot(first["snapshot"])) if each.content]
     names = [*(f"old{number}" for number in said[:-1]), "d2"]
@@ -198,8 +198,10 @@ def test_a_delete_that_is_renumbered_never_comes_to_hold_for_rows_that_say_their
     assert (number_of(writer, landed, "e1"), number_of(writer, landed, "d2")) == (2, 2)
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
     manifests = writer.store.open()
-    with pytest.raises(RequirementFailed, match="snapshot 12 has files in a manifest of its own that say") as caught:
-        renumbered(now, sent, manifests)
+    with pytest.raises(
+        RequirementFailed, match="snapshot 12 has files with explicit sequence numbers in a manifest of its own"
+    ) as caught:
+        renumber(now, sent, manifests)
     assert (caught.value.name, caught.value.found) == ("assert-ref-snapshot-id", min(said))
     assert manifests.flush() == ()
 
@@ -228,8 +230,10 @@ def test_a_rewrite_on_a_renumbered_branch_keeps_numbers_that_were_given_before_i
         [own] = writer.manifests.list(new.current_snapshot)  # type: ignore[arg-type]
         assert (own.sequence_number, own.min_sequence_number) == (3, number)
         return
-    with pytest.raises(RequirementFailed, match="snapshot 10 has files in a manifest of its own that say"):
-        renumbered(now, sent, writer.store.open())
+    with pytest.raises(
+        RequirementFailed, match="snapshot 10 has files with explicit sequence numbers in a manifest of its own"
+    ):
+        renumber(now, sent, writer.store.open())
 
 
 def test_a_renumbered_snapshot_names_its_list_alone(writer: Writer) -> None:
@@ -264,12 +268,12 @@ def test_row_ids_that_a_client_gave_to_older_manifests_are_given_anew(writer: Wr
 def test_fresh_numbers_cost_nothing() -> None:
     sent = [updates.add_snapshot(snapshot(7)), updates.set_snapshot_ref("main", 7)]
     for version in (1, 2):
-        assert list(renumbered(table(version), sent, NO_MANIFESTS).updates) == sent
+        assert list(renumber(table(version), sent, NO_MANIFESTS).updates) == sent
 
 
 def test_a_snapshot_without_a_parent_may_have_any_number() -> None:
     sent = [updates.add_snapshot(snapshot(7, sequence_number=1))]
-    assert list(renumbered(table(last_sequence_number=9), sent, NO_MANIFESTS).updates) == sent
+    assert list(renumber(table(last_sequence_number=9), sent, NO_MANIFESTS).updates) == sent
 
 
 @VERSIONS
@@ -279,8 +283,8 @@ def test_who_saw_another_snapshot_under_its_parent_s_id_is_refused(writer: Write
     empty = table(version, properties=SNAPSHOT_ISOLATION)
     theirs = committed(empty, request(empty, writer.fast_append(empty, 5, "theirs")), writer.store)
     now = committed(theirs, request(empty, writer.fast_append(empty, 1, "a")), writer.store)
-    with pytest.raises(RequirementFailed, match="snapshot 1 was committed anew"):
-        renumbered(now, [first, second], writer.store.open())
+    with pytest.raises(RequirementFailed, match="snapshot 1 was recommitted"):
+        renumber(now, [first, second], writer.store.open())
 
 
 def test_a_list_that_is_gone_leaves_nothing_staged(writer: Writer) -> None:
@@ -290,5 +294,5 @@ def test_a_list_that_is_gone_leaves_nothing_staged(writer: Writer) -> None:
     now = seen.replace(last_sequence_number=9)
     manifests = writer.store.open()
     with pytest.raises(MissingFile):
-        renumbered(now, [good, lost], manifests)
+        renumber(now, [good, lost], manifests)
     assert manifests.flush() == ()

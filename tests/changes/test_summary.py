@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, Added, check_custom, manifest_counts, totals
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, AddedFiles, check_custom, manifest_counts, totals
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
 
@@ -18,7 +18,7 @@ def data_file(name: str, level: str | None = None, records: int = 10, size: int 
 
 def test_what_files_add_is_counted() -> None:
     files = [data_file("a", "info"), data_file("b", "warn", records=5, size=50), data_file("c", "info")]
-    assert Added.of(files).to_summary() == {
+    assert AddedFiles.of(files).to_summary() == {
         "added-data-files": "3",
         "added-records": "25",
         "added-files-size": "250",
@@ -27,12 +27,12 @@ def test_what_files_add_is_counted() -> None:
 
 
 def test_an_unpartitioned_table_counts_as_one_partition() -> None:
-    assert Added.of([data_file("a"), data_file("b")]).partitions == 1
+    assert AddedFiles.of([data_file("a"), data_file("b")]).partitions == 1
 
 
 def test_zero_is_left_out_as_java_does() -> None:
-    assert Added.of([]).to_summary() == {"changed-partition-count": "0"}
-    assert "added-records" not in Added.of([data_file("a", records=0)]).to_summary()
+    assert AddedFiles.of([]).to_summary() == {"changed-partition-count": "0"}
+    assert "added-records" not in AddedFiles.of([data_file("a", records=0)]).to_summary()
 
 
 def test_totals_of_an_empty_table_start_at_zero() -> None:
@@ -61,7 +61,7 @@ def test_a_total_below_zero_is_left_out() -> None:
 def test_totals_run_up_to_the_sum(added: list[tuple[int, int]]) -> None:
     summary: dict[str, str] | None = None
     for number, (records, size) in enumerate(added):
-        changes = Added.of([data_file(str(number), records=records, size=size)]).to_summary()
+        changes = AddedFiles.of([data_file(str(number), records=records, size=size)]).to_summary()
         summary = changes | totals(summary, changes)
     if summary is not None:
         assert int(summary["total-records"]) == sum(records for records, _ in added)

@@ -1,4 +1,4 @@
-"""Updates: shapes."""
+"""Updates: their shapes, which are checked once, when a request arrives."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ WELL_FORMED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("update", WELL_FORMED, ids=lambda update: update["action"])
-def test_well_formed_updates_pass_as_they_are(update: dict[str, Any]) -> None:
+def test_well_formed_updates_pass_unchanged(update: dict[str, Any]) -> None:
     assert parse([update]) == (update,)
 
 
-def test_the_list_of_actions_is_the_protocols() -> None:
-    assert {update["action"] for update in WELL_FORMED} | {"add-encryption-key"} == set(updates._SHAPES)
+def test_the_actions_are_those_of_the_protocol() -> None:
+    assert {update["action"] for update in WELL_FORMED} | {"add-encryption-key"} == set(updates.SHAPES)
 
 
 @pytest.mark.parametrize("update", WELL_FORMED, ids=lambda update: update["action"])
-def test_each_field_must_be_there_and_of_its_type(update: dict[str, Any]) -> None:
+def test_each_field_is_required_and_has_its_type(update: dict[str, Any]) -> None:
     for name in set(update) - {"action", "snapshot-id" if update["action"] == "set-statistics" else ""}:
         missing = {key: value for key, value in update.items() if key != name}
         for malformed in (missing, {**update, name: None}, {**update, name: object()}):
@@ -71,11 +71,11 @@ def test_unknown_fields_survive() -> None:
     assert parse([update]) == (update,)
 
 
-def test_the_action_is_read_without_regard_to_case_as_java_does() -> None:
+def test_the_case_of_an_action_does_not_matter_as_in_java() -> None:
     assert parse([{"action": "SET-LOCATION", "location": "file:/x"}]) == (requests.set_location("file:/x"),)
 
 
-def test_older_clients_names_for_properties_are_read() -> None:
+def test_older_clients_names_of_properties_are_accepted() -> None:
     set_, removed = parse(
         [{"action": "set-properties", "updated": {"a": "1"}}, {"action": "remove-properties", "removed": ["b"]}]
     )
@@ -126,6 +126,11 @@ def test_a_refs_retention_is_kept() -> None:
         [updates.add_snapshot(snapshot(7, summary={"added-records": 5}))],
         [updates.add_snapshot(snapshot(2**63))],
         [updates.add_snapshot(snapshot(7, parent_snapshot_id="5"))],
+        [updates.add_snapshot(snapshot(7, sequence_number="1"))],
+        [updates.add_snapshot(snapshot(7, timestamp_ms=None))],
+        [updates.add_snapshot(snapshot(7, first_row_id="0"))],
+        [updates.add_snapshot(snapshot(7, added_rows=0.5))],
+        [updates.add_snapshot(snapshot(7, schema_id=2**31))],
         [{"action": "set-statistics", "statistics": []}],
     ],
     ids=lambda value: str(value)[:60],
@@ -135,7 +140,7 @@ def test_malformed_updates_are_refused(malformed: Any) -> None:
         parse(malformed)
 
 
-def test_encryption_is_refused_with_a_clear_word() -> None:
+def test_encryption_is_refused_as_unsupported() -> None:
     key = {"key-id": "k1", "encrypted-key-metadata": "eA=="}
     with pytest.raises(UnsupportedFormat, match="encrypt"):
         parse([{"action": "add-encryption-key", "encryption-key": key}])

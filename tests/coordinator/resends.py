@@ -6,7 +6,7 @@ from typing import Any
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.format.manifests.manifest import Status
+from iceberg_hms.format.manifests.manifest import EntryStatus
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.actors import requests
 from simulation.actors.requests import for_replace_table, for_update_table
@@ -37,7 +37,7 @@ def merge(harness: Harness, snapshot_id: int) -> None:
     """Rewrite all manifests of the table into one, as Java's rewriteManifests does."""
     base, writer = harness.metadata(), Writer(harness.manifests)
     old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]
-    entries = [(Status.EXISTING, each.data_file) for each in writer.manifests.entries(old)]
+    entries = [(EntryStatus.EXISTING, each.data_file) for each in writer.manifests.entries(old)]
     harness.commit(request(base, writer.rewrite_list(base, snapshot_id, "replace", entries, old)))
 
 
@@ -69,9 +69,9 @@ def sent(harness: Harness, base: TableMetadata, kind: str) -> Change:
         return from_request(list(for_replace_table(base, [add, move])), [add, move])
     old = writer.manifests.list(base.current_snapshot)  # type: ignore[arg-type]
     first = next(iter(writer.manifests.entries(old[-1:]))).data_file
-    entries: list[Any] = [(Status.DELETED, first)]
+    entries: list[Any] = [(EntryStatus.DELETED, first)]
     if kind != "delete":
-        entries.append((Status.ADDED, data_file("mine")))
+        entries.append((EntryStatus.ADDED, data_file("mine")))
     return request(base, writer.rewrite_list(base, MINE, kind, entries, old[-1:]))
 
 

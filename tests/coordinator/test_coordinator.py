@@ -76,7 +76,7 @@ def test_threads_of_one_coordinator_lose_nothing(harness):
     assert harness.data_files() == sorted(f"file:/{k}-{n}" for k in range(8) for n in range(5))
 
 
-class Staged:
+class StagedChange:
     """A change that runs something when it is staged."""
 
     def __init__(self, inner, then):
@@ -104,8 +104,8 @@ def test_the_lock_is_asked_for_while_the_rest_of_the_group_is_staged(harness):
     def begin_to_look():
         harness.lock.acquire = locks_now()
 
-    first = Staged(append("file:/1"), begin_to_look)
-    second = Staged(append("file:/2"), lambda: seen.append(asked.wait(30)))
+    first = StagedChange(append("file:/1"), begin_to_look)
+    second = StagedChange(append("file:/2"), lambda: seen.append(asked.wait(30)))
     results = queued_behind_a_gate(harness, append("file:/0"), [first, second])
     assert [result.group_size for result in results] == [1, 2, 2]
     assert seen == [True]
@@ -183,7 +183,7 @@ def test_a_group_without_a_change_that_holds_asks_for_no_lock(harness):
 
     harness.lock.acquire = never
     with pytest.raises(ValueError, match="broken"):
-        harness.commit(Staged(append("file:/a"), broken))
+        harness.commit(StagedChange(append("file:/a"), broken))
 
 
 def test_several_coordinators_on_one_table_lose_no_commit_and_refuse_none(harness):

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from iceberg_hms.format.avro import avro_file
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
@@ -86,7 +86,7 @@ def golden_entries(version: int) -> list[ManifestEntry]:
     sequence = [0, 0, 0] if version == 1 else [5, 3, 4]
     row_ids: list[int | None] = [1_000, 1_100, None] if version == 3 else [None, None, None]
     files = [data_file(first_row_id=row_ids[0]), small_file(first_row_id=row_ids[1]), small_file()]
-    statuses, snapshots = (Status.ADDED, Status.EXISTING, Status.DELETED), (77, 66, 77)
+    statuses, snapshots = (EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED), (77, 66, 77)
     return [
         ManifestEntry(status, file, snapshot_id, number, number)
         for status, file, snapshot_id, number in zip(statuses, files, snapshots, sequence, strict=True)
@@ -96,15 +96,15 @@ def golden_entries(version: int) -> list[ManifestEntry]:
 def golden_deletes(version: int) -> list[ManifestEntry]:
     """What Java's delete manifests hold; version 2 has the first one only."""
     plain = DataFile("file:/w/d1.parquet", "PARQUET", 2, 55, partition=PARTITION, spec_id=2)
-    equality = replace(plain, content=Content.EQUALITY_DELETES, equality_ids=[1, 3], sort_order_id=0)
+    equality = replace(plain, content=FileContent.EQUALITY_DELETES, equality_ids=[1, 3], sort_order_id=0)
     vector = replace(
         plain,
         file_path="file:/w/dv.puffin",
         file_format="PUFFIN",
-        content=Content.POSITION_DELETES,
+        content=FileContent.POSITION_DELETES,
         referenced_data_file="file:/w/f2.parquet",
         content_offset=4,
         content_size_in_bytes=40,
     )
     files = [equality, vector] if version == 3 else [equality]
-    return [ManifestEntry(Status.ADDED, file, 77, 5, 5) for file in files]
+    return [ManifestEntry(EntryStatus.ADDED, file, 77, 5, 5) for file in files]

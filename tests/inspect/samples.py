@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.coordinator.ports import Pointer, TableName
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -174,7 +174,7 @@ DATA = DataFile(
     spec_id=1,
 )
 REMOVED = DataFile("file:/elsewhere/b.parquet", "parquet", 1, 10, partition={"event_time_day": None}, spec_id=1)
-DELETES = DataFile("file:/d.parquet", "PARQUET", 1, 10, content=Content.EQUALITY_DELETES, equality_ids=[1])
+DELETES = DataFile("file:/d.parquet", "PARQUET", 1, 10, content=FileContent.EQUALITY_DELETES, equality_ids=[1])
 
 
 @dataclass
@@ -201,10 +201,10 @@ def manifests() -> MemoryManifests:
         lists={FIRST: [MANIFEST], SECOND: [MANIFEST, OLD_MANIFEST], ROLLED_BACK: []},
         contents={
             MANIFEST.manifest_path: [
-                ManifestEntry(Status.ADDED, DATA, FIRST, 1, 1),
-                ManifestEntry(Status.DELETED, REMOVED, FIRST, 0, 0),
+                ManifestEntry(EntryStatus.ADDED, DATA, FIRST, 1, 1),
+                ManifestEntry(EntryStatus.DELETED, REMOVED, FIRST, 0, 0),
             ],
-            OLD_MANIFEST.manifest_path: [ManifestEntry(Status.EXISTING, DELETES, EXPIRED, 0, 0)],
+            OLD_MANIFEST.manifest_path: [ManifestEntry(EntryStatus.EXISTING, DELETES, EXPIRED, 0, 0)],
         },
     )
 

@@ -37,6 +37,16 @@ def test_an_empty_value_is_a_value() -> None:
     assert kept.get("b") is None
 
 
+def test_replaced_and_refused_values_take_no_room() -> None:
+    kept = cache(10)
+    for size in (3, 100, 5) * 50:
+        kept.put("a", bytes(size))
+    kept.put("b", bytes(3))
+    assert (kept.get("a"), kept.get("b")) == (bytes(5), bytes(3)), "6 and 4 bytes fit"
+    kept.put("a", bytes(6))
+    assert (kept.get("a"), kept.get("b")) == (bytes(6), None), "7 and 4 do not"
+
+
 @given(st.integers(0, 40), st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 50))))
 def test_all_together_stay_within_the_bound(bound: int, puts: list[tuple[str, int]]) -> None:
     kept = cache(bound)
@@ -45,5 +55,5 @@ def test_all_together_stay_within_the_bound(bound: int, puts: list[tuple[str, in
         kept.put(name, bytes(size))
         last[name] = size
     found = {name: value for name in last if (value := kept.get(name)) is not None}
-    assert sum(1 + len(value) for value in found.values()) == kept._bytes <= bound
+    assert sum(1 + len(value) for value in found.values()) <= bound
     assert all(len(value) == last[name] for name, value in found.items())

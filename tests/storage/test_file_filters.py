@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.storage.file_filters import candidates, file_filter, weight
+from iceberg_hms.storage.file_filters import candidates, file_filter, size_of
 
 NAMES = st.integers(0, 40).map(lambda number: f"file:/d/{number}.parquet")
 
@@ -35,6 +35,6 @@ def test_spellings_of_one_file_are_one() -> None:
 
 
 def test_a_file_weighs_eight_bytes() -> None:
-    one, two = (weight("file:/w/m0.avro", file_filter(["file:/d/a"] * count)) for count in (1, 2))
+    one, two = (size_of("file:/w/m0.avro", file_filter(["file:/d/a"] * count)) for count in (1, 2))
     assert two - one == 8
     assert one > 400

@@ -17,7 +17,7 @@ from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile, StorageError
 from iceberg_hms.format.locations import Location
 from iceberg_hms.storage.files import PyArrowFiles
-from iceberg_hms.storage.local_files import one_after_another
+from iceberg_hms.storage.local_files import run_sequentially
 from iceberg_hms.testing.contracts.files import (
     CHECKS,
     one_of_many_writers_wins,
@@ -74,7 +74,7 @@ class Gather:
 
     def __call__(self, functions: Sequence[Callable[[], None]]) -> None:
         self.together.append(len(functions))
-        one_after_another(functions)
+        run_sequentially(functions)
 
 
 def test_files_of_a_store_are_written_side_by_side_and_each_for_itself(tmp_path: Path) -> None:
@@ -93,12 +93,11 @@ def test_local_files_are_flushed_side_by_side_several_at_a_time(tmp_path: Path) 
     assert len(list((tmp_path / "more").iterdir())) == 40
 
 
-def test_many_local_files_are_created_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iceberg_hms.storage.files._LOCAL_MAX", 8)
+def test_many_local_files_are_created_in_batches(tmp_path: Path) -> None:
     gather = Gather()
-    PyArrowFiles(gather=gather).write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(20)])
-    assert gather.together == [2, 2, 1]
-    assert len(list(tmp_path.iterdir())) == 20
+    PyArrowFiles(gather=gather).write_all([(f"file:{tmp_path}/{number}", b"x") for number in range(2 * 256 + 1)])
+    assert gather.together == [4, 4, 1]
+    assert len(list(tmp_path.iterdir())) == 2 * 256 + 1
 
 
 @pytest.mark.parametrize("remote", [True, False], ids=["remote", "local"])
@@ -178,16 +177,15 @@ def test_nobody_waits_for_a_filesystem_that_another_opens_and_the_first_that_is_
 def test_none_of_several_files_is_left_if_their_folder_cannot_be_flushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iceberg_hms.storage.files._LOCAL_MAX", 2)
     flushed = 0
 
     def fsync(descriptor: int) -> None:
         nonlocal flushed
         flushed += stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        if flushed == 2:
+        if flushed == 2:  # the folder, after the second batch of files
             raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(StorageError, match="Input/output error"):
-        PyArrowFiles().write_all([(f"{tmp_path}/{number}", b"x") for number in range(5)])
+        PyArrowFiles().write_all([(f"{tmp_path}/{number}", b"x") for number in range(2 * 256 + 1)])
     assert list(tmp_path.iterdir()) == []

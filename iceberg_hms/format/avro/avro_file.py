@@ -1,8 +1,8 @@
 """The Avro object container file: header, blocks, codecs. Records are coded by fastavro.
 
-The container is handled here, not by fastavro, for three reasons: a file that was cut off is always noticed, whatever
-the codec; a record is decoded with a schema whose fields are named by field id (`avro_schemas.relabel`); and a writer
-knows its size while it grows, which is what rolls manifests. The format: https://avro.apache.org/docs/1.12.0/specification/
+This module, not fastavro, handles the container, for three reasons: it detects a truncated file, whatever the codec; it
+decodes records with a schema whose fields are named by field id (`manifest_schemas.relabel`); and a writer knows its
+size as it grows, so that manifests can be rolled. The format: https://avro.apache.org/docs/1.12.0/specification/
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from iceberg_hms.errors import CorruptFile, InvalidInput
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
-#: What a 64-bit number takes at most.
+#: The longest encoding of a 64-bit number.
 _LONG_BYTES: Final = 10
-#: Records are flushed to a block at this many bytes before compression; Java's default.
+#: A block ends when its records have this many bytes before compression; Java's default.
 BLOCK_BYTES: Final = 64_000
-#: A block that would grow beyond this is refused, so that a damaged or hostile file cannot use up the memory.
+#: Larger blocks are refused, so that a damaged or hostile file cannot exhaust the memory.
 MAX_BLOCK_BYTES: Final = 1 << 30
 _DEFLATE_LEVEL: Final = 6
-#: Up to so many bytes are stored in a deflate block as they are: compressing them takes longer than all else that is
-#: done to write a small file, and saves little.
+#: Blocks of up to this many bytes are stored uncompressed (as a stored deflate block): compressing them would take
+#: longer than the rest of writing a small file, and save little.
 _STORED_MAX: Final = 1_000
-# What fastavro, zlib, bz2, lzma and pyarrow raise on bytes that are not what the schema or the codec says.
+# Errors of fastavro, zlib, bz2, lzma and pyarrow for bytes that do not match the schema or the codec.
 _DECODE_ERRORS: Final = (
     EOFError,
     ValueError,
@@ -54,24 +54,24 @@ _DECODE_ERRORS: Final = (
 )
 
 
-#: How many records a block has, and their bytes, compressed.
-Block = tuple[int, bytes]
+#: The number of records in a block, and their compressed bytes.
+AvroBlock = tuple[int, bytes]
 
 
 @dataclass(frozen=True)
 class Container:
-    """An Avro file whose frame was checked: header read, every block complete, every sync marker in place.
+    """An Avro file with a valid frame: header read, every block complete, every sync marker in place.
 
     metadata: the key-value metadata without `avro.*` keys. schema: the writer's schema as JSON.
-    schema_text: the same as it stands in the file. record_count: what the blocks say. Blocks are decompressed and
-    decoded by `records`.
+    schema_text: the same, as in the file. record_count: the sum of the blocks' counts. `records` decompresses and
+    decodes the blocks.
     """
 
     location: str
     metadata: Mapping[str, str]
     schema: Any
     codec: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[AvroBlock, ...]
     schema_text: bytes = b""
 
     @property
@@ -79,16 +79,15 @@ class Container:
         return sum(count for count, _ in self.blocks)
 
     def records(self, schema: Any = None, wanted: Any = None) -> Iterator[dict[str, Any]]:
-        """Decode, one after the other, with the writer's schema, or with one of the same layout and other names.
-        wanted: a schema with some of its fields, if the others need not be decoded. Both may be parsed already.
-        Raises CorruptFile."""
+        """Decode the records one by one, with the writer's schema, or with one of the same layout and other names.
+        wanted: a schema with some of its fields, to skip the others. Both may be parsed already. Raises CorruptFile."""
         try:
             parsed = fastavro.parse_schema(self.schema if schema is None else schema)
-            part = None if wanted is None else fastavro.parse_schema(wanted)
+            projection = None if wanted is None else fastavro.parse_schema(wanted)
         except _DECODE_ERRORS as error:
             raise CorruptFile(self.location, f"its Avro schema cannot be used: {error!r}") from error
         for number, (count, block) in enumerate(self.blocks, 1):
-            yield from self._decode_block(parsed, part, number, count, block)
+            yield from self._decode_block(parsed, projection, number, count, block)
 
     def _decode_block(
         self, schema: Any, wanted: Any, number: int, count: int, block: bytes
@@ -108,7 +107,7 @@ class Container:
 
 def decode(data: bytes, location: str) -> Container:
     """Read a container file's header and check its frame. `location` is for messages.
-    Raises CorruptFile for anything that is not a complete Avro file."""
+    Raises CorruptFile unless it is a complete Avro file."""
     reader = _Reader(data, location)
     if reader.take(len(_MAGIC), "header") != _MAGIC:
         raise CorruptFile(location, "it is not an Avro file")
@@ -120,7 +119,7 @@ def decode(data: bytes, location: str) -> Container:
         codec = header.get("avro.codec", b"null").decode("utf-8")
     except (KeyError, ValueError) as error:
         raise CorruptFile(location, f"its Avro header cannot be read: {error!r}") from error
-    blocks: list[Block] = []
+    blocks: list[AvroBlock] = []
     while not reader.at_end:
         what = f"block {len(blocks) + 1}"
         count, size = reader.long(what), reader.long(what)
@@ -134,7 +133,7 @@ def decode(data: bytes, location: str) -> Container:
 
 @lru_cache(maxsize=64)
 def _schema(text: bytes) -> Any:
-    """A schema's JSON, never to be changed: a table's files have few."""
+    """A schema's JSON; never change it. Cached, since a table's files have few schemas."""
     return orjson.loads(text)
 
 
@@ -144,7 +143,7 @@ def parse(schema: Any) -> Any:
 
 
 def parsed_if_possible(schema: Any) -> Any:
-    """The same for `Container.records`, which says what is wrong with one that cannot be parsed."""
+    """A schema, parsed if it can be; for `Container.records`, which reports what is wrong with any other."""
     try:
         return fastavro.parse_schema(schema)
     except _DECODE_ERRORS:
@@ -152,7 +151,7 @@ def parsed_if_possible(schema: Any) -> Any:
 
 
 def encode_record(parsed: Any, record: Mapping[str, Any]) -> bytes:
-    """One record. Raises InvalidInput for one that does not fit the schema."""
+    """Encode one record. Raises InvalidInput if it does not fit the schema."""
     target = io.BytesIO()
     _encode(target, parsed, record)
     return target.getvalue()
@@ -166,18 +165,18 @@ def _encode(target: io.BytesIO, parsed: Any, record: Mapping[str, Any]) -> None:
 
 
 def compress(codec: str, raw: bytes) -> bytes:
-    """What a block holds of the bytes of its records; codec is `deflate` or `null`."""
+    """The bytes of a block's records, compressed; codec is `deflate` or `null`."""
     if codec != "deflate":
         return raw
-    # Raw deflate: the format leaves zlib's header and checksum out.
+    # Avro uses raw deflate, without zlib's header and checksum.
     if len(raw) <= _STORED_MAX:
         return struct.pack("<BHH", 1, len(raw), len(raw) ^ 0xFFFF) + raw
     compressor = zlib.compressobj(_DEFLATE_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return compressor.compress(raw) + compressor.flush()
 
 
-def join_blocks(codec: str, blocks: Sequence[Block]) -> Block:
-    """One block of the records of several, in their order."""
+def join_blocks(codec: str, blocks: Sequence[AvroBlock]) -> AvroBlock:
+    """Merge blocks into one, with their records in the same order."""
     raw = b"".join(_decompress(codec, data) for _, data in blocks)
     return sum(count for count, _ in blocks), compress(codec, raw)
 
@@ -185,8 +184,8 @@ def join_blocks(codec: str, blocks: Sequence[Block]) -> Block:
 class AvroFileWriter:
     """Makes one container file in memory.
 
-    schema: the Avro schema for the header, or its JSON. coding_schema: one of the same layout that names fields as
-    records do; it may be parsed already.
+    schema: the Avro schema for the header, or its JSON. coding_schema: one of the same layout with the field names of
+    the records; it may be parsed already.
     """
 
     def __init__(self, schema: Any, metadata: Mapping[str, str], *, coding_schema: Any = None, codec: str = "deflate"):
@@ -198,20 +197,20 @@ class AvroFileWriter:
         entries = {"avro.schema": text, "avro.codec": codec.encode()}
         entries |= {key: value.encode("utf-8") for key, value in metadata.items()}
         header = _MAGIC + _header(entries)
-        # Any 16 bytes will do. Made from the header, the same content always gives the same file.
+        # Any 16 bytes will do. Derived from the header, so that equal content gives equal files.
         self._sync = hashlib.blake2b(header, digest_size=_SYNC_BYTES).digest()
-        self._done = [header, self._sync]
-        self._done_bytes = len(header) + _SYNC_BYTES
+        self._finished = [header, self._sync]
+        self._finished_bytes = len(header) + _SYNC_BYTES
         self._block = io.BytesIO()
         self._block_count = 0
 
     @property
     def size(self) -> int:
-        """Bytes so far; what is not yet in a block counts uncompressed."""
-        return self._done_bytes + self._block.tell()
+        """Bytes so far; records that are not yet in a block count uncompressed."""
+        return self._finished_bytes + self._block.tell()
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Append a record. Raises InvalidInput for one that does not fit the schema; the file is as before then."""
+        """Append a record. Raises InvalidInput, with the file unchanged, if it does not fit the schema."""
         start = self._block.tell()
         try:
             _encode(self._block, self._parsed, record)
@@ -219,22 +218,19 @@ class AvroFileWriter:
             self._block.seek(start)
             self._block.truncate()
             raise
-        self._added()
+        self._block_count += 1
+        if self._block.tell() >= BLOCK_BYTES:
+            self._flush()
 
-    def add_block(self, block: Block) -> None:
-        """Append a block of a file that was written with the same schema and codec."""
+    def add_block(self, block: AvroBlock) -> None:
+        """Append a block of another file with the same schema and codec."""
         self._flush()
         self._put(block)
 
     def finish(self) -> bytes:
         """The whole file."""
         self._flush()
-        return b"".join(self._done)
-
-    def _added(self) -> None:
-        self._block_count += 1
-        if self._block.tell() >= BLOCK_BYTES:
-            self._flush()
+        return b"".join(self._finished)
 
     def _flush(self) -> None:
         if not self._block_count:
@@ -243,15 +239,15 @@ class AvroFileWriter:
         self._block = io.BytesIO()
         self._block_count = 0
 
-    def _put(self, block: Block) -> None:
+    def _put(self, block: AvroBlock) -> None:
         count, data = block
         framed = _zigzag(count) + _zigzag(len(data)) + data + self._sync
-        self._done.append(framed)
-        self._done_bytes += len(framed)
+        self._finished.append(framed)
+        self._finished_bytes += len(framed)
 
 
 class _Reader:
-    """A position in a file's bytes; whatever goes beyond the end is a CorruptFile."""
+    """Reads a file's bytes in order. Raises CorruptFile at the end of the file."""
 
     def __init__(self, data: bytes, location: str) -> None:
         self._data = data
@@ -272,7 +268,7 @@ class _Reader:
 
     def long(self, what: str) -> int:
         if not self.at_end and (first := self._data[self._position]) < 0x80:
-            # Nearly all are that small.
+            # Nearly all numbers fit one byte.
             self._position += 1
             return first >> 1 ^ -(first & 1)
         value = shift = 0
@@ -290,7 +286,7 @@ class _Reader:
         entries: dict[str, bytes] = {}
         while count := self.long("header"):
             if count < 0:
-                # A negative count is followed by the size in bytes, for readers that skip.
+                # After a negative count comes the size in bytes, for readers that skip the block.
                 self.long("header")
             for _ in range(abs(count)):
                 key = self.take(self.long("header"), "header").decode("utf-8", "replace")
@@ -320,14 +316,14 @@ def _zigzag(value: int) -> bytes:
 def _inflate(block: bytes) -> bytes:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     raw = inflater.decompress(block, MAX_BLOCK_BYTES)
-    # fastavro leaves three bytes of zlib's checksum behind the stream, so what follows it is no sign of damage.
+    # fastavro leaves three bytes of zlib's checksum after the stream, so extra bytes are no sign of damage.
     if not inflater.eof:
         raise ValueError("the deflate stream is not complete, or too large")
     return raw
 
 
 def _snappy(block: bytes) -> bytes:
-    import pyarrow  # not needed for the usual codecs
+    import pyarrow  # only rare codecs need it
 
     body, checksum = block[:-4], block[-4:]
     size = shift = 0
@@ -345,7 +341,7 @@ def _snappy(block: bytes) -> bytes:
 
 
 def _zstandard(block: bytes) -> bytes:
-    import pyarrow  # not needed for the usual codecs
+    import pyarrow  # only rare codecs need it
 
     with pyarrow.CompressedInputStream(pyarrow.BufferReader(block), "zstd") as stream:
         raw = bytes(stream.read(MAX_BLOCK_BYTES + 1))

@@ -1,8 +1,8 @@
 """The Avro schemas of manifests and manifest lists, as Java writes them, for format versions 1, 2 and 3 (spec:
 manifests, manifest lists, appendix A).
 
-A file is decoded with its own schema, whose fields are first renamed by field id (`relabel`): names changed over the
-years, ids did not.
+A file is decoded with its own schema, after `relabel` renamed the fields by field id: names changed over the years, ids
+did not.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _V1: Final = (1,)
 _V2: Final = (2, 3)
 _V3: Final = (3,)
 
-#: The id of `data_file.partition`; the fields inside are named by `partition_label`.
+#: The id of `data_file.partition`; `partition_label` names the fields inside.
 PARTITION_ID: Final = 102
 
 
 def manifest_file(format_version: int) -> dict[str, Any]:
     """The schema of a manifest list. Raises UnsupportedFormat for versions other than 1, 2 and 3."""
     _check(format_version)
-    # Version 1 has another order, and its counts may be missing in old lists.
+    # Version 1 has another order, and old lists lack its counts.
     names = _LIST_ORDER_V1 if format_version == 1 else _LIST_ORDER
     fields = []
     for name in names:
@@ -39,8 +39,8 @@ def manifest_file(format_version: int) -> dict[str, Any]:
 
 
 def manifest_entry(format_version: int, partition: StructType) -> dict[str, Any]:
-    """The schema of a manifest whose spec has this partition type. Raises UnsupportedFormat for other versions, and
-    for partition fields of a type that Avro has no form for, or whose names are one name in Avro."""
+    """The schema of a manifest whose spec has this partition type. Raises UnsupportedFormat for versions other than 1,
+    2 and 3, and for partition fields whose type has no Avro form or whose names are equal in Avro."""
     _check(format_version)
     fields = [_field(0, "status", "int"), _field(1, "snapshot_id", "long", optional=True)]
     if format_version >= 2:
@@ -56,15 +56,15 @@ def manifest_entry(format_version: int, partition: StructType) -> dict[str, Any]
 
 
 def partition_label(field_id: int) -> str:
-    """The name under which a partition field's value stands in decoded and encoded records."""
+    """The name of a partition field in decoded and encoded records."""
     return f"p{field_id}"
 
 
 def relabel(schema: Any, names: Mapping[int, str]) -> Any:
-    """A schema of the same layout for coding: fields are named by their id, and logical types are gone, so that values
-    are what is stored (days, microseconds, bytes). Fields with other ids, or none, keep their names.
+    """A schema of the same layout for coding: fields are renamed by id, and logical types are dropped, so that values
+    are the stored ones (days, microseconds, bytes). Fields with other ids, or none, keep their names.
 
-    names: field id -> name. Fields inside `partition` are named by `partition_label`.
+    names: field id -> name. `partition_label` names the fields inside `partition`.
     """
     return _relabel(schema, names, in_partition=False)
 
@@ -75,7 +75,7 @@ def known_fields(schema: Any) -> dict[int, str]:
 
 
 def top_level_ids(schema: Any) -> set[int]:
-    """Ids of the outermost record's fields; empty for what is not a record with ids."""
+    """Ids of the outermost record's fields; empty for anything else than a record with ids."""
     fields = schema.get("fields") if isinstance(schema, dict) else None
     return {field["field-id"] for field in fields or () if isinstance(field, dict) and "field-id" in field}
 
@@ -144,7 +144,7 @@ def _partition(partition: StructType) -> dict[str, Any]:
         name = _sanitize(each.name)
         if name in taken:
             raise UnsupportedFormat(
-                f"Cannot write manifests of a spec whose fields {taken[name]} and {each.name} are both {name} in Avro"
+                f"Cannot write manifests of a spec: fields {taken[name]} and {each.name} are both named {name} in Avro"
             )
         taken[name] = each.name
         field: dict[str, Any] = {"name": name, "type": kind if kind == "null" else ["null", kind], "default": None}
@@ -155,7 +155,7 @@ def _partition(partition: StructType) -> dict[str, Any]:
 
 
 def _avro_type(of: Type, defined: set[str]) -> Any:
-    """The Avro type of a partition value. A named type is written out once and referred to by name afterwards."""
+    """The Avro type of a partition value. A named type is defined once and referenced by name afterwards."""
     if not isinstance(of, PrimitiveType) or of.kind not in {*_AVRO_TYPES, "decimal", "fixed", "uuid"}:
         raise UnsupportedFormat(f"Partition values of type {of} have no Avro form")
     match of.kind:
@@ -182,7 +182,7 @@ def _avro_type(of: Type, defined: set[str]) -> Any:
 
 
 def decimal_size(precision: int) -> int:
-    """The fewest bytes that hold every number of so many digits (spec appendix A: minBytesRequired)."""
+    """The fewest bytes that hold every number of this precision (spec appendix A: minBytesRequired)."""
     largest: int = 10**precision - 1
     return largest.bit_length() // 8 + 1
 
@@ -190,7 +190,7 @@ def decimal_size(precision: int) -> int:
 def _sanitize(name: str) -> str:
     """An Avro name for any partition field name, as Java's AvroSchemaUtil.makeCompatibleName makes it: `a-b` is
     `a_x2Db`."""
-    # Java works on UTF-16 units, of which a character beyond the basic plane has two.
+    # Java works on UTF-16 units: a character beyond the basic plane has two.
     units = name.encode("utf-16-be", "surrogatepass")
     characters = (chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
     return "".join(_sanitize_character(each, first=not at) for at, each in enumerate(characters))
@@ -199,15 +199,15 @@ def _sanitize(name: str) -> str:
 def _sanitize_character(character: str, *, first: bool) -> str:
     category = unicodedata.category(character)
     is_letter, is_digit = category[0] == "L", category == "Nd"
-    # Java cannot parse a name with a letter that came to Unicode after its own release, and readers go by field id, so
-    # letters of newer versions are written as numbers.
+    # Java cannot parse a name with a letter of a newer Unicode version than its own, so those letters are escaped.
+    # Readers find fields by id anyway.
     if (is_letter or is_digit) and unicodedata.ucd_3_2_0.category(character) != "Cn":
         return f"_{character}" if first and is_digit else character
     return character if character == "_" else f"_x{ord(character):X}"
 
 
 def _map(key_id: int, value_id: int, value: str) -> dict[str, Any]:
-    # Avro's own maps have string keys only; the spec stores others as arrays of pairs.
+    # Avro's own maps have only string keys; the spec stores other maps as arrays of pairs.
     pair = [_field(key_id, "key", "int"), _field(value_id, "value", value)]
     items = {"type": "record", "name": f"k{key_id}_v{value_id}", "fields": pair}
     return {"type": "array", "items": items, "logicalType": "map"}

@@ -1,7 +1,7 @@
 """Manifests: which files a snapshot added, kept or removed, with their metrics (spec: manifests).
 
-Records first, then their Avro form. Sequence numbers, snapshot ids and row ids that an entry leaves out are inherited
-from the manifest's line in the list: that is why a manifest is written once and reused by every replay of a commit.
+Records first, then their Avro form. An entry without sequence numbers, snapshot id or row ids inherits them from the
+manifest's entry in the manifest list: so a manifest is written once, and every replay of a commit reuses it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID
 from iceberg_hms.format.schema.types import StructType
 
 
-class Status(IntEnum):
+class EntryStatus(IntEnum):
     """What happened to a file in the snapshot that wrote the entry."""
 
     EXISTING = 0
@@ -31,8 +31,8 @@ class Status(IntEnum):
     DELETED = 2
 
 
-class Content(IntEnum):
-    """What a file holds."""
+class FileContent(IntEnum):
+    """What a file contains."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -43,11 +43,11 @@ class Content(IntEnum):
 class DataFile:
     """A data file or delete file and its metrics (spec: data file fields).
 
-    partition: partition field name -> value, as `format.values` describes values; empty for unpartitioned specs.
-    column_sizes ... nan_value_counts: column field id -> number; None where not collected.
+    partition: partition field name -> value, as `schema.values` describes values; empty for unpartitioned specs.
+    column_sizes ... nan_value_counts: column field id -> number; None if not collected.
     lower_bounds, upper_bounds: column field id -> binary form (spec appendix D).
-    spec_id: the partition spec that `partition` follows; kept in the list, not in the manifest.
-    referenced_data_file, content_offset, content_size_in_bytes: deletion vectors and position deletes of one data file.
+    spec_id: the partition spec of `partition`; the manifest list has it, not the manifest.
+    referenced_data_file, content_offset, content_size_in_bytes: for deletion vectors and position deletes.
     """
 
     file_path: str
@@ -55,7 +55,7 @@ class DataFile:
     record_count: int
     file_size_in_bytes: int
     partition: Mapping[str, Any] = field(default_factory=dict)
-    content: int = Content.DATA
+    content: int = FileContent.DATA
     column_sizes: Mapping[int, int] | None = None
     value_counts: Mapping[int, int] | None = None
     null_value_counts: Mapping[int, int] | None = None
@@ -77,9 +77,9 @@ class DataFile:
 class ManifestEntry:
     """A file in a manifest and what happened to it.
 
-    snapshot_id: the snapshot that added the file, or that deleted it. sequence_number: its data sequence number.
-    file_sequence_number: that of the snapshot which added it. None means that the manifest's own is inherited, and is
-    allowed for ADDED entries only.
+    snapshot_id: the snapshot that added the file, or deleted it. sequence_number: the file's data sequence number.
+    file_sequence_number: that of the snapshot that added the file. None, only for ADDED entries, inherits the
+    manifest's.
     """
 
     status: int
@@ -91,14 +91,14 @@ class ManifestEntry:
     @property
     def is_live(self) -> bool:
         """Whether the file is part of the snapshot: added or existing."""
-        return self.status != Status.DELETED
+        return self.status != EntryStatus.DELETED
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestHeader:
-    """A manifest's key-value metadata, as far as it is needed without a manifest list.
+    """The part of a manifest's key-value metadata that is needed without a manifest list.
 
-    format_version: 1 where it is missing. partition_names: partition field id -> name.
+    format_version: 1 if missing. partition_names: partition field id -> name.
     """
 
     format_version: int
@@ -108,16 +108,17 @@ class ManifestHeader:
 
 
 def read_header(data: bytes, location: str) -> ManifestHeader:
-    """What a manifest says of itself. Raises CorruptFile."""
+    """The header of a manifest. Raises CorruptFile."""
     return _header(avro_file.decode(data, location))
 
 
 def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> Iterator[ManifestEntry]:
-    """The entries of a manifest, with what they inherit from their line in the list filled in: snapshot id, sequence
-    numbers, spec id, and in v3 first_row_id (spec: inheritance). Entries of v1 manifests have sequence number 0.
+    """The entries of a manifest, with the values filled in that they inherit from `manifest_file`: snapshot id,
+    sequence numbers, spec id, and in v3 first_row_id (spec: inheritance). Entries of v1 manifests have sequence
+    number 0.
 
-    Raises CorruptFile: at once if the file's frame is damaged, while iterating if a record is, and at the end if there
-    are fewer entries than the list counted.
+    Raises CorruptFile: at once if the file's frame is damaged or it has fewer entries than the list counted, while
+    iterating if a record is damaged.
     """
     container = _counted(data, location, manifest_file)
     try:
@@ -129,8 +130,8 @@ def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> 
 
 
 def live_data_files(data: bytes, location: str, manifest_file: ManifestFile) -> Iterator[str]:
-    """The paths of a manifest's live data files; nothing else of its entries is decoded, which is several times
-    quicker. Raises CorruptFile as `decode_manifest` does."""
+    """The paths of a manifest's live data files. Decodes nothing else, which is several times quicker. Raises
+    CorruptFile as `decode_manifest` does."""
     container = _counted(data, location, manifest_file)
     try:
         schema, wanted = _path_schemas(container.schema_text)
@@ -138,12 +139,12 @@ def live_data_files(data: bytes, location: str, manifest_file: ManifestFile) -> 
         raise CorruptFile(location, f"its schema is not a manifest's: {error!r}") from error
     for record in container.records(schema, wanted):
         data_file = record["data_file"]
-        if record["status"] != Status.DELETED and (data_file.get("content") or 0) == Content.DATA:
+        if record["status"] != EntryStatus.DELETED and (data_file.get("content") or 0) == FileContent.DATA:
             yield data_file["file_path"]
 
 
 def _counted(data: bytes, location: str, manifest_file: ManifestFile) -> avro_file.Container:
-    """A manifest's container, with as many entries as the list counted."""
+    """A manifest's container, checked to have as many entries as the list counted."""
     container = avro_file.decode(data, location)
     expected = manifest_file.files_count
     if expected is not None and container.record_count < expected:
@@ -162,7 +163,7 @@ def _top_level_ids(container: avro_file.Container) -> set[int]:
 
 @lru_cache(maxsize=64)
 def _path_schemas(schema_text: bytes) -> tuple[Any, Any]:
-    """The schema of a manifest with the names of today, and the part of it that says which data files are live."""
+    """The schema of a manifest with today's names, and the part of it that gives the live data files."""
     schema = manifest_schemas.relabel(orjson.loads(schema_text), _NAMES)
     data_file = {**_field_type(schema, 2, "data_file")}
     named = {each["name"]: each for each in data_file["fields"]}
@@ -173,24 +174,24 @@ def _path_schemas(schema_text: bytes) -> tuple[Any, Any]:
 
 
 def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterator[ManifestEntry]:
-    """Entries as a manifest stores them, in its order, with what they inherit filled in. A manifest that no list has
-    numbered yet gives no sequence numbers."""
+    """Entries as a manifest stores them, in its order, with inherited values filled in. Entries inherit no sequence
+    number from a manifest that no list has numbered yet."""
     sequence_number = None if manifest.sequence_number == UNASSIGNED else manifest.sequence_number
     next_row_id = manifest.first_row_id
     for entry in entries:
         changes: dict[str, Any] = {}
         if entry.snapshot_id is None:
             changes["snapshot_id"] = manifest.added_snapshot_id
-        # Sequence number 0 is a v1 manifest, where it holds for every entry.
-        if sequence_number == 0 or entry.status == Status.ADDED:
+        # Sequence number 0 means a v1 manifest, where it applies to every entry.
+        if sequence_number == 0 or entry.status == EntryStatus.ADDED:
             if entry.sequence_number is None:
                 changes["sequence_number"] = sequence_number
             if entry.file_sequence_number is None:
                 changes["file_sequence_number"] = sequence_number
         data_file = entry.data_file
-        if data_file.content == Content.DATA and entry.is_live:
+        if data_file.content == FileContent.DATA and entry.is_live:
             if next_row_id is None:
-                # Without the manifest's number, no file in it has one (Java: ManifestReader.idAssigner).
+                # If the manifest has no first row id, no file in it has one (Java: ManifestReader.idAssigner).
                 if data_file.first_row_id is not None:
                     changes["data_file"] = replace(data_file, first_row_id=None)
             elif data_file.first_row_id is None:
@@ -199,7 +200,7 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterato
         yield replace(entry, **changes) if changes else entry
 
 
-#: Field id -> name of everything that a manifest of any version may hold.
+#: Field id -> name, for all fields of manifests of any version.
 _NAMES: Final = {
     **manifest_schemas.known_fields(manifest_schemas.manifest_entry(1, StructType(()))),
     **manifest_schemas.known_fields(manifest_schemas.manifest_entry(3, StructType(()))),
@@ -212,7 +213,7 @@ _MAPS: Final = (
     "lower_bounds",
     "upper_bounds",
 )
-_PLAIN: Final = (
+_OPTIONAL_FIELDS: Final = (
     "key_metadata",
     "split_offsets",
     "equality_ids",
@@ -222,7 +223,7 @@ _PLAIN: Final = (
     "content_offset",
     "content_size_in_bytes",
 )
-#: (label in records, name in the spec, stored value -> value)
+#: For each field: label in records, name in the spec, conversion of the stored value.
 _PartitionReaders = tuple[tuple[str, str, Callable[[Any], Any] | None], ...]
 
 
@@ -230,7 +231,7 @@ def _header(container: avro_file.Container) -> ManifestHeader:
     metadata = container.metadata
     try:
         raw = orjson.loads(metadata.get("partition-spec", "[]"))
-        # v1 specs may have no field ids: they count from 1000.
+        # v1 specs may lack field ids, which then count from 1000.
         names = {each.get("field-id", FIRST_PARTITION_FIELD_ID + at): each["name"] for at, each in enumerate(raw)}
         return ManifestHeader(
             format_version=int(metadata.get("format-version", "1")),
@@ -248,7 +249,7 @@ def _entries(
     for record in container.records(schema):
         try:
             yield ManifestEntry(
-                status=Status(record["status"]),
+                status=EntryStatus(record["status"]),
                 data_file=_data_file(record["data_file"], partition, spec_id),
                 snapshot_id=record.get("snapshot_id"),
                 sequence_number=record.get("sequence_number"),
@@ -274,15 +275,15 @@ def _data_file(record: Mapping[str, Any], partition: _PartitionReaders, spec_id:
         record_count=record["record_count"],
         file_size_in_bytes=record["file_size_in_bytes"],
         partition=tuple_,
-        content=Content(record.get("content") or 0),
+        content=FileContent(record.get("content") or 0),
         spec_id=spec_id,
         **maps,
-        **{name: record.get(name) for name in _PLAIN},
+        **{name: record.get(name) for name in _OPTIONAL_FIELDS},
     )
 
 
 def _partition_readers(schema: Any, names: Mapping[int, str]) -> _PartitionReaders:
-    """How to read each field of the partition tuple, told by the writer's Avro schema."""
+    """How to read each field of the partition tuple, by the writer's Avro schema."""
     data_file = _field_type(schema, 2, "data_file")
     partition = _field_type(data_file, manifest_schemas.PARTITION_ID, "partition")
     named: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Manifest lists: which manifests make up a snapshot (spec: manifest lists).
 
-Records first, then their Avro form. A list is read by field id, not by name: writers before Java 1.0 called field 504
-`added_data_files_count`, later ones call it `added_files_count`.
+Records first, then their Avro form. A list is read by field id, not by name: Java before 1.0 called field 504
+`added_data_files_count`, later versions call it `added_files_count`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from iceberg_hms.format.avro import avro_file, manifest_schemas
 #: The sequence number of a manifest that no list has numbered yet.
 UNASSIGNED = -1
 
-#: How many encoded manifests are remembered, some hundred bytes each. The next list of a table is this one and a little
-#: more, so almost all that a commit writes was written by the one before.
+#: How many encoded list entries are cached, some hundred bytes each. A table's next list is this one plus a few
+#: entries, so a commit rewrites almost only entries of the commit before.
 _ENCODED_MAX: Final = 16_384
 _CODEC: Final = "deflate"
-#: A block with so many records grows no more: about BLOCK_BYTES of them.
+#: A block with this many records, about BLOCK_BYTES, is not merged with others.
 _BLOCK_RECORDS_MAX: Final = 256
-#: What sound JSON or Avro that is no list fails with. RecursionError: a schema is too deep.
+#: Errors for valid JSON or Avro that is not a manifest list. RecursionError: a schema is nested too deep.
 _DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class ManifestContent(IntEnum):
-    """What kind of files a manifest tracks."""
+    """Which kind of files a manifest tracks."""
 
     DATA = 0
     DELETES = 1
@@ -42,7 +42,7 @@ class FieldSummary:
     """The values of one partition field over all entries of a manifest (spec: field_summary).
 
     lower_bound, upper_bound: binary form (spec appendix D) of the smallest and the largest value that is neither null
-    nor NaN; None if there is none. contains_nan: None where the writer did not say.
+    nor NaN; None if there is none. contains_nan: None if the writer left it out.
     """
 
     contains_null: bool
@@ -53,10 +53,10 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One manifest, as a list describes it (spec: manifest_file).
+    """One entry of a manifest list (spec: manifest_file).
 
-    sequence_number, min_sequence_number: UNASSIGNED until a list is made with it; 0 for lists of v1 tables.
-    Counts are None where an old v1 list does not have them. first_row_id: v3 data manifests, else None.
+    sequence_number, min_sequence_number: UNASSIGNED until a list assigns them; 0 in lists of v1 tables.
+    Counts are None if an old v1 list lacks them. first_row_id: for v3 data manifests, else None.
     """
 
     manifest_path: str
@@ -78,17 +78,17 @@ class ManifestFile:
 
     @property
     def files_count(self) -> int | None:
-        """Entries of all states; None where the list does not say."""
+        """The number of entries of any status; None if the list lacks the counts."""
         counts = (self.added_files_count, self.existing_files_count, self.deleted_files_count)
         return None if None in counts else sum(count for count in counts if count is not None)
 
     @property
     def has_live_files(self) -> bool:
-        """Whether any entry is not a deleted one; True where the list does not say (spec: null counts)."""
+        """Whether any entry is not DELETED; True if the list lacks the counts (spec: null counts)."""
         return self.added_files_count != 0 or self.existing_files_count != 0
 
 
-def assign(
+def assign_numbers(
     files: Iterable[ManifestFile],
     *,
     format_version: int,
@@ -96,10 +96,10 @@ def assign(
     sequence_number: int,
     first_row_id: int | None = None,
 ) -> tuple[tuple[ManifestFile, ...], int | None]:
-    """Number the manifests of a new list, as the list will say it.
+    """Assign sequence numbers and row ids to the manifests of a new list.
 
-    Unassigned manifests get the snapshot's sequence number; it is their lowest too, unless they hold older files. In
-    v3, data manifests without a first_row_id get the next one, which then advances by their added and existing rows
+    Unassigned manifests get the snapshot's sequence number, also as their lowest one unless they have older files. In
+    v3, data manifests without a first_row_id get the next row id, which then advances by their added and existing rows
     (spec: first row id assignment). Returns the manifests and the table's next row id (None before v3).
     Raises InvalidInput: an unassigned manifest of another snapshot; v3 without first_row_id or row counts.
     """
@@ -134,22 +134,22 @@ def _with_sequence_number(file: ManifestFile, snapshot_id: int, sequence_number:
 
 @dataclass(frozen=True, slots=True)
 class EncodedList:
-    """A manifest list as it was encoded: what the list of the next snapshot takes over without coding it again.
+    """An encoded manifest list, which the next snapshot's list can reuse without encoding it again.
 
-    files: as the list says them. blocks: their records, in that order.
+    files: the list's manifests. blocks: their records, in the same order.
     """
 
     format_version: int
     files: tuple[ManifestFile, ...]
-    blocks: tuple[avro_file.Block, ...]
+    blocks: tuple[avro_file.AvroBlock, ...]
 
-    def ends(self, files: Sequence[ManifestFile]) -> bool:
-        """Whether `files` ends with this list."""
+    def is_suffix_of(self, files: Sequence[ManifestFile]) -> bool:
+        """Whether `files` ends with this list's manifests."""
         return bool(self.files) and tuple(files[len(files) - len(self.files) :]) == self.files
 
     @property
     def has_row_ids(self) -> bool:
-        """Whether every data manifest has its first_row_id, so that no later list gives it one."""
+        """Whether every data manifest has a first_row_id, so that no later list assigns one."""
         return all(each.first_row_id is not None for each in self.files if each.content == ManifestContent.DATA)
 
 
@@ -163,15 +163,15 @@ def encode_list(
     *,
     carried: EncodedList | None = None,
 ) -> tuple[bytes, EncodedList]:
-    """The Avro file of a new snapshot's manifest list, and what it says; `assign` numbers the manifests.
+    """The Avro file of a new snapshot's manifest list, and its content; `assign_numbers` numbers the manifests.
 
-    carried: a list that `files` may end with; then its records are taken over as they are. Raises InvalidInput for what
-    `assign` refuses, for delete manifests in a v1 table, and for manifests without counts in a v2 or v3 table;
-    UnsupportedFormat for other versions."""
+    carried: the parent's list. If `files` ends with it, its encoded records are reused. Raises InvalidInput as
+    `assign_numbers` does, for delete manifests in a v1 table, and for manifests without counts in a v2 or v3 table;
+    UnsupportedFormat for versions other than 1, 2 and 3."""
     if carried is not None and not _can_carry(carried, format_version, files):
         carried = None
     own = files if carried is None else files[: len(files) - len(carried.files)]
-    numbered, _ = assign(
+    numbered, _ = assign_numbers(
         own,
         format_version=format_version,
         snapshot_id=snapshot_id,
@@ -180,7 +180,7 @@ def encode_list(
     )
     metadata = {
         "snapshot-id": str(snapshot_id),
-        # Java writes the word, and its reader expects the key.
+        # Java writes the word null, and its reader requires the key.
         "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
         "format-version": str(format_version),
     }
@@ -201,13 +201,15 @@ def encode_list(
 
 def _can_carry(carried: EncodedList, format_version: int, files: Sequence[ManifestFile]) -> bool:
     return (
-        carried.format_version == format_version and (format_version < 3 or carried.has_row_ids) and carried.ends(files)
+        carried.format_version == format_version
+        and (format_version < 3 or carried.has_row_ids)
+        and carried.is_suffix_of(files)
     )
 
 
-def _blocks(records: Sequence[bytes]) -> tuple[avro_file.Block, ...]:
-    """Records in blocks of about BLOCK_BYTES."""
-    blocks: list[avro_file.Block] = []
+def _blocks(records: Sequence[bytes]) -> tuple[avro_file.AvroBlock, ...]:
+    """The records in blocks of about BLOCK_BYTES."""
+    blocks: list[avro_file.AvroBlock] = []
     waiting: list[bytes] = []
     size = 0
     for number, record in enumerate(records, 1):
@@ -219,10 +221,10 @@ def _blocks(records: Sequence[bytes]) -> tuple[avro_file.Block, ...]:
     return tuple(blocks)
 
 
-def _joined(blocks: Sequence[avro_file.Block]) -> tuple[avro_file.Block, ...]:
-    """The same records in fewer blocks. A commit adds a block in front; as long as that has as many records as the
-    next, the two become one. So a list of n manifests has some log n blocks, and each record is compressed some log n
-    times in all, not once a commit."""
+def _joined(blocks: Sequence[avro_file.AvroBlock]) -> tuple[avro_file.AvroBlock, ...]:
+    """The same records in fewer blocks. A commit adds a block in front; while it has at least as many records as the
+    next one, the two are merged. So a list of n manifests has about log n blocks, and each record is compressed about
+    log n times in all, not once for each commit."""
     count, merged = blocks[0][0] if blocks else 0, 1
     while merged < len(blocks) and blocks[merged][0] <= count < _BLOCK_RECORDS_MAX:
         count += blocks[merged][0]
@@ -234,7 +236,7 @@ def _joined(blocks: Sequence[avro_file.Block]) -> tuple[avro_file.Block, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Schemas:
-    """The schema of a list: as JSON, parsed, and the names of those of its fields that may not be null."""
+    """The schema of a list: as JSON, parsed, and the names of its required fields."""
 
     text: bytes
     parsed: Any
@@ -250,7 +252,7 @@ def _schemas(format_version: int) -> _Schemas:
 
 @lru_cache(maxsize=_ENCODED_MAX)
 def _encoded(format_version: int, file: ManifestFile) -> bytes:
-    """A numbered manifest as a record of a list. Raises InvalidInput for what such a list cannot say."""
+    """A numbered manifest as a record of a list. Raises InvalidInput if a list of this version cannot hold it."""
     if format_version == 1 and file.content != ManifestContent.DATA:
         raise InvalidInput(f"Cannot store delete manifests in a v1 table: {file.manifest_path}")
     schemas = _schemas(format_version)
@@ -267,8 +269,8 @@ def decode_list(data: bytes, location: str) -> tuple[ManifestFile, ...]:
 
 
 def read_list(data: bytes, location: str) -> Iterator[ManifestFile]:
-    """The same, one after the other: who needs only the first ones stops. Raises CorruptFile when it comes to what is
-    broken."""
+    """The manifests of a list, in its order, decoded one by one, so that a caller can stop early. Raises CorruptFile at
+    the first damaged record."""
     container = avro_file.decode(data, location)
     try:
         missing, schema = _reading_schema(container.schema_text)
@@ -283,9 +285,11 @@ def read_list(data: bytes, location: str) -> Iterator[ManifestFile]:
             raise CorruptFile(location, f"it is not a manifest list: {error!r}") from error
 
 
-def added_in_front(files: Iterable[ManifestFile], snapshot_id: int, count: int) -> tuple[ManifestFile, ...] | None:
-    """The manifests that a snapshot added, if they stand in front of its list and hold nothing but `count` added data
-    files. None if anything else comes first: then only the whole list tells."""
+def leading_added_manifests(
+    files: Iterable[ManifestFile], snapshot_id: int, count: int
+) -> tuple[ManifestFile, ...] | None:
+    """The manifests that a snapshot added, if they come first in its list and hold exactly `count` added data files and
+    nothing else. None: read the whole list."""
     found: list[ManifestFile] = []
     for file in files:
         if (
@@ -305,8 +309,8 @@ def added_in_front(files: Iterable[ManifestFile], snapshot_id: int, count: int) 
 
 @lru_cache(maxsize=64)
 def _reading_schema(schema_text: bytes) -> tuple[tuple[int, ...], Any]:
-    """The ids of fields that a list must have and this schema has not; the schema with the names of today, parsed if it
-    can be. Writers have few schemas."""
+    """The ids of required fields that this schema lacks; the schema with today's names, parsed if it can be. Cached,
+    since writers have few schemas."""
     schema = orjson.loads(schema_text)
     missing = {500, 501, 502, 503} - manifest_schemas.top_level_ids(schema)
     if missing:

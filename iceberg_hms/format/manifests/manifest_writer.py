@@ -1,7 +1,7 @@
-"""Writing a manifest: entries in, an Avro file and its line for the manifest list out.
+"""Writing a manifest: entries in, an Avro file and its entry for the manifest list out.
 
-What an entry must leave out so that it can be inherited, and what it must say, is checked here: a manifest with a wrong
-sequence number cannot be repaired by a later commit.
+The writer checks which values an entry must leave out to inherit them, and which it must have: no later commit can
+repair a manifest with a wrong sequence number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.avro import avro_file, manifest_schemas
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
@@ -24,18 +24,18 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import UnknownTransform, Void
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType, Type
 
-#: Field 105, which v1 requires and nobody reads; the value that Java writes.
+#: Field 105, which v1 requires and nobody reads, with Java's value.
 _BLOCK_SIZE_V1: Final = 64 * 1024 * 1024
-#: How many manifests' schemas are remembered: one for each partition type and format version in use.
+#: How many schemas of manifests are cached: one for each partition type and format version in use.
 _SCHEMAS_MAX: Final = 256
 
 
 class ManifestWriter:
     """Makes one manifest in memory.
 
-    format_version: the table's. snapshot_id: the snapshot that writes it. content: DATA or DELETES, for all entries.
+    format_version: the table's. snapshot_id: the snapshot that adds it. content: DATA or DELETES, for all entries.
     Raises UnsupportedFormat for versions other than 1 to 3, InvalidInput for delete manifests in v1 and for specs with
-    a transform that we do not know (spec: writers must not write with one).
+    an unknown transform (spec: writers must not write with one).
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ManifestWriter:
         self._snapshot_id = snapshot_id
         self._content = content
         self._partition_type = spec.partition_type(schema)
-        self._may_be_absent = {each.name for each in spec.fields if isinstance(each.transform, Void)}
+        self._optional_names = {each.name for each in spec.fields if isinstance(each.transform, Void)}
         avro_schema, coding_schema = _schemas(format_version, self._partition_type)
         metadata = {
             "schema": orjson.dumps(schema.raw).decode(),
@@ -68,11 +68,11 @@ class ManifestWriter:
         if format_version >= 2:
             metadata["content"] = content.name.lower()
         self._file = avro_file.AvroFileWriter(avro_schema, metadata, coding_schema=coding_schema)
-        self._summary = Summary(self._partition_type)
+        self._summary = ManifestSummary(self._partition_type)
 
     @property
     def size(self) -> int:
-        """Bytes so far, a little more than the file will have."""
+        """An upper estimate of the file's size so far, in bytes."""
         return self._file.size
 
     @property
@@ -81,10 +81,10 @@ class ManifestWriter:
         return sum(self._summary.files.values())
 
     def add(self, entry: ManifestEntry) -> None:
-        """Append an entry. Raises InvalidInput, with the manifest unchanged, for one that must not be written: content
-        of the other kind, partition values that are not the spec's, missing sequence numbers."""
+        """Append an entry. Raises InvalidInput, with the manifest unchanged, for content of the other kind, partition
+        values that do not match the spec, and missing sequence numbers."""
         data_file = entry.data_file
-        if (data_file.content == Content.DATA) != (self._content == ManifestContent.DATA):
+        if (data_file.content == FileContent.DATA) != (self._content == ManifestContent.DATA):
             raise InvalidInput(f"{data_file.file_path} does not belong in a {self._content.name.lower()} manifest")
         entry = as_written(entry, self._version, self._snapshot_id)
         partition = self._partition(data_file)
@@ -95,16 +95,16 @@ class ManifestWriter:
         self._summary.add(entry)
 
     def finish(self, location: str) -> tuple[bytes, ManifestFile]:
-        """The Avro file, and its line for a list; the sequence number is unassigned. `location` is where the caller
+        """The Avro file, and its entry for a list, with an unassigned sequence number. `location` is where the caller
         will write it."""
         data = self._file.finish()
-        line = self._summary.line(location, len(data), self._spec.spec_id, self._snapshot_id, self._content)
-        return data, line
+        file = self._summary.manifest_file(location, len(data), self._spec.spec_id, self._snapshot_id, self._content)
+        return data, file
 
     def _partition(self, data_file: DataFile) -> dict[str, Any]:
         given = data_file.partition
         names = {each.name for each in self._partition_type.fields}
-        if given.keys() - names or names - given.keys() - self._may_be_absent:
+        if given.keys() - names or names - given.keys() - self._optional_names:
             raise InvalidInput(
                 f"{data_file.file_path} has partition values for {sorted(given)}, "
                 f"but spec {self._spec.spec_id} has the fields {sorted(names)}"
@@ -117,21 +117,21 @@ class ManifestWriter:
 
 @lru_cache(maxsize=_SCHEMAS_MAX)
 def _schemas(format_version: int, partition: StructType) -> tuple[Any, Any]:
-    """The schema of a manifest, and one of the same layout that names fields as records do, parsed."""
+    """The schema of a manifest, and one of the same layout with the field names of records, parsed."""
     schema = manifest_schemas.manifest_entry(format_version, partition)
     return schema, avro_file.parse(manifest_schemas.relabel(schema, manifest_schemas.known_fields(schema)))
 
 
 def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> ManifestEntry:
-    """The entry as a manifest of this snapshot stores it: without what readers inherit or version 1 does not have.
-    Raises InvalidInput where something is missing that cannot be inherited."""
+    """The entry as a manifest of this snapshot stores it: without inherited values, and without those that version 1
+    lacks. Raises InvalidInput if a value is missing that cannot be inherited."""
     path = entry.data_file.file_path
-    if entry.status not in tuple(Status):
+    if entry.status not in tuple(EntryStatus):
         raise InvalidInput(f"Unknown entry status {entry.status} for {path}")
     numbers = (entry.data_file.record_count, entry.data_file.file_size_in_bytes)
     if not all(isinstance(number, int) and number >= 0 for number in numbers):
         raise InvalidInput(f"Record count and file size of {path} must be whole and not negative: {numbers}")
-    added = entry.status == Status.ADDED
+    added = entry.status == EntryStatus.ADDED
     if added:
         foreign = entry.snapshot_id not in (None, snapshot_id)
         if foreign and format_version > 1 and entry.sequence_number is None:
@@ -143,15 +143,15 @@ def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> M
             raise InvalidInput(f"Only added entries may leave out the snapshot id: {path}")
         if format_version > 1 and (entry.sequence_number is None or entry.file_sequence_number is None):
             raise InvalidInput(f"Only added entries may leave out their sequence numbers: {path}")
-    # New files get row ids when the list is numbered; those of older ones are kept (spec: first row id inheritance).
-    keeps_row_id = format_version > 2 and not added and entry.data_file.content == Content.DATA
+    # New files get row ids when the list is numbered; older ones keep theirs (spec: first row id inheritance).
+    keeps_row_id = format_version > 2 and not added and entry.data_file.content == FileContent.DATA
     data_file = entry.data_file if keeps_row_id else replace(entry.data_file, first_row_id=None)
     return ManifestEntry(
         status=entry.status,
         data_file=data_file,
         snapshot_id=snapshot_id if entry.snapshot_id is None and format_version == 1 else entry.snapshot_id,
         sequence_number=None if format_version == 1 else entry.sequence_number,
-        # The file's own number is that of the snapshot that adds it: never known before the commit.
+        # An added file's own number is that of its snapshot, which is unknown before the commit.
         file_sequence_number=None if added or format_version == 1 else entry.file_sequence_number,
     )
 
@@ -194,7 +194,7 @@ def _pairs(values_by_id: Mapping[int, Any] | None) -> list[dict[str, Any]] | Non
 
 
 def _stored(field: NestedField, value: Any, data_file: DataFile) -> Any:
-    """A partition value as Avro stores it: decimals and uuids are bytes, the rest is as it is."""
+    """A partition value as Avro stores it: decimals and uuids as bytes, others unchanged."""
     if value is None:
         return None
     of = field.type
@@ -207,47 +207,47 @@ def _stored(field: NestedField, value: Any, data_file: DataFile) -> Any:
 
 
 def _checked(of: Type, value: Any) -> Any:
-    # Avro itself would take a float for a date.
+    # fastavro would accept a float for a date.
     data = values.to_bytes(of, value)
     match of:
         case PrimitiveType(kind="decimal"):
             size = manifest_schemas.decimal_size(of.precision)
             return values.unscaled(value, of.scale).to_bytes(size, "big", signed=True)
         case PrimitiveType(kind="fixed"):
-            # Java stores and reads them with a length in front, against its own schema (apache/iceberg#17501).
-            raise InvalidInput("Java could not read a fixed partition value; partition by binary or bucket instead")
+            # Java writes and expects a length prefix, against its own schema (apache/iceberg#17501).
+            raise InvalidInput("Java cannot read a fixed partition value; partition by binary or bucket instead")
         case PrimitiveType(kind="uuid"):
             return data
         case _:
             return value
 
 
-class Summary:
-    """Counts, rows and partition bounds of a manifest's entries, gathered one by one.
+class ManifestSummary:
+    """Counts, rows and partition bounds of a manifest's entries, collected one by one.
 
-    partition_type: of the spec; None leaves the partition bounds out.
+    partition_type: of the spec; None leaves out the partition bounds.
     """
 
     def __init__(self, partition_type: StructType | None) -> None:
-        self.files = dict.fromkeys(Status, 0)
-        self.rows = dict.fromkeys(Status, 0)
-        #: The lowest explicit data sequence number of live files; UNASSIGNED when all are inherited.
+        self.files = dict.fromkeys(EntryStatus, 0)
+        self.rows = dict.fromkeys(EntryStatus, 0)
+        #: The lowest explicit data sequence number of live files; UNASSIGNED if all inherit theirs.
         self.min_sequence_number = UNASSIGNED
         fields = None if partition_type is None else partition_type.fields
         self._fields = None if fields is None else [(each.name, _FieldValues(each.type)) for each in fields]
 
     def add(self, entry: ManifestEntry) -> None:
-        status = Status(entry.status)
+        status = EntryStatus(entry.status)
         self.files[status] += 1
         self.rows[status] += entry.data_file.record_count
         number = entry.sequence_number
         if entry.is_live and number is not None:
             unset = self.min_sequence_number == UNASSIGNED
             self.min_sequence_number = number if unset else min(self.min_sequence_number, number)
-        for name, seen in self._fields or ():
-            seen.add(entry.data_file.partition.get(name))
+        for name, field_values in self._fields or ():
+            field_values.add(entry.data_file.partition.get(name))
 
-    def line(
+    def manifest_file(
         self,
         location: str,
         length: int,
@@ -255,7 +255,7 @@ class Summary:
         snapshot_id: int,
         content: ManifestContent = ManifestContent.DATA,
     ) -> ManifestFile:
-        """The manifest's line for a list, not yet numbered. location, length: of the manifest file."""
+        """The manifest's entry for a list, not yet numbered. location, length: of the manifest file."""
         return ManifestFile(
             manifest_path=location,
             manifest_length=length,
@@ -264,13 +264,13 @@ class Summary:
             content=content,
             sequence_number=UNASSIGNED,
             min_sequence_number=self.min_sequence_number,
-            added_files_count=self.files[Status.ADDED],
-            existing_files_count=self.files[Status.EXISTING],
-            deleted_files_count=self.files[Status.DELETED],
-            added_rows_count=self.rows[Status.ADDED],
-            existing_rows_count=self.rows[Status.EXISTING],
-            deleted_rows_count=self.rows[Status.DELETED],
-            partitions=None if self._fields is None else tuple(seen.summary() for _, seen in self._fields),
+            added_files_count=self.files[EntryStatus.ADDED],
+            existing_files_count=self.files[EntryStatus.EXISTING],
+            deleted_files_count=self.files[EntryStatus.DELETED],
+            added_rows_count=self.rows[EntryStatus.ADDED],
+            existing_rows_count=self.rows[EntryStatus.EXISTING],
+            deleted_rows_count=self.rows[EntryStatus.DELETED],
+            partitions=None if self._fields is None else tuple(each.summary() for _, each in self._fields),
         )
 
 
@@ -306,5 +306,5 @@ class _FieldValues:
 
 
 def _order(value: Any) -> Any:
-    """What values are compared by: -0.0 comes before 0.0 (spec: field_summary, note 2)."""
+    """The sort key of a value: -0.0 comes before 0.0 (spec: field_summary, note 2)."""
     return (value, math.copysign(1.0, value)) if isinstance(value, float) else value

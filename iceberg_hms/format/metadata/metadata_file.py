@@ -11,7 +11,7 @@ from iceberg_hms.errors import CorruptFile, InvalidInput, UnsupportedFormat
 from iceberg_hms.format.json_fields import MAX_INT
 from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
 
-#: Java's names.
+#: Table properties, with Java's names.
 COMPRESSION_CODEC: Final = "write.metadata.compression-codec"
 METADATA_PATH: Final = "write.metadata.path"
 
@@ -24,17 +24,17 @@ _GZIP_LEVEL: Final = 6
 def encode(metadata: TableMetadata) -> bytes:
     """The bytes of a metadata file, compressed if the table's `write.metadata.compression-codec` is gzip.
 
-    Equal metadata gives equal bytes. Raises InvalidInput for what JSON cannot express.
+    Equal metadata gives equal bytes. Raises InvalidInput for values that JSON cannot express.
     """
     data = metadata.to_bytes()
     return gzip.compress(data, compresslevel=_GZIP_LEVEL, mtime=0) if _codec(metadata) == "gzip" else data
 
 
 def decode(data: bytes, location: str) -> TableMetadata:
-    """The metadata in a file, all of it verified. Compression is seen from the bytes, whatever the file's name.
+    """The metadata in a file, fully verified. Compression is detected from the bytes, whatever the file's name.
 
-    Raises CorruptFile if it is truncated, damaged or no table metadata, UnsupportedFormat for format version 4 and
-    later and for encrypted tables.
+    Raises CorruptFile if the file is truncated, damaged or not table metadata, UnsupportedFormat for format version 4
+    and later and for encrypted tables.
     """
     try:
         text = gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data
@@ -49,8 +49,8 @@ def decode(data: bytes, location: str) -> TableMetadata:
 
 
 def folder(metadata: TableMetadata) -> str:
-    """Where the table's metadata files, manifest lists and manifests go: `write.metadata.path`, else `metadata` below
-    the table's location."""
+    """The folder of the table's metadata files, manifest lists and manifests: `write.metadata.path`, else `metadata`
+    below the table's location."""
     path = metadata.properties.get(METADATA_PATH)
     return strip_trailing_slash(path) if path else f"{metadata.location}/metadata"
 
@@ -58,15 +58,15 @@ def folder(metadata: TableMetadata) -> str:
 def new_location(metadata: TableMetadata, previous_location: str | None, uuid: str) -> str:
     """A name for the next metadata file: `00007-<uuid>.metadata.json` after `00006-...`, in `folder`.
 
-    previous_location: the file that it replaces; None for a new table. uuid: makes the name one that was never used.
+    previous_location: the file that it replaces; None for a new table. uuid: makes the name unique.
     """
     version = 0 if previous_location is None else version_of(previous_location) + 1
     return f"{folder(metadata)}/{version:05d}-{uuid}{_EXTENSIONS[_codec(metadata)]}"
 
 
 def version_of(location: str) -> int:
-    """The number that a metadata file's name starts with; -1 if it has none, as files of tables without a catalog
-    (`v3.metadata.json`) and registered ones may."""
+    """The number at the start of a metadata file's name; -1 if it has none, as in tables without a catalog
+    (`v3.metadata.json`) and in some registered tables."""
     digits, dash, _ = location.rpartition("/")[2].partition("-")
     if not dash or not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(MAX_INT)):
         return -1
@@ -75,5 +75,5 @@ def version_of(location: str) -> int:
 
 def _codec(metadata: TableMetadata) -> str:
     codec = metadata.properties.get(COMPRESSION_CODEC, "none").lower()
-    # A codec that we do not know cannot be set through us; a table that has it stays writable, uncompressed.
+    # We let nobody set an unknown codec, but a table that has one stays writable, uncompressed.
     return codec if codec in _EXTENSIONS else "none"

@@ -1,8 +1,8 @@
 """The two lists of table metadata that grow with every commit: its snapshots, and the log of them.
 
 A table of ten thousand snapshots gets one more, or sixty-four in a group, and keeps the rest. So these lists are never
-copied: `Rows` holds them in blocks that never change and that later versions of the table share. What is found out
-about a full block, its JSON text above all, is found out once.
+copied: `Rows` holds them in immutable blocks that later versions of the table share. A full block computes its JSON
+text and its indexes only once.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Any, Final, overload
 
 import orjson
 
-from iceberg_hms.format.metadata.gzip_parts import deflated
+from iceberg_hms.format.metadata.gzip_parts import deflate
 
 Row = Mapping[str, Any]
 
-#: Rows in a block. What is not in a full block is written as JSON with every version, so that a larger one costs more
-#: with each commit; a smaller one makes more blocks to go through.
+#: Rows in a block. Each version of the table encodes the rows that fill no block as JSON again, so larger blocks cost
+#: more with each commit; smaller ones make more blocks to iterate over.
 BLOCK_ROWS: Final = 128
-#: Rows that `ById` copies with each one that comes; more make a new index of all.
+#: How many rows `SnapshotIndex.with_row` copies at most before it builds a new index of all rows.
 RECENT_ROWS: Final = 64
 
 
-class Block:
-    """A full part of a list. Equal to no other block, and never changed; what it has computed is kept."""
+class RowBlock:
+    """A full, immutable part of a list; it caches what it computes. Blocks are compared by identity."""
 
-    __slots__ = ("_by_value", "_deflated", "_json", "_last_number", "rows")
+    __slots__ = ("_by_value", "_deflated", "_json", "_max_sequence_number", "rows")
 
     def __init__(self, rows: tuple[Row, ...]) -> None:
         self.rows = rows
         self._json: bytes | None = None
         self._deflated: bytes | None = None
-        self._last_number: int | None = None
+        self._max_sequence_number: int | None = None
         self._by_value: dict[tuple[str, ...], dict[str, list[Row]]] = {}
 
     @property
     def json(self) -> bytes:
-        """The rows as JSON, without the array's brackets. Raises TypeError for what JSON cannot express."""
+        """The rows as JSON, without the array's brackets. Raises TypeError for values that JSON cannot express."""
         if self._json is None:
             self._json = _inner_json(self.rows)
         return self._json
@@ -48,18 +48,18 @@ class Block:
     def deflated(self) -> bytes:
         """The same text compressed, for `gzip_parts`."""
         if self._deflated is None:
-            self._deflated = deflated(self.json)
+            self._deflated = deflate(self.json)
         return self._deflated
 
     @property
-    def last_number(self) -> int:
-        """The highest sequence number of its snapshots; 0 where none has one."""
-        if self._last_number is None:
-            self._last_number = max(row.get("sequence-number") or 0 for row in self.rows)
-        return self._last_number
+    def max_sequence_number(self) -> int:
+        """The highest sequence number of its snapshots; 0 if none has one."""
+        if self._max_sequence_number is None:
+            self._max_sequence_number = max(row.get("sequence-number") or 0 for row in self.rows)
+        return self._max_sequence_number
 
-    def holding(self, path: tuple[str, ...], value: str) -> Sequence[Row]:
-        """As `Rows.holding`."""
+    def where(self, path: tuple[str, ...], value: str) -> Sequence[Row]:
+        """As `Rows.where`."""
         index = self._by_value.get(path)
         if index is None:
             index = {}
@@ -72,51 +72,50 @@ class Block:
 
 
 class Rows(Sequence[Row]):
-    """An immutable list of JSON objects. A longer one shares the full blocks of the one that it was made from."""
+    """An immutable list of JSON objects. A list made by `with_row` shares the full blocks of the original."""
 
     __slots__ = ("blocks", "rest")
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         remaining = iter(rows)
-        blocks: list[Block] = []
+        blocks: list[RowBlock] = []
         while len(taken := tuple(islice(remaining, BLOCK_ROWS))) == BLOCK_ROWS:
-            blocks.append(Block(taken))
-        self.blocks: tuple[Block, ...] = tuple(blocks)
+            blocks.append(RowBlock(taken))
+        self.blocks: tuple[RowBlock, ...] = tuple(blocks)
         #: The last rows, fewer than a block holds.
         self.rest: tuple[Row, ...] = taken
 
-    def plus(self, row: Row) -> Rows:
+    def with_row(self, row: Row) -> Rows:
         """A list with one more row at the end."""
         longer = Rows()
         longer.blocks, longer.rest = self.blocks, (*self.rest, row)
         if len(longer.rest) == BLOCK_ROWS:
-            longer.blocks, longer.rest = (*self.blocks, Block(longer.rest)), ()
+            longer.blocks, longer.rest = (*self.blocks, RowBlock(longer.rest)), ()
         return longer
 
     def extends(self, other: Rows) -> bool:
-        """Whether the rows of `other`, the very same objects, stand at the beginning of this list. True is certain;
-        False may only mean that the two were read or built apart."""
+        """Whether this list starts with the rows of `other`, as the same objects. True is certain; False may also mean
+        that the two were read or built separately."""
         full = len(other.blocks)
         if full > len(self.blocks) or not all(map(is_, other.blocks, self.blocks)):
             return False
         after = self.blocks[full].rows if full < len(self.blocks) else self.rest
         return len(other.rest) <= len(after) and all(map(is_, other.rest, after))
 
-    def holding(self, path: tuple[str, ...], value: str) -> list[Row]:
-        """The rows that have a string at a place, such as ("summary", "operation"), in their order."""
-        found = [row for block in self.blocks for row in block.holding(path, value)]
+    def where(self, path: tuple[str, ...], value: str) -> list[Row]:
+        """The rows with a string at a path such as ("summary", "operation"), in their order."""
+        found = [row for block in self.blocks for row in block.where(path, value)]
         return found + [row for row in self.rest if _value_at(row, path) == value]
 
-    def numbered_from(self, number: int) -> list[Row]:
-        """The snapshots whose sequence number is `number` or higher, in their order. A snapshot of format version 1
-        counts as 0."""
-        # With every conflict: no call for each row.
-        parts = [*(block.rows for block in self.blocks if block.last_number >= number), self.rest]
+    def from_sequence_number(self, number: int) -> list[Row]:
+        """The snapshots whose sequence number is `number` or higher, in their order. Format version 1 counts as 0."""
+        # Runs on every conflict, so there is no call for each row.
+        parts = [*(block.rows for block in self.blocks if block.max_sequence_number >= number), self.rest]
         return [row for part in parts for row in part if (row.get("sequence-number") or 0) >= number]
 
-    def json_parts(self) -> list[bytes | Block]:
-        """The JSON array in parts, full blocks as such. Raises TypeError for what JSON cannot express."""
-        parts: list[bytes | Block] = [b"["]
+    def json_parts(self) -> list[bytes | RowBlock]:
+        """The JSON array in parts; full blocks are parts. Raises TypeError for values that JSON cannot express."""
+        parts: list[bytes | RowBlock] = [b"["]
         for block in self.blocks:
             parts += (block, b",")
         if self.rest:
@@ -155,20 +154,20 @@ class Rows(Sequence[Row]):
         return f"Rows({list(self)!r})"
 
 
-class ById(Mapping[int, Row]):
-    """Snapshots by their id, immutable: one more costs no copy of all."""
+class SnapshotIndex(Mapping[int, Row]):
+    """Snapshot id -> row; immutable. `with_row` does not copy all of it."""
 
     __slots__ = ("_old", "_recent")
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._old: dict[int, Row] = {row["snapshot-id"]: row for row in rows}
-        #: None of them is in `_old`.
+        #: Disjoint from `_old`.
         self._recent: dict[int, Row] = {}
 
-    def plus(self, row: Row) -> ById:
-        """An index with one more snapshot; it takes the place of another with its id."""
+    def with_row(self, row: Row) -> SnapshotIndex:
+        """An index with one more snapshot, which replaces one with the same id."""
         snapshot_id = row["snapshot-id"]
-        grown = ById()
+        grown = SnapshotIndex()
         if len(self._recent) < RECENT_ROWS and snapshot_id not in self._old:
             grown._old, grown._recent = self._old, {**self._recent, snapshot_id: row}
         else:
@@ -180,7 +179,7 @@ class ById(Mapping[int, Row]):
         return self._old[snapshot_id] if row is None else row
 
     def get(self, snapshot_id: int, default: Any = None) -> Any:
-        """As of a dict, and as fast."""
+        """As for a dict, and as fast."""
         row = self._recent.get(snapshot_id)
         return self._old.get(snapshot_id, default) if row is None else row
 
@@ -194,7 +193,7 @@ class ById(Mapping[int, Row]):
         return len(self._old) + len(self._recent)
 
     def __repr__(self) -> str:
-        return f"ById({len(self)})"
+        return f"SnapshotIndex({len(self)})"
 
 
 def _inner_json(rows: tuple[Row, ...]) -> bytes:

@@ -16,8 +16,8 @@ MAIN_BRANCH: Final = "main"
 class Snapshot:
     """One state of a table: an immutable view of its JSON form, cheap to make.
 
-    raw: the JSON object, with fields that we do not know; never change it. Its fields are looked at by `parse`; a
-    snapshot of metadata that was verified needs no second look.
+    raw: the JSON object, including unknown fields; never change it. `parse` checks its fields; wrap a snapshot of
+    verified metadata directly.
     """
 
     raw: Mapping[str, Any]
@@ -45,32 +45,32 @@ class Snapshot:
 
     @property
     def parent_id(self) -> int | None:
-        """The snapshot that this one was made from; None for a table's first and for a replaced table's."""
+        """The snapshot that this one was made from; None for the first of a table or of a replaced table."""
         return self.raw.get("parent-snapshot-id")
 
     @property
     def sequence_number(self) -> int:
-        """0 when there is none, as in v1."""
+        """0 without one, as in v1."""
         return self.raw.get("sequence-number") or 0
 
     @property
     def timestamp_ms(self) -> int:
-        """When it was made, in milliseconds since 1970 UTC, by the writer's clock."""
+        """When the writer made it, in milliseconds since 1970 UTC, by the writer's clock."""
         return int(self.raw["timestamp-ms"])
 
     @property
     def manifest_list(self) -> str | None:
-        """The location of the manifest list; None for v1 snapshots that name their manifests themselves."""
+        """The location of the manifest list; None for v1 snapshots with inline manifests."""
         return self.raw.get("manifest-list")
 
     @property
     def manifests(self) -> tuple[str, ...]:
-        """The locations of the manifests that a v1 snapshot names itself; empty otherwise."""
+        """The locations of a v1 snapshot's inline manifests; empty otherwise."""
         return tuple(self.raw.get("manifests") or ())
 
     @property
     def summary(self) -> Mapping[str, str]:
-        """All of the summary, `operation` included; empty for old v1 snapshots."""
+        """The whole summary, including `operation`; empty for old v1 snapshots."""
         return self.raw.get("summary") or {}
 
     @property
@@ -89,7 +89,7 @@ class Snapshot:
 
     @property
     def added_rows(self) -> int | None:
-        """v3: how many row ids it may have used."""
+        """v3: how many row ids are reserved for it."""
         return self.raw.get("added-rows")
 
     @property
@@ -99,7 +99,7 @@ class Snapshot:
 
 
 class Snapshots(Sequence[Snapshot]):
-    """Many snapshots; none is made before it is asked for."""
+    """A sequence of snapshots, each made on access."""
 
     __slots__ = ("_raws",)
 

@@ -1,8 +1,8 @@
 """Table metadata of format versions 1, 2 and 3 (spec: Table Metadata).
 
-`TableMetadata` wraps the JSON object itself: unknown fields survive a round trip, and nothing is converted before
-somebody asks for it, since metadata may hold ten thousand snapshots. For the same reason a version of a table shares
-those of the version before it, and their JSON text (`rows.py`).
+`TableMetadata` wraps the JSON object itself: unknown fields survive a round trip, and each part is converted on first
+access, since metadata may hold ten thousand snapshots. For the same reason a version of a table shares its snapshots
+and their JSON text with the version before it (`rows.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.cached_property import cached_property
 from iceberg_hms.format.metadata.check import check_default_id, check_fields, check_history, check_refs
-from iceberg_hms.format.metadata.gzip_parts import plain
-from iceberg_hms.format.metadata.rows import Block, ById, Rows
+from iceberg_hms.format.metadata.gzip_parts import join_text
+from iceberg_hms.format.metadata.rows import RowBlock, Rows, SnapshotIndex
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
@@ -32,28 +32,29 @@ _WHAT = "table metadata"
 
 
 class TableMetadata:
-    """Everything that a table is, except its manifests. Immutable: changes make a new one (`format.apply`).
+    """One version of a table's metadata. Immutable: `format.updates.apply` makes a new one.
 
-    fields: the JSON object, in which `snapshots` and `snapshot-log` may be Rows; never change it. `raw` is all lists.
+    fields: the JSON object, in which `snapshots` and `snapshot-log` may be Rows; never change it. `raw` has plain
+    lists instead.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        """Wrap JSON that is known to be sound; use `parse` for what comes from outside."""
+        """Wrap JSON that is known to be valid; use `parse` for other JSON."""
         self.fields = fields
         self._text: bytes | None = None
 
     @cached_property
     def raw(self) -> Mapping[str, Any]:
-        """The JSON object; never change it. Made by copying the long lists if this is a version that `apply` made."""
+        """The JSON object; never change it. Copies the long lists if `apply` made this version."""
         grown = {key: list(rows) for key in LONG_LISTS if isinstance(rows := self.fields.get(key), Rows)}
         return {**self.fields, **grown} if grown else self.fields
 
     @classmethod
     def parse(cls, data: bytes | str | Mapping[str, Any]) -> TableMetadata:
-        """Metadata of JSON text, or of an object that was parsed already.
+        """Metadata of JSON text, or of a parsed JSON object.
 
-        Looks at everything but the snapshots and logs, which `verify` does. Raises InvalidInput that names the field,
-        UnsupportedFormat for format version 4 and later and for encrypted tables.
+        Checks everything except snapshots, refs and logs, which `verify` checks. Raises InvalidInput that names the
+        field, UnsupportedFormat for format version 4 and later and for encrypted tables.
         """
         if isinstance(data, Mapping):
             raw: Any = data
@@ -70,22 +71,22 @@ class TableMetadata:
         return metadata
 
     def to_bytes(self) -> bytes:
-        """The JSON text, UTF-8, made once. Raises InvalidInput for what JSON cannot express: a lone surrogate, say."""
+        """The JSON text, UTF-8; cached. Raises InvalidInput for values that JSON cannot express: lone surrogates."""
         text = self._text
         if text is None:
             try:
-                text = self._text = plain(self.json_parts())
+                text = self._text = join_text(self.json_parts())
             except TypeError as error:
                 raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
         return text
 
     def forget_text(self) -> None:
-        """Let the text go until somebody asks for it again."""
+        """Drop the cached text, to free its memory."""
         self._text = None
 
-    def json_parts(self) -> Iterator[bytes | Block]:
-        """The text that orjson makes of `raw`, in parts: of the long lists those that other versions of the table
-        share. Raises TypeError for what JSON cannot express."""
+    def json_parts(self) -> Iterator[bytes | RowBlock]:
+        """The text that orjson makes of `raw`, in parts. Blocks of the long lists are parts that versions of the table
+        share. Raises TypeError for values that JSON cannot express."""
         between: dict[str, Any] = {}
         separator = b"{"
         for key, value in self.fields.items():
@@ -120,7 +121,7 @@ class TableMetadata:
 
     @cached_property
     def location(self) -> str:
-        """The table's base location, without slashes at the end."""
+        """The table's base location, without trailing slashes."""
         return strip_trailing_slash(self.fields["location"])
 
     @property
@@ -130,7 +131,7 @@ class TableMetadata:
 
     @property
     def next_sequence_number(self) -> int:
-        """What the next snapshot gets; 0 in v1."""
+        """The next snapshot's sequence number; 0 in v1."""
         return self.last_sequence_number + 1 if self.format_version > 1 else 0
 
     @property
@@ -178,7 +179,7 @@ class TableMetadata:
 
     @property
     def last_partition_id(self) -> int:
-        """The largest partition field id that was ever given; 999 if none was."""
+        """The largest partition field id that was ever assigned; 999 if none was."""
         found = self.fields.get("last-partition-id")
         if found is None:
             return max((spec.last_field_id for spec in self.specs), default=FIRST_PARTITION_FIELD_ID - 1)
@@ -226,13 +227,13 @@ class TableMetadata:
         return None if raw is None else Snapshot(raw)
 
     @cached_property
-    def raw_snapshots_by_id(self) -> ById:
+    def raw_snapshots_by_id(self) -> SnapshotIndex:
         """The snapshots' JSON objects by id."""
-        return ById(self.snapshot_rows)
+        return SnapshotIndex(self.snapshot_rows)
 
     @property
     def current_snapshot_id(self) -> int | None:
-        """None without one; older versions of Java write -1 for it (spec: Appendix F)."""
+        """None without one, which older versions of Java write as -1 (spec: Appendix F)."""
         found = self.fields.get("current-snapshot-id")
         return None if found is None or found == -1 else int(found)
 
@@ -243,7 +244,7 @@ class TableMetadata:
 
     @cached_property
     def refs(self) -> Mapping[str, Ref]:
-        """Branches and tags by name. `main` is there whenever there is a current snapshot, named or not."""
+        """Branches and tags by name, including a `main` that only the current snapshot implies."""
         return {name: Ref.parse(raw, name) for name, raw in self.raw_refs.items()}
 
     def ref(self, name: str) -> Ref | None:
@@ -259,22 +260,22 @@ class TableMetadata:
 
     @property
     def snapshot_log(self) -> Sequence[Mapping[str, Any]]:
-        """When which snapshot became current, oldest first: {"timestamp-ms": ..., "snapshot-id": ...}."""
+        """Which snapshot became current when, oldest first: {"timestamp-ms": ..., "snapshot-id": ...}."""
         return self.log_rows
 
     @property
     def metadata_log(self) -> Sequence[Mapping[str, Any]]:
-        """The former metadata files, oldest first: {"timestamp-ms": its last-updated-ms, "metadata-file": location}."""
+        """The previous metadata files, oldest first: {"timestamp-ms": last-updated-ms, "metadata-file": location}."""
         return self.fields.get("metadata-log") or []
 
     @property
     def next_row_id(self) -> int:
-        """v3: the first row id that was never given; 0 before v3."""
+        """v3: the lowest unassigned row id; 0 before v3."""
         return self.fields.get("next-row-id") or 0
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
-        """A snapshot and its parents, newest first, as far as they are still in the table."""
-        # Parents of a damaged table may form a circle.
+        """A snapshot and its ancestors, newest first, up to the first that is not in the table."""
+        # Parents in a damaged table may form a circle.
         for _ in range(len(self.snapshot_rows)):
             snapshot = None if snapshot_id is None else self.snapshot_by_id(snapshot_id)
             if snapshot is None:
@@ -286,19 +287,19 @@ class TableMetadata:
         """This metadata with its predecessor's file in the metadata log, and the log trimmed to the newest
         `write.metadata.previous-versions-max` entries (at least one).
 
-        location, timestamp_ms: of the predecessor, its last-updated-ms.
+        location: of the predecessor. timestamp_ms: the predecessor's last-updated-ms.
         """
         log = [*self.metadata_log, {"timestamp-ms": timestamp_ms, "metadata-file": location}]
         return self.replace(**{"metadata-log": log[-self._previous_versions_max() :]})
 
     def replace(self, **fields: Any) -> TableMetadata:
-        """The same metadata with some JSON fields replaced, unchecked: `replace(last_updated_ms=5)`; an underscore
-        stands for a dash."""
+        """The same metadata with some JSON fields replaced, unchecked: `replace(last_updated_ms=5)`. Underscores stand
+        for dashes."""
         changed = {key.replace("_", "-"): value for key, value in fields.items()}
         return self.successor({**self.fields, **changed})
 
     def successor(self, fields: Mapping[str, Any]) -> TableMetadata:
-        """Metadata of other JSON, unchecked, which keeps what was computed from fields that both share."""
+        """Metadata of other JSON, unchecked, that keeps cached values whose JSON fields are the same objects."""
         successor = TableMetadata(fields)
         before = self.fields
         changed = {key for key, value in fields.items() if before.get(key) is not value}
@@ -335,7 +336,7 @@ class TableMetadata:
             return PREVIOUS_VERSIONS_MAX_DEFAULT
 
 
-#: The JSON fields that each computed attribute comes from.
+#: Cached attribute -> the JSON fields that it is computed from.
 _COMPUTED_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "location": ("location",),
     "schemas": ("schemas", "schema"),
@@ -356,7 +357,7 @@ def _as_rows(found: Sequence[Mapping[str, Any]] | None) -> Rows:
 
 
 def strip_trailing_slash(location: str) -> str:
-    """A location without slashes at its end, as Java keeps table locations; the root of a scheme stays."""
+    """A location without trailing slashes, as Java keeps table locations; the root of a scheme keeps its own."""
     while location.endswith("/") and not location.endswith("://") and location != "/":
         location = location[:-1]
     return location

@@ -1,4 +1,4 @@
-"""Name mappings: how readers find the columns of files that carry no field ids (spec: Column Projection)."""
+"""Name mappings: how readers find the columns of files without field ids (spec: Column Projection)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from iceberg_hms.format.schema.types import NestedField
 
 
 def name_mapping(schema: Schema) -> list[dict[str, Any]]:
-    """The name mapping under which files without field ids read as this schema (spec: Appendix C, Name Mapping
-    Serialization): every field by its present name."""
+    """The name mapping with which readers read files without field ids as this schema: every field by its current name
+    (spec: Appendix C, Name Mapping Serialization)."""
     return _mapped(schema.fields)
 
 

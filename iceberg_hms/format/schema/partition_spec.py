@@ -1,4 +1,4 @@
-"""Partition specs: how rows are put into partitions (spec: Partitioning)."""
+"""Partition specs: how rows are assigned to partitions (spec: Partitioning)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FIRST_PARTITION_FIELD_ID: Final = 1000
 class PartitionField:
     """One field of a spec.
 
-    source_id: the id of the column; of a transform with several arguments (v3 `source-ids`) the first one.
+    source_id: the id of the column; the first one of a transform with several arguments (v3 `source-ids`).
     field_id: the id of the field in partition tuples, 1000 and up.
-    transform: how the column's value becomes the partition's. No transform with several arguments is known.
+    transform: from the column's value to the partition's. No transform with several arguments is known.
     name: unique in the spec.
     more_source_ids: the other columns of a transform with several arguments.
     """
@@ -49,7 +49,7 @@ class PartitionField:
 class PartitionSpec:
     """One partition spec of a table: an immutable view of its JSON form.
 
-    raw: the JSON object, with fields that we do not know; never change it.
+    raw: the JSON object, including unknown fields; never change it.
     """
 
     def __init__(self, raw: Mapping[str, Any], fields: tuple[PartitionField, ...]) -> None:
@@ -79,7 +79,7 @@ class PartitionSpec:
 
     @property
     def is_unpartitioned(self) -> bool:
-        """True without fields, or if all of them are void (v1's way to drop a field)."""
+        """True without fields, or if all of them are void, which is how v1 drops a field."""
         return all(str(field.transform) == "void" for field in self.fields)
 
     @property
@@ -96,23 +96,23 @@ class PartitionSpec:
         return StructType(tuple(_tuple_field(field, schema) for field in self.fields))
 
     def with_id(self, spec_id: int, field_ids: Iterable[int] | None = None) -> PartitionSpec:
-        """The same spec under another id, with the field ids written out; `field_ids` gives other ones, in order."""
+        """The same spec under another id, with explicit field ids; `field_ids` replaces them, in order."""
         ids = [field.field_id for field in self.fields] if field_ids is None else list(field_ids)
         fields = [{**raw, "field-id": new} for raw, new in zip(self.raw["fields"], ids, strict=True)]
         return PartitionSpec.parse({**self.raw, "spec-id": spec_id, "fields": fields})
 
     def compatible_with(self, other: PartitionSpec) -> bool:
-        """True if both partition alike: equal columns, transforms and names in the same order, whatever the ids
-        (spec: Partitioning, equivalent specs)."""
+        """True if both partition rows the same way: equal columns, transforms and names in the same order, whatever
+        the ids (spec: Partitioning, equivalent specs)."""
         return [_identity(field) for field in self.fields] == [_identity(field) for field in other.fields]
 
     def has_sequential_ids(self) -> bool:
-        """True if the field ids are 1000, 1001, ... as v1 needs them."""
+        """True if the field ids are 1000, 1001, ..., as v1 requires."""
         return all(field.field_id == FIRST_PARTITION_FIELD_ID + at for at, field in enumerate(self.fields))
 
     def check_compatible(self, schema: Schema) -> None:
         """Raises InvalidInput if this spec cannot partition tables of a schema: a column is missing, is not a
-        primitive, is inside of a list or map, or the transform does not take its type."""
+        primitive, is inside a list or map, or the transform does not accept its type."""
         for field in self.fields:
             _check_source(field, schema)
 
@@ -156,14 +156,14 @@ def source_ids_of(raw: Mapping[str, Any], what: str) -> Sequence[int]:
 
 
 def transform_of(raw: Mapping[str, Any], what: str, *, arguments: int) -> Transform:
-    """The transform of a partition or sort field with so many arguments; `UnknownTransform` with more than one,
-    whatever its text: `bucket[16]` of two columns is no bucket of the first (spec: Partition Transforms)."""
+    """The transform of a partition or sort field. With more than one argument it is an `UnknownTransform`, whatever
+    its text: `bucket[16]` of two columns is not `bucket[16]` of the first (spec: Partition Transforms)."""
     text = read.require_str(raw, "transform", what)
     return parse_transform(text) if arguments == 1 else UnknownTransform(text)
 
 
 def sources_to_json(source_ids: Sequence[int]) -> dict[str, Any]:
-    """`source-id` of one column, `source-ids` of several (spec: Appendix C, Partition Specs)."""
+    """`source-id` for one column, `source-ids` for several (spec: Appendix C, Partition Specs)."""
     return {"source-id": source_ids[0]} if len(source_ids) == 1 else {"source-ids": list(source_ids)}
 
 

@@ -1,4 +1,4 @@
-"""Table schemas: parsing, finding fields by id and name, checking, fresh ids (spec: Schemas and Data Types)."""
+"""Table schemas: parsing, looking up fields by id and name, validation, fresh ids (spec: Schemas and Data Types)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from iceberg_hms.format.schema.types import (
 class Schema:
     """One schema of a table: an immutable view of its JSON form.
 
-    raw: the JSON object, with fields that we do not know; never change it.
+    raw: the JSON object, including unknown fields; never change it.
     """
 
     def __init__(self, raw: Mapping[str, Any], struct: StructType) -> None:
@@ -36,7 +36,7 @@ class Schema:
     def parse(cls, raw: Any) -> Schema:
         """The schema of a JSON object. Raises InvalidInput that names the field.
 
-        `validate` looks at more, which a schema that is in a table already need not fulfil.
+        `validate` checks more, for new schemas only: a table's existing schema need not pass it.
         """
         raw = read.require_object(raw, "schema")
         read.optional_int(raw, "schema-id", "schema")
@@ -62,7 +62,7 @@ class Schema:
 
     @property
     def schema_id(self) -> int:
-        """0 when the JSON has none, as in old v1 files."""
+        """0 if the JSON has none, as in old v1 files."""
         return self.raw.get("schema-id") or 0
 
     @property
@@ -94,7 +94,7 @@ class Schema:
         return self._name_by_id.get(field_id)
 
     def parent_of(self, field_id: int) -> NestedField | None:
-        """The field that a field is directly inside of; None for a column or an unknown id."""
+        """The field that directly contains a field; None for a column or an unknown id."""
         return self._parent_by_id.get(field_id)
 
     @property
@@ -111,11 +111,11 @@ class Schema:
         return Schema({**self.raw, "schema-id": schema_id}, self._struct)
 
     def validate(self, format_version: int | None = None) -> None:
-        """Raises InvalidInput if a new schema may not be like this.
+        """Raises InvalidInput if this is not valid as a new schema.
 
-        Ids and names are unique, identifier fields are allowed ones (spec: Identifier Field IDs) and, if
-        `format_version` is given, it has the types and defaults that are used (spec: Primitive Types, Default values).
-        Schemas that are in a table already are taken as they are.
+        Ids and names must be unique, identifier fields must be allowed as such (spec: Identifier Field IDs) and, if
+        `format_version` is given, that version must support the types and defaults (spec: Primitive Types, Default
+        values). A table's existing schemas are not validated.
         """
         _check_unique_ids(self._struct)
         _check_unique_names(self._struct)
@@ -172,8 +172,8 @@ class Schema:
 def assign_fresh_ids(schema: Schema, start: int = 1) -> Schema:
     """The same columns with new field ids from `start` on, and schema id 0.
 
-    The order is Java's (TypeUtil.assignFreshIds): all fields of a struct first, then what is inside of each. Identifier
-    fields follow their names.
+    The order is Java's (TypeUtil.assignFreshIds): all fields of a struct first, then the fields inside each. Identifier
+    fields get the new ids of their columns.
     """
     counter = itertools.count(start)
     renumbered: dict[int, int] = {}
@@ -222,8 +222,7 @@ def _index_names(type_: Type, prefix: str, names: dict[int, str], *, short: bool
     for field in nested_fields(type_):
         name = prefix + field.name
         names[field.id] = name
-        # Java's short names leave out "element" and "value" before the fields of a struct: points.x is enough for
-        # points.element.x.
+        # Java's short names omit "element" and "value" before the fields of a struct: points.x for points.element.x.
         left_out = (
             short
             and isinstance(field.type, StructType)
@@ -241,8 +240,8 @@ def _check_unique_ids(struct: StructType) -> None:
 
 
 def _check_unique_names(struct: StructType) -> None:
-    """Full names are unique: beside a struct `a` with a field `b` there is no column called `a.b`. Java and PyIceberg
-    load no table with both (IndexByName, pyiceberg.schema.index_by_name)."""
+    """Full names are unique: a struct `a` with a field `b` excludes a column called `a.b`. Java and PyIceberg cannot
+    load a table with both (IndexByName, pyiceberg.schema.index_by_name)."""
     names: dict[int, str] = {}
     _index_names(struct, "", names)
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Sort orders: how rows should be sorted within files (spec: Sorting)."""
+"""Sort orders: how writers should sort rows within files (spec: Sorting)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.transforms import Transform
 from iceberg_hms.format.schema.types import PrimitiveType
 
-#: The id that is reserved for the order without fields.
+#: The reserved id of the order without fields.
 UNSORTED_ORDER_ID: Final = 0
 
 
@@ -21,7 +21,7 @@ UNSORTED_ORDER_ID: Final = 0
 class SortField:
     """One field of an order.
 
-    source_id: the id of the column; more_source_ids: the others of a transform with several arguments (v3).
+    source_id: the id of the column; more_source_ids: the other columns of a transform with several arguments (v3).
     direction: "asc" or "desc". null_order: "nulls-first" or "nulls-last".
     """
 
@@ -47,7 +47,7 @@ class SortField:
 class SortOrder:
     """One sort order of a table: an immutable view of its JSON form.
 
-    raw: the JSON object, with fields that we do not know; never change it.
+    raw: the JSON object, including unknown fields; never change it.
     """
 
     def __init__(self, raw: Mapping[str, Any], fields: tuple[SortField, ...]) -> None:
@@ -83,7 +83,7 @@ class SortOrder:
         return not self.fields
 
     def same_as(self, other: SortOrder) -> bool:
-        """True if both sort alike, whatever the ids."""
+        """True if both sort rows the same way, whatever the ids."""
         return self.fields == other.fields
 
     def with_id(self, order_id: int) -> SortOrder:
@@ -91,8 +91,8 @@ class SortOrder:
         return SortOrder({**self.raw, "order-id": order_id}, self.fields)
 
     def check_compatible(self, schema: Schema) -> None:
-        """Raises InvalidInput if rows of a schema cannot be sorted so: a column is missing or is not a primitive, or
-        the transform does not take its type."""
+        """Raises InvalidInput if this order cannot sort rows of a schema: a column is missing or is not a primitive, or
+        the transform does not accept its type."""
         for field in self.fields:
             source = schema.field(field.source_id)
             if source is None:

@@ -1,8 +1,8 @@
-"""Partition transforms: what a spec's fields and a sort order's fields apply to a source column (spec: partition
+"""Partition transforms, which the fields of specs and sort orders apply to a source column (spec: partition
 transforms, appendix B).
 
-`parse_transform` reads any text: a transform that this version does not know survives as `UnknownTransform`, which
-can be read and written back, but not applied.
+`parse_transform` accepts any text: a transform that this version does not know becomes an `UnknownTransform`, which
+can be written back unchanged, but not applied.
 """
 
 # ruff: noqa: ARG002 - an override takes what its base takes
@@ -32,7 +32,7 @@ _TIMESTAMPS = _MICROS | _NANOS
 class Transform:
     """Base of all transforms. `str(transform)` is the text that specs store."""
 
-    #: Names of the source types that it takes, without parameters; empty: all primitive types.
+    #: Names of the accepted source types, without parameters; empty: all primitive types.
     sources: ClassVar[frozenset[str]] = frozenset()
 
     def can_transform(self, source: Type) -> bool:
@@ -40,14 +40,14 @@ class Transform:
         return isinstance(source, PrimitiveType) and (not self.sources or values.kind_of(source) in self.sources)
 
     def result_type(self, source: Type) -> Type:
-        """The type of the partition values. Raises InvalidInput where the spec does not allow the source type."""
+        """The type of the partition values. Raises InvalidInput if the spec does not allow the source type."""
         if not self.can_transform(source):
             raise InvalidInput(f"Invalid source type {source} for transform: {self}")
         return self._result(source)
 
     def apply(self, value: Any, source: Type) -> Any:
-        """The partition value of a column's value (as `format.values` describes values); None stays None.
-        Raises InvalidInput for a source type that is not allowed and for a value that is not of that type."""
+        """The partition value of a column's value (for values see `schema.values`); None stays None.
+        Raises InvalidInput for a source type that is not allowed and for a value of another type."""
         self.result_type(source)
         if value is None:
             return None
@@ -204,7 +204,7 @@ class Hour(Transform):
 
 @dataclass(frozen=True)
 class Void(Transform):
-    """Always null: what is left of a partition field that was dropped from a v1 table."""
+    """Always null: replaces the transform of a partition field that was dropped from a v1 table."""
 
     def can_transform(self, source: Type) -> bool:
         return True
@@ -218,7 +218,7 @@ class Void(Transform):
 
 @dataclass(frozen=True)
 class UnknownTransform(Transform):
-    """A transform of a later specification: kept as it is; nothing may be written with it (spec: partitioning)."""
+    """A transform of a later specification: kept unchanged; nothing may be written with it (spec: partitioning)."""
 
     text: str
 
@@ -229,28 +229,28 @@ class UnknownTransform(Transform):
         raise InvalidInput(f"Cannot apply unknown transform: {self.text}")
 
     def _result(self, source: Type) -> Type:
-        # As Java: readers ignore the field, and a string takes any text.
+        # As in Java: readers ignore the field, and a string holds any text.
         return PrimitiveType("string")
 
     def __str__(self) -> str:
         return self.text
 
 
-_PLAIN: dict[str, Transform] = {
+_BY_NAME: dict[str, Transform] = {
     str(each): each for each in (IdentityTransform(), Year(), Month(), Day(), Hour(), Void())
 }
 
 
 def parse_transform(text: str) -> Transform:
-    """Read a transform's text, letter case ignored as in Java. What is not known becomes `UnknownTransform`.
-    Raises InvalidInput for `bucket` and `truncate` whose parameter is not positive."""
+    """The transform of a text, ignoring case as in Java. An unknown text becomes an `UnknownTransform`.
+    Raises InvalidInput for `bucket` and `truncate` if the parameter is not positive."""
     match = _PARAMETER.fullmatch(text)
     if match:
         number = int(match[2])
         if number <= 0:
             raise InvalidInput(f"Invalid transform {text}: its parameter must be > 0")
         return Bucket(number) if match[1].lower() == "bucket" else Truncate(number)
-    return _PLAIN.get(text.lower()) or UnknownTransform(text)
+    return _BY_NAME.get(text.lower()) or UnknownTransform(text)
 
 
 def hash_value(value: Any, source: Type) -> int:
@@ -259,7 +259,7 @@ def hash_value(value: Any, source: Type) -> int:
     if name in ("int", "long", "date", "time") or name in _MICROS:
         return murmur3(struct.pack("<q", value))
     if name in _NANOS:
-        # Microseconds, so that a column promoted to nanoseconds keeps its buckets.
+        # Hash microseconds, so that a column promoted to nanoseconds keeps its buckets.
         return murmur3(struct.pack("<q", value // 1000))
     if name == "string":
         return murmur3(str.encode(value, "utf-8"))

@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import json_fields as read
 
-#: Types may be nested this deep; a deeper schema is refused rather than exhausting the stack.
+#: How deep types may be nested; a deeper schema is refused before it exhausts the stack.
 MAX_NESTING: Final = 64
 MAX_DECIMAL_PRECISION: Final = 38
 
-_PLAIN: Final = frozenset(
+_UNPARAMETERIZED: Final = frozenset(
     {"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz"}
     | {"timestamp_ns", "timestamptz_ns", "string", "uuid", "binary", "unknown", "variant"}
 )
@@ -32,7 +32,7 @@ _GEOGRAPHY: Final = re.compile(r"geography(?:\(\s*([^,()]*?)\s*(?:,\s*(\w*)\s*)?
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type without fields. `variant` is one here too: it has no field ids of its own.
+    """A type without fields. `variant` counts as one: it has no field ids.
 
     name: the canonical JSON form, as Java writes it: "long", "decimal(9, 2)", "fixed[16]", "geometry(srid:4326)".
     """
@@ -111,7 +111,7 @@ class NestedField:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """Named fields in an order."""
+    """Named, ordered fields."""
 
     fields: tuple[NestedField, ...]
 
@@ -153,7 +153,7 @@ class ListType:
 
 @dataclass(frozen=True, slots=True)
 class MapType:
-    """Keys, always required, and values."""
+    """A map; its keys are always required."""
 
     key_id: int
     key: Type
@@ -293,9 +293,9 @@ def _parse_field(raw: Any, depth: int) -> NestedField:
 
 
 def _parse_primitive(text: str) -> PrimitiveType:
-    # As Java, whatever the case: old writers spelled types in capitals. A CRS keeps its case.
+    # Case is ignored as in Java: old writers used capitals. A CRS keeps its case.
     name = text.strip()
-    if name.lower() in _PLAIN:
+    if name.lower() in _UNPARAMETERIZED:
         return PrimitiveType(name.lower())
     if match := _DECIMAL.fullmatch(name.lower()):
         return decimal_type(int(match[1]), int(match[2]))

@@ -1,6 +1,6 @@
-"""Single values: their binary form (spec appendix D), and how people read them.
+"""Single values: their binary form (spec appendix D), and their text for people.
 
-A value in Python is what the type stores, not what a calendar makes of it:
+A value in Python is the stored one, not a calendar's:
 
     boolean -> bool                int, long -> int           float, double -> float
     date -> int, days from 1970    time -> int, microseconds  timestamp, timestamptz -> int, microseconds from 1970
@@ -36,7 +36,7 @@ _STRUCTS = {
     "timestamp_ns": struct.Struct("<q"),
     "timestamptz_ns": struct.Struct("<q"),
 }
-# Bounds are not rewritten when a column is promoted: their length tells the type they were written with.
+# Promoting a column does not rewrite its bounds: their length shows the type that they were written with.
 _PROMOTED: dict[str, tuple[struct.Struct, Callable[[Any], Any]]] = {
     "long": (_STRUCTS["int"], int),
     "double": (_STRUCTS["float"], float),
@@ -51,11 +51,11 @@ def kind_of(of: Type) -> str:
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The integer that a decimal stores: 14.20 with scale 2 is 1420. Raises InvalidInput where digits would be lost."""
+    """The unscaled integer of a decimal: 14.20 with scale 2 is 1420. Raises InvalidInput if digits would be lost."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise InvalidInput(f"Not a finite decimal: {value}")
-    # Decimal arithmetic rounds to the context's 28 digits, and decimals here have up to 38.
+    # Not Decimal arithmetic: that rounds to 28 digits, and Iceberg's decimals have up to 38.
     number: int = int("".join(map(str, digits)) or "0")
     shift = exponent + scale
     if shift < 0 and number % 10**-shift:
@@ -77,8 +77,8 @@ def minimal_bytes(number: int) -> bytes:
 
 
 def to_bytes(of: Type, value: Any) -> bytes:
-    """A value's binary form, as bounds store it (spec appendix D). Raises InvalidInput for a value that is not of the
-    type, for None, and for types that have no such form (struct, list, map, unknown)."""
+    """A value's binary form, as bounds store it (spec appendix D). Raises InvalidInput for a value of another type, for
+    None, and for types without such a form (struct, list, map, unknown)."""
     name = kind_of(of)
     try:
         if name in _STRUCTS:
@@ -97,8 +97,8 @@ def to_bytes(of: Type, value: Any) -> bytes:
 
 
 def from_bytes(of: Type, data: bytes) -> Any:
-    """The value that `to_bytes` gave, or that a bound of a since promoted column holds: four bytes for a long are an
-    int, for a timestamp a date (spec: schema evolution). Raises InvalidInput for bytes that are not of the type."""
+    """The inverse of `to_bytes`. Also accepts bounds from before a column's promotion: four bytes for a long are an
+    int, for a timestamp a date (spec: schema evolution). Raises InvalidInput for bytes that do not fit the type."""
     name = kind_of(of)
     try:
         if name in _STRUCTS:
@@ -124,7 +124,7 @@ def _scale(of: Type) -> int:
 
 
 def human(of: Type, value: Any) -> str:
-    """A value as Java prints it in partition paths and in tables for people; None is `null`."""
+    """A value as Java prints it in partition paths, and for people; None is `null`."""
     if value is None:
         return "null"
     match kind_of(of):

@@ -10,16 +10,14 @@ from typing import Any, Final
 from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
 from iceberg_hms.format.metadata.check import SUPPORTED_FORMAT_VERSION
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.updates import layout as layout
-from iceberg_hms.format.updates import schemas as schemas
-from iceberg_hms.format.updates import snapshots as snapshots
-from iceberg_hms.format.updates import table as table
+from iceberg_hms.format.updates import layout, schemas, snapshots, table
 from iceberg_hms.format.updates.draft import MetadataDraft
 
-#: What a new table gets unless its creator says otherwise, as in Java.
+#: The format version of a new table unless its creator sets one, as in Java.
 DEFAULT_FORMAT_VERSION: Final = 2
 
-_APPLIERS: Final[Mapping[str, Callable[[MetadataDraft, Mapping[str, Any]], None]]] = {
+#: How each action changes the draft.
+APPLIERS: Final[Mapping[str, Callable[[MetadataDraft, Mapping[str, Any]], None]]] = {
     "assign-uuid": table.assign_uuid,
     "upgrade-format-version": table.upgrade_format_version,
     "add-schema": schemas.add_schema,
@@ -53,27 +51,26 @@ _LAYOUT_FIELDS: Final = (
     "sort-orders",
 )
 
-#: What the entries of a list are, for messages.
-_ADDED: Final = {"schemas": "schema", "partition-specs": "partition spec", "sort-orders": "sort order"}
+#: What a list holds, for messages.
+_ENTRIES: Final = {"schemas": "schema", "partition-specs": "partition spec", "sort-orders": "sort order"}
 
 
 def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, now_ms: int) -> TableMetadata:
     """The metadata after all updates, in their order; `base` itself if they change nothing.
 
-    base: None makes a new table: uuid, location, schema, spec and sort order have to be among the updates.
-    updates: of the shapes that `changes.updates.parse` looks at. Here only that is looked at which would get into the
-    metadata unseen.
+    base: None makes a new table: the updates must set uuid, location, schema, spec and sort order.
+    updates: of the shapes that `changes.updates.parse` checks. `apply` checks only what it copies into the metadata.
     now_ms: wall clock; becomes last-updated-ms, which never falls.
 
-    Raises InvalidInput for an update that is unknown or can never be applied, UnsupportedFormat for
-    format version 4 and encryption, and CommitFailed for a snapshot that was made for an older state of the table: the
-    caller makes it again on the new one. One kind of it is RequirementFailed: a schema, spec or sort order gets another
-    id than it was sent with, beside a snapshot whose files say that id. Spec: Table Metadata, Snapshots; REST protocol:
-    TableUpdate.
+    Raises InvalidInput for an update that is unknown or can never be applied, UnsupportedFormat for format version 4
+    and encryption, and CommitFailed for a snapshot that was made for an older state of the table: the client makes it
+    again on the new one. RequirementFailed, a CommitFailed, says that a schema, spec or sort order would get another id
+    than the client sent, while a snapshot of the same commit has files with the sent id. Spec: Table Metadata,
+    Snapshots; REST protocol: TableUpdate.
     """
     draft = MetadataDraft(base, _first_format_version(base, updates), now_ms)
     for update in updates:
-        applier = _APPLIERS.get(update["action"])
+        applier = APPLIERS.get(update["action"])
         if applier is None:
             raise InvalidInput(f"Unknown update action: {update['action']!r}")
         applier(draft, update)
@@ -81,15 +78,15 @@ def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, n
         return base
     _check_identity(draft)
     _check_ids(draft)
-    _settle_layout(draft)
-    snapshots.settle_snapshot_log(draft)
+    _finish_layout(draft)
+    snapshots.update_snapshot_log(draft)
     draft.raw["last-updated-ms"] = draft.updated_ms
     return draft.finish()
 
 
 def _first_format_version(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]]) -> int:
-    """A new table has the version that its first `upgrade-format-version` names from the start: v1 cannot be reached
-    by an upgrade (Java: CatalogHandlers.create)."""
+    """A new table starts with the version of its first `upgrade-format-version`: no upgrade leads to v1 (Java:
+    CatalogHandlers.create)."""
     if base is not None:
         return base.format_version
     for update in updates:
@@ -111,13 +108,13 @@ def _check_identity(draft: MetadataDraft) -> None:
 
 
 def _check_ids(draft: MetadataDraft) -> None:
-    # A client numbers what it adds by the table that it read, and its manifests say the number of the spec. CREATE OR
-    # REPLACE asserts neither the spec nor the schema, so only this tells that another writer has taken the number. Of a
-    # table that is made here nobody has.
-    if draft.base is None or not draft.added_snapshots or not draft.other_ids:
+    # A client chooses ids by the table that it read, and its manifests state the spec's id. CREATE OR REPLACE asserts
+    # neither the spec nor the schema, so only this check finds that another writer took the id. Nobody else adds any to
+    # a table that these updates create.
+    if draft.base is None or not draft.added_snapshots or not draft.reassigned_ids:
         return
-    key, sent, found = draft.other_ids[0]
-    what = _ADDED[key]
+    key, sent, found = draft.reassigned_ids[0]
+    what = _ENTRIES[key]
     raise RequirementFailed(
         f"added-{what.replace(' ', '-')}-id",
         f"the {what} that was sent as {sent} would become {found}, and a snapshot of the same commit was written with "
@@ -127,13 +124,13 @@ def _check_ids(draft: MetadataDraft) -> None:
     )
 
 
-def _settle_layout(draft: MetadataDraft) -> None:
+def _finish_layout(draft: MetadataDraft) -> None:
     base, raw = draft.base, draft.raw
     if base is not None and all(raw.get(key) is base.fields.get(key) for key in _LAYOUT_FIELDS):
         return
     layout.check_layout(draft)
     if draft.format_version == 1:
-        # Old readers of v1 look at these alone (spec: Table Metadata Fields).
+        # Old readers of v1 read only these (spec: Table Metadata Fields).
         raw["schema"] = draft.current_schema.raw
         default = next(spec for spec in draft.specs if spec.spec_id == raw["default-spec-id"])
         raw["partition-spec"] = default.raw["fields"]

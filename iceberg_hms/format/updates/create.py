@@ -13,7 +13,7 @@ from iceberg_hms.format.schema.sort_order import SortOrder
 from iceberg_hms.format.updates.apply import DEFAULT_FORMAT_VERSION, apply
 from iceberg_hms.format.updates.table import FORMAT_VERSION_PROPERTY, check_properties, parse_format_version
 
-#: Set on every new table unless the caller does, as Java has done since 1.4: the readers' default is gzip.
+#: Set on every new table unless the caller sets it, as in Java since 1.4: the readers' default is gzip.
 NEW_TABLE_PROPERTIES: Final[Mapping[str, str]] = {"write.parquet.compression-codec": "zstd"}
 
 _METRICS_COLUMN_PREFIX: Final = "write.metadata.metrics.column."
@@ -38,12 +38,12 @@ def new_table_metadata(
 ) -> TableMetadata:
     """The metadata of an empty table.
 
-    schema: gets fresh field ids from 1 on; `spec` and `order` name columns by their old ids and follow by name. None is
-    unpartitioned, unsorted. location: absolute; slashes at its end are dropped. properties: `format-version` wins over
-    `format_version`. now_ms: wall clock.
+    schema: gets fresh field ids from 1 on. spec, order: name columns by their ids in `schema` and get the fresh ids;
+    None is unpartitioned, unsorted. location: absolute; trailing slashes are dropped. properties: `format-version` wins
+    over `format_version`. now_ms: wall clock.
 
-    Raises InvalidInput for reserved properties, for a schema, spec or order that cannot be, and for properties that
-    name columns which are not there; UnsupportedFormat for version 4 and encryption.
+    Raises InvalidInput for reserved properties, for an invalid schema, spec or order, and for properties that name
+    missing columns; UnsupportedFormat for version 4 and encryption.
     """
     kept = dict(properties)
     version = kept.pop(FORMAT_VERSION_PROPERTY, None)
@@ -65,7 +65,7 @@ def new_table_metadata(
 
 
 def create_updates(metadata: TableMetadata) -> list[dict[str, Any]]:
-    """The REST updates that make an empty table like this one, in the order of Java's staged create."""
+    """The REST updates that create an empty table like this one, in the order of Java's staged create."""
     return _updates(
         str(metadata.uuid),
         metadata.format_version,

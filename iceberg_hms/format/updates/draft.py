@@ -1,4 +1,4 @@
-"""The working copy that updates are applied to: copies of what they change, the base's own objects for the rest."""
+"""The working copy of `apply`: it copies what updates change, and shares the base's objects for the rest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.metadata.rows import ById, Rows
+from iceberg_hms.format.metadata.rows import Rows, SnapshotIndex
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
@@ -19,14 +19,13 @@ LAST_ADDED = -1
 class MetadataDraft:
     """One run of `apply`.
 
-    raw: the new metadata's JSON so far. Lists and objects in it may be the base's: get them by `own_list` or
-    `own_object` before changing them. The long lists grow by `append` alone, which makes them Rows.
+    raw: the new metadata's JSON so far. Its lists and objects may be the base's: get them by `mutable_list` or
+    `mutable_object` before changing them. Only `append` extends the long lists; it makes them Rows.
     changed: whether any update had an effect.
-    updated_ms: what last-updated-ms becomes. It never falls: neither a slow clock of ours nor the timestamp of a writer
-    whose clock is fast or slow moves a table back.
-    last_added: the id that -1 stands for, by the name of the list that it is in; `added` sets it.
-    other_ids: what got another id than it was sent with: the name of its list, the id that was sent, the one it got.
-    added_snapshots: ids of the snapshots that this run added. main_path: all that it made current, in order.
+    updated_ms: the new last-updated-ms. It never falls, whatever our clock or a writer's says.
+    last_added: list name -> the id that -1 stands for; `record_added` sets it.
+    reassigned_ids: entries that got another id than the client sent: the name of the list, the sent id, the new id.
+    added_snapshots: ids of the snapshots that this run added. made_current: ids that it made current, in order.
     removed_snapshots: whether it removed any.
     """
 
@@ -36,36 +35,36 @@ class MetadataDraft:
         self.changed = False
         self.updated_ms = now_ms if base is None else max(now_ms, base.last_updated_ms)
         self.last_added: dict[str, int] = {}
-        self.other_ids: list[tuple[str, int, int]] = []
+        self.reassigned_ids: list[tuple[str, int, int]] = []
         self.added_snapshots: set[int] = set()
-        self.main_path: list[int] = []
+        self.made_current: list[int] = []
         self.removed_snapshots = False
         self._owned: set[str] = set()
         self._parsed: dict[str, tuple[Any, list[Any]]] = {}
-        self._snapshots_by_id: ById | None = None
+        self._snapshots_by_id: SnapshotIndex | None = None
 
     def put(self, key: str, value: Any) -> None:
-        """Put a value into the JSON; no change if it is there already."""
+        """Set a field of the JSON; no change if it has that value already."""
         if key not in self.raw or self.raw[key] != value:
             self.raw[key] = value
             self.changed = True
 
-    def own_list(self, key: str) -> list[Any]:
-        """A list of the JSON that may be changed; the caller marks the draft as changed."""
+    def mutable_list(self, key: str) -> list[Any]:
+        """A list of the JSON that the caller may change, and marks the draft as changed if it does."""
         if key not in self._owned:
             self.raw[key] = list(self.raw.get(key) or ())
             self._owned.add(key)
         return self.raw[key]  # type: ignore[no-any-return]
 
-    def own_object(self, key: str) -> dict[str, Any]:
-        """An object of the JSON that may be changed; the caller marks the draft as changed."""
+    def mutable_object(self, key: str) -> dict[str, Any]:
+        """An object of the JSON that the caller may change, and marks the draft as changed if it does."""
         if key not in self._owned:
             self.raw[key] = dict(self.raw.get(key) or {})
             self._owned.add(key)
         return self.raw[key]  # type: ignore[no-any-return]
 
     def replace_list(self, key: str, values: list[Any]) -> None:
-        """Put a new list in the place of one."""
+        """Replace a list."""
         self.raw[key] = values
         self._owned.add(key)
         self.changed = True
@@ -88,7 +87,7 @@ class MetadataDraft:
 
     @property
     def current_schema(self) -> Schema:
-        """Raises InvalidInput while no schema was added."""
+        """Raises InvalidInput before a schema is added."""
         found = next((item for item in self.schemas if item.schema_id == self.raw["current-schema-id"]), None)
         if found is None:
             raise InvalidInput("a schema must be added first")
@@ -100,68 +99,68 @@ class MetadataDraft:
         return None if found is None or found == -1 else int(found)
 
     def set_current_snapshot(self, snapshot_id: int | None) -> None:
-        # As Java: older readers of v1 and v2 expect -1 for none (spec: Appendix F).
+        # As in Java: older readers of v1 and v2 expect -1 for none (spec: Appendix F).
         none = None if self.format_version >= 3 else -1
         self.put("current-snapshot-id", none if snapshot_id is None else snapshot_id)
 
     def rows(self, key: str) -> Rows:
-        """One of the long lists, to be looked at."""
+        """One of the long lists, to read."""
         found = self.raw.get(key)
         if self.base is not None and found is self.base.fields.get(key):
             return self.base.rows(key)
         return found if isinstance(found, Rows) else Rows(found or ())
 
     def append(self, key: str, row: Mapping[str, Any]) -> None:
-        """Add to the end of one of the long lists; the caller marks the draft as changed."""
-        self.raw[key] = self.rows(key).plus(row)
+        """Append to one of the long lists; the caller marks the draft as changed."""
+        self.raw[key] = self.rows(key).with_row(row)
 
     @property
-    def snapshots_by_id(self) -> ById:
-        """The snapshots' JSON by id; `add_snapshot` and `remove_snapshots` maintain it."""
+    def snapshots_by_id(self) -> SnapshotIndex:
+        """Snapshot id -> JSON; `add_snapshot` and `remove_snapshots` maintain it."""
         if self._snapshots_by_id is None:
-            self._snapshots_by_id = ById() if self.base is None else self.base.raw_snapshots_by_id
+            self._snapshots_by_id = SnapshotIndex() if self.base is None else self.base.raw_snapshots_by_id
         return self._snapshots_by_id
 
     def add_snapshot(self, raw: Mapping[str, Any]) -> None:
         self.append("snapshots", raw)
-        self._snapshots_by_id = self.snapshots_by_id.plus(raw)
+        self._snapshots_by_id = self.snapshots_by_id.with_row(raw)
         self.added_snapshots.add(raw["snapshot-id"])
         self.changed = True
 
     def remove_snapshots(self, snapshot_ids: set[int]) -> bool:
-        """True if any of them was there."""
+        """Returns whether the table had any of them."""
         if not any(snapshot_id in self.snapshots_by_id for snapshot_id in snapshot_ids):
             return False
         kept = Rows(raw for raw in self.rows("snapshots") if raw["snapshot-id"] not in snapshot_ids)
         self.raw["snapshots"] = kept
-        self._snapshots_by_id = ById(kept)
+        self._snapshots_by_id = SnapshotIndex(kept)
         self.removed_snapshots = True
         self.changed = True
         return True
 
-    def own_refs(self) -> dict[str, Any]:
-        """The refs, to be changed. A `main` that the base only implies is written out."""
+    def mutable_refs(self) -> dict[str, Any]:
+        """The refs, to change. An implied `main` of the base becomes explicit."""
         if "refs" not in self._owned and self.base is not None:
             self.raw["refs"] = self.base.raw_refs
-        return self.own_object("refs")
+        return self.mutable_object("refs")
 
     @property
     def refs(self) -> Mapping[str, Any]:
-        """The refs, to be looked at."""
+        """The refs, to read."""
         if "refs" not in self._owned and self.base is not None:
             return self.base.raw_refs
         return self.raw.get("refs") or {}
 
-    def added(self, key: str, id_: int, sent: object) -> None:
-        """A schema, spec or sort order was added, or found to be there, under `id_`.
+    def record_added(self, key: str, id_: int, sent: object) -> None:
+        """Record that a schema, spec or sort order was added under `id_`, or already had that id.
 
-        key: the name of its list. sent: the id in the request; none, or a negative one, claims nothing."""
+        key: the name of its list. sent: the id in the request; None or a negative one makes no claim."""
         self.last_added[key] = id_
         if isinstance(sent, int) and sent >= 0 and sent != id_:
-            self.other_ids.append((key, sent, id_))
+            self.reassigned_ids.append((key, sent, id_))
 
-    def last_added_or(self, key: str, wanted: int, what: str) -> int:
-        """`wanted`, or what -1 stands for. Raises InvalidInput if nothing was added."""
+    def resolve_id(self, key: str, wanted: int, what: str) -> int:
+        """`wanted`, or the id that -1 stands for. Raises InvalidInput for -1 if nothing was added."""
         if wanted != LAST_ADDED:
             return wanted
         if key not in self.last_added:
@@ -169,14 +168,14 @@ class MetadataDraft:
         return self.last_added[key]
 
     def finish(self) -> TableMetadata:
-        """The new metadata, unchecked. The draft must not be used any more."""
+        """The new metadata, unchecked. The draft must not be used afterwards."""
         if self.base is None:
             first = {key: self.raw[key] for key in ("format-version", "table-uuid", "location")}
             result = TableMetadata(first | self.raw)
         else:
             result = self.base.successor(self.raw)
         if self._snapshots_by_id is not None:
-            # The next change need not build it again.
+            # So that the next change need not rebuild it.
             result.__dict__["raw_snapshots_by_id"] = self._snapshots_by_id
         return result
 
@@ -218,7 +217,7 @@ def _empty(format_version: int) -> dict[str, Any]:
 
 
 def _with_lists(base: TableMetadata) -> dict[str, Any]:
-    """The base's JSON; an old v1 file's single schema and spec become lists, as newer writers keep them."""
+    """The base's JSON; an old v1 file's single schema and spec become lists, as newer writers write them."""
     raw = dict(base.fields)
     if not raw.get("schemas"):
         raw["schemas"] = [schema.with_id(schema.schema_id).raw for schema in base.schemas]

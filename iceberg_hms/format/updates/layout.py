@@ -14,12 +14,12 @@ from iceberg_hms.format.updates.draft import MetadataDraft
 
 
 def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`add-spec`: an equivalent spec that the table has is used instead. Fields without an id get the id of an equal
+    """`add-spec`: if the table has an equivalent spec, that one is used. Fields without an id get the id of an equal
     field of another spec, else the next one after `last-partition-id` (spec: Partitioning)."""
     spec = PartitionSpec.parse(update.get("spec"))
     same = next((known for known in draft.specs if known.compatible_with(spec)), None)
     if same is not None:
-        draft.added("partition-specs", same.spec_id, spec.raw.get("spec-id"))
+        draft.record_added("partition-specs", same.spec_id, spec.raw.get("spec-id"))
         return
     schema = draft.current_schema
     _check_transforms(spec.fields)
@@ -28,59 +28,59 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     spec_id = max((known.spec_id + 1 for known in draft.specs), default=0)
     new = spec.with_id(spec_id, _field_ids(draft, spec))
     _check_field_ids(draft, new)
-    draft.own_list("partition-specs").append(new.raw)
+    draft.mutable_list("partition-specs").append(new.raw)
     draft.changed = True
     draft.put("last-partition-id", max(draft.raw["last-partition-id"], new.last_field_id))
-    draft.added("partition-specs", spec_id, spec.raw.get("spec-id"))
+    draft.record_added("partition-specs", spec_id, spec.raw.get("spec-id"))
 
 
 def set_default_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-default-spec`: -1 is the spec that this request added last."""
-    spec_id = draft.last_added_or("partition-specs", update["spec-id"], "spec")
+    spec_id = draft.resolve_id("partition-specs", update["spec-id"], "spec")
     if spec_id not in {spec.spec_id for spec in draft.specs}:
         raise InvalidInput(f"Cannot set default partition spec to unknown spec: {spec_id}")
     draft.put("default-spec-id", spec_id)
 
 
 def remove_partition_specs(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-partition-specs`: unknown ids are ignored, the default spec is refused."""
-    gone = set(update["spec-ids"])
-    if draft.raw["default-spec-id"] in gone:
+    """`remove-partition-specs`: ignores unknown ids, refuses the default spec."""
+    removed = set(update["spec-ids"])
+    if draft.raw["default-spec-id"] in removed:
         raise InvalidInput("Cannot remove the default partition spec")
-    kept = [spec.raw for spec in draft.specs if spec.spec_id not in gone]
+    kept = [spec.raw for spec in draft.specs if spec.spec_id not in removed]
     if len(kept) < len(draft.specs):
         draft.replace_list("partition-specs", kept)
 
 
 def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`add-sort-order`: an equal order that the table has is used instead; the unsorted order's id is 0."""
+    """`add-sort-order`: if the table has an equal order, that one is used; the unsorted order's id is 0."""
     order = SortOrder.parse(update.get("sort-order"))
     if order.is_unsorted and order.order_id != UNSORTED_ORDER_ID:
         raise InvalidInput(f"Unsorted order ID must be 0, but is {order.order_id}")
     same = next((known for known in draft.sort_orders if known.same_as(order)), None)
     if same is not None:
-        draft.added("sort-orders", same.order_id, order.raw.get("order-id"))
+        draft.record_added("sort-orders", same.order_id, order.raw.get("order-id"))
         return
     _check_transforms(order.fields)
     order.check_compatible(draft.current_schema)
     order_id = UNSORTED_ORDER_ID
     if not order.is_unsorted:
         order_id = max((known.order_id for known in draft.sort_orders), default=UNSORTED_ORDER_ID) + 1
-    draft.own_list("sort-orders").append(order.with_id(order_id).raw)
+    draft.mutable_list("sort-orders").append(order.with_id(order_id).raw)
     draft.changed = True
-    draft.added("sort-orders", order_id, order.raw.get("order-id"))
+    draft.record_added("sort-orders", order_id, order.raw.get("order-id"))
 
 
 def set_default_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-default-sort-order`: -1 is the order that this request added last."""
-    order_id = draft.last_added_or("sort-orders", update["sort-order-id"], "sort order")
+    order_id = draft.resolve_id("sort-orders", update["sort-order-id"], "sort order")
     if order_id not in {order.order_id for order in draft.sort_orders}:
         raise InvalidInput(f"Cannot set default sort order to unknown sort order: {order_id}")
     draft.put("default-sort-order-id", order_id)
 
 
 def check_layout(draft: MetadataDraft) -> None:
-    """Raises InvalidInput unless the default spec and order are there and fit the current schema."""
+    """Raises InvalidInput unless the default spec and order exist and fit the current schema."""
     schema = draft.current_schema
     spec = next((spec for spec in draft.specs if spec.spec_id == draft.raw["default-spec-id"]), None)
     if spec is None:
@@ -93,7 +93,7 @@ def check_layout(draft: MetadataDraft) -> None:
 
 
 def _check_transforms(fields: Iterable[PartitionField | SortField]) -> None:
-    # Transforms that are in a table survive; nobody could write data with a new one (spec: Partitioning).
+    # Unknown transforms of existing specs are kept; nobody could write data with a new one (spec: Partitioning).
     for field in fields:
         if isinstance(field.transform, UnknownTransform):
             several = " of several columns" if field.more_source_ids else ""
@@ -139,7 +139,7 @@ def _check_field_ids(draft: MetadataDraft, spec: PartitionSpec) -> None:
         return
     if len({field.field_id for field in spec.fields}) < len(spec.fields):
         raise InvalidInput(f"Partition field ids must be unique: {spec}")
-    # Tables that were upgraded from v1 may have several fields under one id; equal to any of them is good.
+    # A table upgraded from v1 may have several fields with one id; the new field may equal any of them.
     known: dict[int, set[tuple[Any, ...]]] = {}
     for other in draft.specs:
         for field in other.fields:

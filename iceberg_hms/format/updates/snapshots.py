@@ -14,7 +14,7 @@ from iceberg_hms.format.updates.draft import MetadataDraft
 
 def add_snapshot(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`add-snapshot`. Raises InvalidInput for a snapshot that can never be added, CommitFailed for one whose numbers
-    are behind the table's: it was made for an older state and has to be made again (apache/iceberg#15126)."""
+    are behind the table's: its client must make it again on the new state (apache/iceberg#15126)."""
     raw = {key: value for key, value in update["snapshot"].items() if value is not None}
     snapshot = Snapshot.parse(raw)
     _check_ready(draft)
@@ -29,7 +29,7 @@ def add_snapshot(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 
 def set_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-snapshot-ref`: makes or moves a branch or tag. Moving main changes the current snapshot and the log."""
+    """`set-snapshot-ref`: creates or moves a branch or tag. Moving main changes the current snapshot and the log."""
     name = update["ref-name"]
     if not name:
         raise InvalidInput("set-snapshot-ref: ref-name must not be empty")
@@ -44,45 +44,45 @@ def set_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     if name == MAIN_BRANCH:
         _make_current(draft, Snapshot(snapshot))
     kept = {key: value for key, value in update.items() if key not in ("action", "ref-name") and value is not None}
-    draft.own_refs()[name] = {**kept, "type": ref.type}
+    draft.mutable_refs()[name] = {**kept, "type": ref.type}
     draft.changed = True
 
 
 def remove_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-snapshot-ref`: without main the table has no current snapshot. An unknown name changes nothing."""
+    """`remove-snapshot-ref`: without main the table has no current snapshot. Ignores an unknown name."""
     _remove_ref(draft, update["ref-name"])
 
 
 def remove_snapshots(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-snapshots`: with their statistics, and with the refs that name them. Unknown ids are ignored."""
-    gone = set(update["snapshot-ids"])
-    if not draft.remove_snapshots(gone):
+    """`remove-snapshots`: also removes their statistics and the refs that name them. Ignores unknown ids."""
+    removed = set(update["snapshot-ids"])
+    if not draft.remove_snapshots(removed):
         return
     for key in ("statistics", "partition-statistics"):
         files = draft.raw.get(key) or []
-        kept = [file for file in files if file["snapshot-id"] not in gone]
+        kept = [file for file in files if file["snapshot-id"] not in removed]
         if len(kept) < len(files):
             draft.replace_list(key, kept)
-    for name in [name for name, raw in draft.refs.items() if raw["snapshot-id"] in gone]:
+    for name in [name for name, raw in draft.refs.items() if raw["snapshot-id"] in removed]:
         _remove_ref(draft, name)
 
 
-def settle_snapshot_log(draft: MetadataDraft) -> None:
+def update_snapshot_log(draft: MetadataDraft) -> None:
     """Correct the snapshot log at the end of a run, as Java does.
 
-    Snapshots that this run added, made current and replaced again were never seen by anybody: they leave no entry.
-    What lies before the entry of a removed snapshot goes too, since a gap would make time travel answer wrongly.
+    Snapshots that this run added, made current and replaced again leave no entry: no reader ever saw them as current.
+    Entries before that of a removed snapshot go too, since time travel across the gap would find a wrong snapshot.
     """
     current = draft.current_snapshot_id
-    passing = {item for item in draft.main_path if item in draft.added_snapshots and item != current}
-    if not passing and not draft.removed_snapshots:
+    intermediate = {item for item in draft.made_current if item in draft.added_snapshots and item != current}
+    if not intermediate and not draft.removed_snapshots:
         return
     kept: list[Any] = []
     for entry in draft.rows("snapshot-log"):
         if entry["snapshot-id"] not in draft.snapshots_by_id:
             if draft.removed_snapshots:
                 kept.clear()
-        elif entry["snapshot-id"] not in passing:
+        elif entry["snapshot-id"] not in intermediate:
             kept.append(entry)
     if current is not None and kept and kept[-1]["snapshot-id"] != current:
         raise InvalidInput("Cannot set invalid snapshot log: latest entry is not the current snapshot")
@@ -115,7 +115,7 @@ def _check_complete(draft: MetadataDraft, snapshot: Snapshot) -> None:
 
 def _take_sequence_number(draft: MetadataDraft, snapshot: Snapshot) -> None:
     last = draft.raw["last-sequence-number"]
-    # Java lets a snapshot without a parent through: it starts a history of its own (create or replace).
+    # As in Java, a snapshot without a parent may have any number: it starts a history of its own (create or replace).
     if snapshot.sequence_number <= last and snapshot.parent_id is not None:
         raise CommitFailed(
             f"Cannot add snapshot with sequence number {snapshot.sequence_number} "
@@ -132,26 +132,26 @@ def _take_row_ids(draft: MetadataDraft, snapshot: Snapshot) -> None:
         raise InvalidInput(f"Cannot add a snapshot: added-rows must not be null or negative: {rows}")
     if first < next_row_id:
         raise CommitFailed(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first} < {next_row_id}")
-    # Java adds the rows to next-row-id, which gives ids out twice when first-row-id is ahead of it.
+    # Java adds the rows to next-row-id instead, which assigns ids twice if first-row-id is ahead of it.
     draft.put("next-row-id", first + rows)
 
 
 def _make_current(draft: MetadataDraft, snapshot: Snapshot) -> None:
     log = draft.rows("snapshot-log")
-    # As Java: a new snapshot became current when it was made, an old one becomes current now. The log stays in order
-    # when the writers' clocks differ, or time travel would find a snapshot before its predecessor.
+    # As in Java: a new snapshot became current when it was made, an old one becomes current now. The log stays in order
+    # even if the writers' clocks differ; else time travel would find a snapshot before its predecessor.
     timestamp_ms = snapshot.timestamp_ms if snapshot.snapshot_id in draft.added_snapshots else draft.updated_ms
     timestamp_ms = max(timestamp_ms, log[-1]["timestamp-ms"] if log else 0)
     draft.append("snapshot-log", {"timestamp-ms": timestamp_ms, "snapshot-id": snapshot.snapshot_id})
     draft.updated_ms = max(draft.updated_ms, timestamp_ms)
     draft.set_current_snapshot(snapshot.snapshot_id)
-    draft.main_path.append(snapshot.snapshot_id)
+    draft.made_current.append(snapshot.snapshot_id)
 
 
 def _remove_ref(draft: MetadataDraft, name: str) -> None:
     if name not in draft.refs:
         return
-    del draft.own_refs()[name]
+    del draft.mutable_refs()[name]
     draft.changed = True
     if name == MAIN_BRANCH:
         draft.set_current_snapshot(None)

@@ -12,9 +12,9 @@ from iceberg_hms.format.metadata.metadata_file import COMPRESSION_CODEC
 from iceberg_hms.format.metadata.table_metadata import PREVIOUS_VERSIONS_MAX, strip_trailing_slash
 from iceberg_hms.format.updates.draft import MetadataDraft
 
-#: The property that is no property: Java takes it as a request for another format version.
+#: Not kept as a property: as in Java, setting it upgrades the format version.
 FORMAT_VERSION_PROPERTY: Final = "format-version"
-#: Names that catalogs derive from metadata for display, and that no table may set (Java: TableProperties).
+#: Names that catalogs derive from metadata for display; no table may set them (Java: TableProperties).
 RESERVED_PROPERTIES: Final = frozenset(
     {
         FORMAT_VERSION_PROPERTY,
@@ -31,7 +31,7 @@ RESERVED_PROPERTIES: Final = frozenset(
 
 
 def assign_uuid(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`assign-uuid`: of a table that has none yet; a table never changes its UUID."""
+    """`assign-uuid`: for a table without a UUID; a table never changes its UUID."""
     uuid = read.require_str(update, "uuid", "assign-uuid")
     if not uuid:
         raise InvalidInput("assign-uuid: uuid must not be empty")
@@ -48,7 +48,7 @@ def upgrade_format_version(draft: MetadataDraft, update: Mapping[str, Any]) -> N
 
 
 def set_location(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-location`: the base of new files; files that are there stay where they are."""
+    """`set-location`: the base location of new files; existing files stay where they are."""
     location = strip_trailing_slash(update["location"])
     if not location:
         raise InvalidInput("set-location: location must not be empty")
@@ -57,29 +57,29 @@ def set_location(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 
 def set_properties(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-properties`. `format-version` upgrades the table, as it does in Java; other reserved names are refused."""
+    """`set-properties`. `format-version` upgrades the table, as in Java; refuses other reserved names."""
     updates = dict(read.require_str_map(update, "updates", "set-properties"))
     version = updates.pop(FORMAT_VERSION_PROPERTY, None)
     check_properties(updates)
     known = draft.raw.get("properties") or {}
     if any(known.get(key) != value for key, value in updates.items()):
-        draft.own_object("properties").update(updates)
+        draft.mutable_object("properties").update(updates)
         draft.changed = True
     if version is not None:
         _upgrade(draft, parse_format_version(version))
 
 
 def remove_properties(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-properties`: names that are not there are ignored."""
+    """`remove-properties`: ignores missing names."""
     known = draft.raw.get("properties") or {}
     for name in update["removals"]:
         if name in known:
-            draft.own_object("properties").pop(name, None)
+            draft.mutable_object("properties").pop(name, None)
             draft.changed = True
 
 
 def set_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-statistics`: takes the place of the snapshot's older ones."""
+    """`set-statistics`: replaces the snapshot's older statistics."""
     what = "set-statistics: statistics"
     file = read.require_object(update.get("statistics"), what)
     read.require_long(file, "file-footer-size-in-bytes", what)
@@ -98,7 +98,7 @@ def remove_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 
 def set_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`set-partition-statistics`: takes the place of the snapshot's older ones."""
+    """`set-partition-statistics`: replaces the snapshot's older partition statistics."""
     what = "set-partition-statistics: partition-statistics"
     file = read.require_object(update.get("partition-statistics"), what)
     _set_statistics_file(draft, "partition-statistics", file, what)
@@ -110,7 +110,7 @@ def remove_partition_statistics(draft: MetadataDraft, update: Mapping[str, Any])
 
 
 def remove_encryption_key(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
-    """`remove-encryption-key`: an unknown key changes nothing."""
+    """`remove-encryption-key`: ignores an unknown key."""
     keys = draft.raw.get("encryption-keys") or []
     kept = [key for key in keys if key.get("key-id") != update["key-id"]]
     if len(kept) < len(keys):
@@ -118,8 +118,8 @@ def remove_encryption_key(draft: MetadataDraft, update: Mapping[str, Any]) -> No
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Raises InvalidInput for reserved names and for values that the next metadata file could not be written with,
-    UnsupportedFormat for what would make the table an encrypted one."""
+    """Raises InvalidInput for reserved names and for values with which the next metadata file could not be written,
+    UnsupportedFormat for a property that would encrypt the table."""
     reserved = sorted(RESERVED_PROPERTIES & properties.keys())
     if reserved:
         raise InvalidInput(f"Table properties should not contain reserved properties, but got {', '.join(reserved)}")

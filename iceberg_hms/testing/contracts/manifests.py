@@ -14,7 +14,7 @@ from typing import Any, Final
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -97,7 +97,7 @@ def _write(port: Manifests, metadata: TableMetadata, snapshot_id: int, entries: 
 
 
 def _added(*paths: str, **changes: Any) -> list[ManifestEntry]:
-    return [ManifestEntry(Status.ADDED, sample_file(path, **changes)) for path in paths]
+    return [ManifestEntry(EntryStatus.ADDED, sample_file(path, **changes)) for path in paths]
 
 
 def _stage(
@@ -126,7 +126,7 @@ def entries_come_back_with_what_they_inherit(open_: Open, root: str) -> None:
         for at, entry in enumerate(found):
             row_id = at * 10 if version >= 3 else None
             wanted = sample_file(f"file:/d/{'ab'[at]}", first_row_id=row_id)
-            expect_equal(entry.status, Status.ADDED, "status")
+            expect_equal(entry.status, EntryStatus.ADDED, "status")
             expect_equal(entry.snapshot_id, 7, "snapshot id")
             expect_equal((entry.sequence_number, entry.file_sequence_number), (number, number), f"v{version} numbers")
             expect_equal(replace(entry.data_file, split_offsets=(4,)), wanted, f"v{version} data file")
@@ -136,11 +136,11 @@ def lines_count_files_rows_and_partitions(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     entries = [
-        ManifestEntry(Status.ADDED, sample_file("file:/d/a", 5)),
-        ManifestEntry(Status.ADDED, sample_file("file:/d/b", None)),
-        ManifestEntry(Status.EXISTING, sample_file("file:/d/c", -1, record_count=100), **old),
+        ManifestEntry(EntryStatus.ADDED, sample_file("file:/d/a", 5)),
+        ManifestEntry(EntryStatus.ADDED, sample_file("file:/d/b", None)),
+        ManifestEntry(EntryStatus.EXISTING, sample_file("file:/d/c", -1, record_count=100), **old),
         ManifestEntry(
-            Status.DELETED, sample_file("file:/d/d", 9, record_count=1_000), **(old | {"sequence_number": 1})
+            EntryStatus.DELETED, sample_file("file:/d/d", 9, record_count=1_000), **(old | {"sequence_number": 1})
         ),
     ]
     (line,) = _write(open_(), metadata, 7, entries)
@@ -207,7 +207,7 @@ def a_discarded_list_is_never_written(open_: Open, root: str) -> None:
 def data_and_deletes_are_kept_apart(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
-    deletes = _added("file:/d/x", content=Content.EQUALITY_DELETES, equality_ids=(1,), lower_bounds=None)
+    deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,), lower_bounds=None)
     lines = _write(port, metadata, 7, [*_added("file:/d/a"), *deletes, *_added("file:/d/b")])
     expect_equal([line.content for line in lines], [ManifestContent.DATA, ManifestContent.DELETES], "contents")
     expect_equal([line.added_files_count for line in lines], [2, 1], "files")
@@ -219,7 +219,7 @@ def row_ids_go_to_data_that_has_none(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t", 3)
     port = open_()
     first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a", "file:/d/b")), first_row_id=100)
-    deletes = _added("file:/d/x", content=Content.EQUALITY_DELETES, equality_ids=(1,))
+    deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
     own = [
         *_write(port, metadata, 8, [*_added("file:/d/c"), *deletes]),
         *_write(port, metadata, 8, _added("file:/d/e")),
@@ -244,7 +244,7 @@ def entries_are_kept_by_choice(open_: Open, root: str) -> None:
 def entries_that_cannot_inherit_are_refused(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
-    for status in (Status.EXISTING, Status.DELETED):
+    for status in (EntryStatus.EXISTING, EntryStatus.DELETED):
         for lacking in ("snapshot_id", "sequence_number", "file_sequence_number"):
             numbers: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
             entry = ManifestEntry(status, sample_file("file:/d/a"), **(numbers | {lacking: None}))
@@ -343,8 +343,8 @@ def live_files_are_found_by_any_spelling(open_: Open, root: str) -> None:
         port = open_()
         entries = [
             *_added("file:/d/a", "s3a://b/x"),
-            ManifestEntry(Status.EXISTING, sample_file("file:///d//b"), **old),
-            ManifestEntry(Status.DELETED, sample_file("file:/d/gone"), **old),
+            ManifestEntry(EntryStatus.EXISTING, sample_file("file:///d//b"), **old),
+            ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/gone"), **old),
         ]
         lines = port.list(_stage(port, metadata, 7, 5, _write(port, metadata, 7, entries)))
         port.flush()
@@ -377,7 +377,7 @@ def live_files_come_with_what_they_inherit(open_: Open, root: str) -> None:
 def delete_files_are_no_live_data_files(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
-    deletes = _added("file:/d/x", content=Content.EQUALITY_DELETES, equality_ids=(1,))
+    deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
     lines = port.list(_stage(port, metadata, 7, 5, _write(port, metadata, 7, deletes)))
     expect_equal(list(port.live(lines, {file_key("file:/d/x")})), [], "live data files")
 

@@ -109,7 +109,7 @@ def test_of_two_jobs_with_one_key_the_later_is_refused_in_the_same_group_too(har
     )
     harness.group(*members)
     assert first.wait().snapshot_ids == rerun.wait().snapshot_ids == (5,)
-    with pytest.raises(RequirementFailed, match="job is that of snapshot 5, which did not add file:///d/b"):
+    with pytest.raises(RequirementFailed, match="job belongs to snapshot 5, which did not add file:///d/b"):
         other.wait()
     assert harness.data_files() == ["file:/d/a"]
 

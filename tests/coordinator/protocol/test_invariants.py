@@ -171,6 +171,6 @@ def test_an_edit_behind_the_back_of_an_append_is_seen():
 def test_two_snapshots_of_one_id_are_seen_in_a_long_table():
     base = TableMetadata(long_table(LONG))
     new = append_to(base, 5)
-    twice = new.replace(snapshots=new.snapshot_rows.plus(new.snapshot_rows[0]))
+    twice = new.replace(snapshots=new.snapshot_rows.with_row(new.snapshot_rows[0]))
     with pytest.raises(InvariantViolated, match="snapshot-ids-unique"):
         check_transition(base, twice)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iceberg_hms.changes.change import ChangeIdentity, Seen
+from iceberg_hms.changes.change import ChangeIdentity, ClientBase
 from iceberg_hms.coordinator.protocol import sent_swaps
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
@@ -36,8 +36,8 @@ def sent(runtime: HandRuntime) -> SentSwaps:
     return SentSwaps(runtime)
 
 
-def change(*ids: int, made_ms: int | None = START) -> ChangeIdentity:
-    return ChangeIdentity(snapshot_ids=ids, seen=Seen(made_ms=made_ms))
+def change(*ids: int, timestamp_ms: int | None = START) -> ChangeIdentity:
+    return ChangeIdentity(snapshot_ids=ids, client_base=ClientBase(timestamp_ms=timestamp_ms))
 
 
 def test_a_swap_that_was_sent_may_have_been_made_until_it_is_proved_absent(sent: SentSwaps) -> None:
@@ -61,9 +61,9 @@ def test_of_two_swaps_that_carried_a_snapshot_both_must_be_proved_absent(sent: S
 
 def test_a_process_knows_of_what_was_made_since_it_began_by_any_clock(sent: SentSwaps, runtime: HandRuntime) -> None:
     runtime.passes(1)
-    assert sent.would_know(change(7, made_ms=START + CLOCK_SKEW_MS + 1))
+    assert sent.would_know(change(7, timestamp_ms=START + CLOCK_SKEW_MS + 1))
     for made_ms in (START + CLOCK_SKEW_MS, START - 1, None):
-        assert not sent.would_know(change(7, made_ms=made_ms))
+        assert not sent.would_know(change(7, timestamp_ms=made_ms))
     assert not sent.would_know(ChangeIdentity(snapshot_ids=(7,)))
 
 
@@ -75,11 +75,11 @@ def test_what_is_forgotten_is_not_taken_for_never_sent(
     for number in range(3):
         sent.sending([number])
         runtime.passes(1_000)
-    assert sent.would_know(change(7, made_ms=first))
+    assert sent.would_know(change(7, timestamp_ms=first))
     sent.sending([3])
     assert not sent.carried(change(0))
-    assert not sent.would_know(change(0, made_ms=first))
-    assert sent.would_know(change(7, made_ms=first + 1_000))
+    assert not sent.would_know(change(0, timestamp_ms=first))
+    assert sent.would_know(change(7, timestamp_ms=first + 1_000))
 
 
 def test_a_clock_that_was_behind_when_the_process_began_hides_no_swap_of_an_earlier_one(
@@ -88,12 +88,12 @@ def test_a_clock_that_was_behind_when_the_process_began_hides_no_swap_of_an_earl
     """a machine that starts gets the time a moment later"""
     runtime.passes(1_000)
     runtime.wall_ms += 3_600_000
-    assert not sent.would_know(change(7, made_ms=runtime.wall_ms - 1_000))
-    assert not sent.would_know(change(7, made_ms=START + 1_800_000))
+    assert not sent.would_know(change(7, timestamp_ms=runtime.wall_ms - 1_000))
+    assert not sent.would_know(change(7, timestamp_ms=START + 1_800_000))
     runtime.passes(120_000)
-    assert sent.would_know(change(7, made_ms=runtime.wall_ms - 1_000))
+    assert sent.would_know(change(7, timestamp_ms=runtime.wall_ms - 1_000))
 
 
 def test_a_snapshot_from_the_future_tells_nothing_of_when_it_was_made(sent: SentSwaps, runtime: HandRuntime) -> None:
     """a table may be ahead of all clocks, and then its snapshots may be"""
-    assert not sent.would_know(change(7, made_ms=START + CLOCK_SKEW_MS + 1))
+    assert not sent.would_know(change(7, timestamp_ms=START + CLOCK_SKEW_MS + 1))

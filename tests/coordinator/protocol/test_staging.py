@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.change import ChangeIdentity, Staged
+from iceberg_hms.changes.change import ChangeIdentity, StagedChange
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
 from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints
@@ -65,7 +65,7 @@ def test_a_change_that_cannot_be_applied_is_set_aside_and_its_list_is_not_writte
             broken = [{**update} for update in staged.updates]
             snapshot = next(update for update in broken if update["action"] == "add-snapshot")
             snapshot["snapshot"] = {**snapshot["snapshot"], "sequence-number": 0}
-            return Staged(broken, staged.files)
+            return StagedChange(broken, staged.files)
 
     harness.commit(append("file:/0"))
     _, staging, manifests = stage(harness, Stale())

@@ -115,7 +115,7 @@ def test_names_are_made_fit_for_avro_as_java_does(name: str, avro: str) -> None:
 def test_two_names_that_are_one_in_avro_are_refused(one: str, other: str) -> None:
     """Java cannot write such a manifest either, and no reader could parse it."""
     fields = (NestedField(1000, one, parse_type("int")), NestedField(1001, other, parse_type("int")))
-    with pytest.raises(UnsupportedFormat, match=f"{one} and {other} are both {other} in Avro"):
+    with pytest.raises(UnsupportedFormat, match=f"{one} and {other} are both named {other} in Avro"):
         manifest_schemas.manifest_entry(2, StructType(fields))
 
 

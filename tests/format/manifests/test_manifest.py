@@ -24,8 +24,8 @@ from iceberg_hms.errors import CorruptFile
 from iceberg_hms.format.avro import avro_file
 from iceberg_hms.format.manifests.manifest import (
     DataFile,
+    EntryStatus,
     ManifestEntry,
-    Status,
     decode_manifest,
     inherit,
     read_header,
@@ -136,7 +136,7 @@ def test_pyicebergs_manifests_are_read(version: int, codec: str, tmp_path: Path)
     numbers = [0, 0, 0] if version == 1 else [5, 3, 2]
     expected = [
         ManifestEntry(status, file, 77, number, number)
-        for status, number in zip((Status.ADDED, Status.EXISTING, Status.DELETED), numbers, strict=True)
+        for status, number in zip((EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED), numbers, strict=True)
     ]
     assert found == expected
 
@@ -153,43 +153,45 @@ def test_a_manifest_without_field_ids_is_refused() -> None:
         decode_manifest(data, "x", LINE)
 
 
-def entry(status: Status, **numbers: Any) -> ManifestEntry:
+def entry(status: EntryStatus, **numbers: Any) -> ManifestEntry:
     row_id = numbers.pop("first_row_id", None)
     return ManifestEntry(status, small_file(first_row_id=row_id), **numbers)
 
 
 def test_only_added_entries_inherit_sequence_numbers() -> None:
-    added, existing, deleted = inherit([entry(each) for each in (Status.ADDED, Status.EXISTING, Status.DELETED)], LINE)
+    added, existing, deleted = inherit(
+        [entry(each) for each in (EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED)], LINE
+    )
     assert (added.snapshot_id, added.sequence_number, added.file_sequence_number) == (77, 5, 5)
     for each in (existing, deleted):
         assert (each.snapshot_id, each.sequence_number, each.file_sequence_number) == (77, None, None)
 
 
 def test_an_explicit_data_sequence_number_is_kept() -> None:
-    (found,) = inherit([entry(Status.ADDED, snapshot_id=7, sequence_number=3)], LINE)
+    (found,) = inherit([entry(EntryStatus.ADDED, snapshot_id=7, sequence_number=3)], LINE)
     assert (found.snapshot_id, found.sequence_number, found.file_sequence_number) == (7, 3, 5)
 
 
 def test_entries_of_v1_manifests_have_number_zero_whatever_their_status() -> None:
     line = replace(LINE, sequence_number=0)
-    for found in inherit([entry(each, snapshot_id=7) for each in Status], line):
+    for found in inherit([entry(each, snapshot_id=7) for each in EntryStatus], line):
         assert (found.sequence_number, found.file_sequence_number) == (0, 0)
 
 
 def test_a_manifest_that_is_not_numbered_yet_gives_no_numbers() -> None:
-    (found,) = inherit([entry(Status.ADDED)], replace(LINE, sequence_number=-1))
+    (found,) = inherit([entry(EntryStatus.ADDED)], replace(LINE, sequence_number=-1))
     assert (found.snapshot_id, found.sequence_number, found.file_sequence_number) == (77, None, None)
 
 
 def test_row_ids_count_the_rows_of_live_files_without_one() -> None:
-    statuses = [Status.ADDED, Status.DELETED, Status.EXISTING, Status.EXISTING, Status.ADDED]
+    statuses = [EntryStatus.ADDED, EntryStatus.DELETED, EntryStatus.EXISTING, EntryStatus.EXISTING, EntryStatus.ADDED]
     entries = [entry(each, first_row_id=3 if at == 2 else None) for at, each in enumerate(statuses)]
     found = list(inherit(entries, replace(LINE, first_row_id=100)))
     assert [each.data_file.first_row_id for each in found] == [100, None, 3, 107, 114]
 
 
 def test_without_the_manifests_row_id_no_file_has_one() -> None:
-    (found,) = inherit([entry(Status.EXISTING, first_row_id=3)], LINE)
+    (found,) = inherit([entry(EntryStatus.EXISTING, first_row_id=3)], LINE)
     assert found.data_file.first_row_id is None
 
 

@@ -17,16 +17,15 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from iceberg_hms.errors import CorruptFile, InvalidInput
 from iceberg_hms.format.avro import avro_file
-from iceberg_hms.format.manifests import manifest_list
 from iceberg_hms.format.manifests.manifest_list import (
     UNASSIGNED,
     FieldSummary,
     ManifestContent,
     ManifestFile,
-    added_in_front,
-    assign,
+    assign_numbers,
     decode_list,
     encode_list,
+    leading_added_manifests,
     read_list,
 )
 from tests.format.samples import golden
@@ -193,17 +192,17 @@ def test_counts_may_be_unknown() -> None:
 
 def test_new_manifests_get_the_snapshots_number_and_old_ones_keep_theirs() -> None:
     files = [line(), line(min_sequence_number=3), line(sequence_number=4, min_sequence_number=2, added_snapshot_id=66)]
-    numbered, next_row_id = assign(files, format_version=2, snapshot_id=77, sequence_number=5)
+    numbered, next_row_id = assign_numbers(files, format_version=2, snapshot_id=77, sequence_number=5)
     assert [(each.sequence_number, each.min_sequence_number) for each in numbered] == [(5, 5), (5, 3), (4, 2)]
     assert next_row_id is None
 
 
 def test_numbering_twice_changes_nothing() -> None:
     numbers: dict[str, Any] = {"format_version": 3, "snapshot_id": 77, "sequence_number": 5, "first_row_id": 100}
-    once, next_row_id = assign([line(), line()], **numbers)
+    once, next_row_id = assign_numbers([line(), line()], **numbers)
     assert [each.first_row_id for each in once] == [100, 130]
     assert next_row_id == 160
-    assert assign(once, **numbers)[0] == once
+    assert assign_numbers(once, **numbers)[0] == once
 
 
 def test_row_ids_pass_over_deletes_and_over_manifests_that_have_them() -> None:
@@ -213,7 +212,7 @@ def test_row_ids_pass_over_deletes_and_over_manifests_that_have_them() -> None:
         line(first_row_id=7, sequence_number=1, min_sequence_number=1),
         line(sequence_number=1, min_sequence_number=1),
     ]
-    numbered, next_row_id = assign(files, format_version=3, snapshot_id=77, sequence_number=5, first_row_id=100)
+    numbered, next_row_id = assign_numbers(files, format_version=3, snapshot_id=77, sequence_number=5, first_row_id=100)
     assert [each.first_row_id for each in numbered] == [100, None, 7, 130]
     assert next_row_id == 160
 
@@ -233,16 +232,19 @@ def test_what_cannot_be_numbered_is_refused() -> None:
 
 @pytest.mark.parametrize("versions", [(1, 2, 3), (3, 2, 1)])
 def test_a_manifest_that_was_written_before_is_written_as_if_for_the_first_time(versions: tuple[int, ...]) -> None:
-    def afresh(version: int, files: list[ManifestFile]) -> bytes:
-        manifest_list._encoded.cache_clear()
-        return encoded(version, files)
-
-    files = [line(), line(manifest_length=5), line(first_row_id=7), line(partitions=None), line(content=0)]
-    fresh = {version: afresh(version, files) for version in versions}
-    manifest_list._encoded.cache_clear()
-    for _ in range(2):
-        assert {version: encoded(version, files) for version in versions} == fresh
-    assert manifest_list._encoded.cache_info().hits
+    path = f"file:/m/{versions}.avro"
+    files = [
+        line(manifest_path=path, **changes)
+        for changes in ({}, {"manifest_length": 5}, {"first_row_id": 7}, {"partitions": None}, {"content": 0})
+    ]
+    first = {version: encoded(version, files) for version in versions}
+    for version in versions:
+        numbered, _ = assign_numbers(
+            files, format_version=version, snapshot_id=77, sequence_number=5, first_row_id=1_000
+        )
+        assert encoded(version, files) == first[version]
+        for found, wanted in zip(decode_list(first[version], "x"), numbered, strict=True):
+            assert found == replace(wanted, first_row_id=wanted.first_row_id if version > 2 else None)
 
 
 def test_what_cannot_be_written_is_refused_each_time() -> None:
@@ -340,7 +342,7 @@ LINES = st.builds(
 @given(st.lists(LINES, max_size=3))
 def test_any_list_survives(files: list[ManifestFile]) -> None:
     assert decode_list(encoded(2, files), "x") == tuple(files)
-    numbered, _ = assign(files, format_version=3, snapshot_id=77, sequence_number=5, first_row_id=1_000)
+    numbered, _ = assign_numbers(files, format_version=3, snapshot_id=77, sequence_number=5, first_row_id=1_000)
     assert decode_list(encoded(3, files), "x") == numbered
     assert all(each.sequence_number != UNASSIGNED for each in numbered)
 
@@ -437,5 +439,5 @@ def counted(name: str, added: int | None, existing: int | None = 0, by: int = 7)
 def test_what_a_snapshot_added_is_told_by_the_front_of_its_list(
     files: list[ManifestFile], count: int, found: int | None
 ) -> None:
-    front = added_in_front(iter(files), 7, count)
+    front = leading_added_manifests(iter(files), 7, count)
     assert (None if front is None else len(front)) == found

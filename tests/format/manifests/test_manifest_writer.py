@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.avro import avro_file
-from iceberg_hms.format.manifests.manifest import Content, DataFile, ManifestEntry, Status, decode_manifest
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry, decode_manifest
 from iceberg_hms.format.manifests.manifest_list import (
     UNASSIGNED,
     FieldSummary,
@@ -25,7 +25,7 @@ from iceberg_hms.format.manifests.manifest_list import (
     ManifestFile,
     decode_list,
 )
-from iceberg_hms.format.manifests.manifest_writer import ManifestWriter, Summary, as_written
+from iceberg_hms.format.manifests.manifest_writer import ManifestSummary, ManifestWriter, as_written
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import UNPARTITIONED, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
@@ -72,7 +72,7 @@ def test_layouts_in_turn_do_not_mix() -> None:
 def as_new(entries: list[ManifestEntry]) -> list[ManifestEntry]:
     """Entries before a snapshot numbered them."""
     new = {"sequence_number": None, "file_sequence_number": None, "snapshot_id": None}
-    return [replace(each, **new) if each.status == Status.ADDED else each for each in entries]  # type: ignore[arg-type]
+    return [replace(each, **new) if each.status == EntryStatus.ADDED else each for each in entries]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -137,56 +137,56 @@ def test_pyiceberg_reads_what_is_written(version: int, tmp_path: Path) -> None:
 
 def test_absent_snapshot_ids_are_filled_in_for_v1_alone() -> None:
     for version, expected in ((1, 77), (2, None)):
-        data, _ = write(version, [ManifestEntry(Status.ADDED, small_file())])
+        data, _ = write(version, [ManifestEntry(EntryStatus.ADDED, small_file())])
         container = avro_file.decode(data, "x")
         assert next(container.records(container.schema))["snapshot_id"] == expected
 
 
 def test_what_is_inherited_is_not_written() -> None:
-    entry = ManifestEntry(Status.ADDED, small_file(first_row_id=9), 77, 3, 5)
+    entry = ManifestEntry(EntryStatus.ADDED, small_file(first_row_id=9), 77, 3, 5)
     stored = as_written(entry, 3, 77)
     assert (stored.sequence_number, stored.file_sequence_number, stored.data_file.first_row_id) == (3, None, None)
-    existing = as_written(replace(entry, status=Status.EXISTING), 3, 77)
+    existing = as_written(replace(entry, status=EntryStatus.EXISTING), 3, 77)
     assert (existing.sequence_number, existing.file_sequence_number, existing.data_file.first_row_id) == (3, 5, 9)
     deletes = replace(
-        entry, status=Status.EXISTING, data_file=small_file(content=Content.EQUALITY_DELETES, first_row_id=9)
+        entry, status=EntryStatus.EXISTING, data_file=small_file(content=FileContent.EQUALITY_DELETES, first_row_id=9)
     )
     assert as_written(deletes, 3, 77).data_file.first_row_id is None
-    assert as_written(replace(entry, status=Status.EXISTING), 2, 77).data_file.first_row_id is None
+    assert as_written(replace(entry, status=EntryStatus.EXISTING), 2, 77).data_file.first_row_id is None
 
 
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
         (
-            ManifestEntry(Status.ADDED, data_file(content=Content.EQUALITY_DELETES)),
+            ManifestEntry(EntryStatus.ADDED, data_file(content=FileContent.EQUALITY_DELETES)),
             "does not belong in a data manifest",
         ),
         (ManifestEntry(7, data_file()), "Unknown entry status 7"),
-        (ManifestEntry(Status.EXISTING, data_file(), None, 1, 1), "snapshot id"),
-        (ManifestEntry(Status.EXISTING, data_file(), 1, None, 1), "sequence numbers"),
-        (ManifestEntry(Status.DELETED, data_file(), 1, 1, None), "sequence numbers"),
-        (ManifestEntry(Status.ADDED, data_file(record_count=-1)), "not negative"),
-        (ManifestEntry(Status.ADDED, data_file(file_size_in_bytes=-1)), "not negative"),
-        (ManifestEntry(Status.ADDED, data_file(record_count=1.5)), "must be whole"),
-        (ManifestEntry(Status.ADDED, data_file(), snapshot_id=66), "unassigned sequence number .* 66"),
-        (ManifestEntry(Status.ADDED, data_file(record_count="many")), "must be whole"),
-        (ManifestEntry(Status.ADDED, data_file(lower_bounds={1: "text"})), "Cannot write an entry"),
-        (ManifestEntry(Status.ADDED, data_file(split_offsets=["x"])), "Cannot write an entry"),
-        (ManifestEntry(Status.ADDED, data_file(partition={})), "has the fields"),
-        (ManifestEntry(Status.ADDED, data_file(partition=PARTITION | {"more": 1})), "has the fields"),
-        (ManifestEntry(Status.ADDED, data_file(partition=NULLS | {"dt": 1.5})), "dt as date"),
-        (ManifestEntry(Status.ADDED, data_file(partition=NULLS | {"dt": 2**31})), "dt as date"),
-        (ManifestEntry(Status.ADDED, data_file(partition=NULLS | {"d": Decimal("1.005")})), "d as decimal"),
-        (ManifestEntry(Status.ADDED, data_file(partition=NULLS | {"d": Decimal("1e9")})), "d as decimal"),
-        (ManifestEntry(Status.ADDED, data_file(partition=NULLS | {"u": str(UUID)})), "u as uuid"),
-        (ManifestEntry(Status.ADDED, data_file(partition=NULLS | {"s": 1})), "s as string"),
+        (ManifestEntry(EntryStatus.EXISTING, data_file(), None, 1, 1), "snapshot id"),
+        (ManifestEntry(EntryStatus.EXISTING, data_file(), 1, None, 1), "sequence numbers"),
+        (ManifestEntry(EntryStatus.DELETED, data_file(), 1, 1, None), "sequence numbers"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(record_count=-1)), "not negative"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(file_size_in_bytes=-1)), "not negative"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(record_count=1.5)), "must be whole"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(), snapshot_id=66), "unassigned sequence number .* 66"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(record_count="many")), "must be whole"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(lower_bounds={1: "text"})), "Cannot write an entry"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(split_offsets=["x"])), "Cannot write an entry"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition={})), "has the fields"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition=PARTITION | {"more": 1})), "has the fields"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition=NULLS | {"dt": 1.5})), "dt as date"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition=NULLS | {"dt": 2**31})), "dt as date"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition=NULLS | {"d": Decimal("1.005")})), "d as decimal"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition=NULLS | {"d": Decimal("1e9")})), "d as decimal"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition=NULLS | {"u": str(UUID)})), "u as uuid"),
+        (ManifestEntry(EntryStatus.ADDED, data_file(partition=NULLS | {"s": 1})), "s as string"),
     ],
 )
 def test_what_must_not_be_written_is_refused_and_the_manifest_stays_good(entry: ManifestEntry, why: str) -> None:
     schema, spec = golden_layout(2)
     writer = ManifestWriter(2, schema, spec, 77)
-    writer.add(ManifestEntry(Status.ADDED, small_file()))
+    writer.add(ManifestEntry(EntryStatus.ADDED, small_file()))
     with pytest.raises(InvalidInput, match=why):
         writer.add(entry)
     data, line = writer.finish(WHERE)
@@ -196,7 +196,7 @@ def test_what_must_not_be_written_is_refused_and_the_manifest_stays_good(entry: 
 
 def test_void_fields_may_be_left_out() -> None:
     partition = {name: value for name, value in PARTITION.items() if name != "i_null"}
-    data, line = write(2, [ManifestEntry(Status.ADDED, data_file(partition=partition))])
+    data, line = write(2, [ManifestEntry(EntryStatus.ADDED, data_file(partition=partition))])
     (found,) = decode_manifest(data, "x", line)
     assert found.data_file.partition == PARTITION
 
@@ -221,9 +221,9 @@ def test_later_versions_and_unknown_transforms_are_refused() -> None:
 
 def test_fixed_partition_values_that_java_could_not_read_are_refused() -> None:
     writer = ManifestWriter(2, *layout("fixed[3]"), 77)
-    with pytest.raises(InvalidInput, match="Java could not read"):
-        writer.add(ManifestEntry(Status.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": b"abc"})))
-    writer.add(ManifestEntry(Status.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": None})))
+    with pytest.raises(InvalidInput, match="Java cannot read"):
+        writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": b"abc"})))
+    writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": None})))
     data, line = writer.finish(WHERE)
     assert [each.data_file.partition for each in decode_manifest(data, "x", line)] == [{"p": None}]
 
@@ -254,7 +254,7 @@ def test_any_partition_value_survives(kind: str) -> None:
     def survives(partition: list[Any]) -> None:
         writer = ManifestWriter(3, schema, spec, 77)
         for value in partition:
-            writer.add(ManifestEntry(Status.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": value})))
+            writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": value})))
         data, line = writer.finish(WHERE)
         found = [each.data_file.partition["p"] for each in decode_manifest(data, "x", line)]
         assert repr(found) == repr(partition)
@@ -276,7 +276,7 @@ def test_negative_zero_comes_before_zero() -> None:
     for order in ((0.0, -0.0), (-0.0, 0.0)):
         writer = ManifestWriter(2, schema, spec, 77)
         for value in order:
-            writer.add(ManifestEntry(Status.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": value})))
+            writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": value})))
         _, line = writer.finish(WHERE)
         assert line.partitions is not None
         bounds = (line.partitions[0].lower_bound, line.partitions[0].upper_bound)
@@ -286,23 +286,25 @@ def test_negative_zero_comes_before_zero() -> None:
 def test_a_manifest_of_nan_has_no_bounds() -> None:
     schema, spec = layout("float")
     writer = ManifestWriter(2, schema, spec, 77)
-    writer.add(ManifestEntry(Status.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": math.nan})))
+    writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": math.nan})))
     assert writer.finish(WHERE)[1].partitions == (FieldSummary(False, True, None, None),)
 
 
 def test_a_summary_without_a_partition_type_counts_only() -> None:
-    summary = Summary(None)
+    summary = ManifestSummary(None)
     for each in golden_entries(2):
         summary.add(each)
-    line = summary.line(WHERE, 9, 2, 77)
+    line = summary.manifest_file(WHERE, 9, 2, 77)
     assert (line.files_count, line.added_rows_count, line.partitions, line.min_sequence_number) == (3, 100, None, 3)
 
 
 def test_bounds_are_told_for_deleted_files_too() -> None:
     struct = StructType((NestedField(1000, "p", parse_type("int")),))
-    summary = Summary(struct)
-    summary.add(ManifestEntry(Status.DELETED, DataFile("file:/x", "ORC", 1, 1, partition={"p": 3}), 1, 1, 1))
-    assert summary.line(WHERE, 9, 0, 7).partitions == (FieldSummary(False, False, b"\x03\0\0\0", b"\x03\0\0\0"),)
+    summary = ManifestSummary(struct)
+    summary.add(ManifestEntry(EntryStatus.DELETED, DataFile("file:/x", "ORC", 1, 1, partition={"p": 3}), 1, 1, 1))
+    assert summary.manifest_file(WHERE, 9, 0, 7).partitions == (
+        FieldSummary(False, False, b"\x03\0\0\0", b"\x03\0\0\0"),
+    )
     assert summary.min_sequence_number == UNASSIGNED
 
 
@@ -310,5 +312,5 @@ def test_the_size_grows() -> None:
     schema, spec = layout("int")
     writer = ManifestWriter(2, schema, spec, 77)
     before = writer.size
-    writer.add(ManifestEntry(Status.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": 3})))
+    writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": 3})))
     assert writer.size > before

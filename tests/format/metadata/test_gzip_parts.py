@@ -11,7 +11,7 @@ from functools import cached_property
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.format.metadata.gzip_parts import deflated, gzipped, plain
+from iceberg_hms.format.metadata.gzip_parts import deflate, join_gzip, join_text
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,14 @@ class Part:
 
     @cached_property
     def deflated(self) -> bytes:
-        return deflated(self.json)
+        return deflate(self.json)
 
 
 @given(st.lists(st.binary(max_size=400).flatmap(lambda text: st.sampled_from([text, Part(text)])), max_size=12))
 def test_any_parts_are_the_text_again(parts: list[bytes | Part]) -> None:
     assert (
-        gzip.decompress(gzipped(parts))
-        == plain(parts)
+        gzip.decompress(join_gzip(parts))
+        == join_text(parts)
         == b"".join(part if isinstance(part, bytes) else part.json for part in parts)
     )
 
@@ -35,25 +35,25 @@ def test_any_parts_are_the_text_again(parts: list[bytes | Part]) -> None:
 def test_it_is_one_member_for_readers_that_stop_after_the_first() -> None:
     parts: list[bytes | Part] = [b"[", Part(b"a" * 100_000), b",", Part(b"b" * 100_000), b"]"]
     reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    assert reader.decompress(gzipped(parts)) == plain(parts)
+    assert reader.decompress(join_gzip(parts)) == join_text(parts)
     assert reader.eof
     assert reader.unused_data == b""
 
 
 def test_a_reader_of_small_pieces_gets_it_all() -> None:
     part = Part(bytes(range(256)) * 500)
-    with gzip.open(io.BytesIO(gzipped([part, b"x", part]))) as file:
+    with gzip.open(io.BytesIO(join_gzip([part, b"x", part]))) as file:
         assert b"".join(iter(lambda: file.read(7), b"")) == part.json + b"x" + part.json
 
 
 def test_equal_text_gives_equal_bytes() -> None:
-    assert gzipped([b"a", Part(b"b")]) == gzipped([b"a", Part(b"b")])
+    assert join_gzip([b"a", Part(b"b")]) == join_gzip([b"a", Part(b"b")])
 
 
 def test_a_part_is_compressed_once() -> None:
     part = Part(b"x" * 10_000)
-    gzipped([part])
+    join_gzip([part])
     kept = part.deflated
-    packed = gzipped([b"head", part, b"tail"])
+    packed = join_gzip([b"head", part, b"tail"])
     assert part.deflated is kept
     assert kept in packed

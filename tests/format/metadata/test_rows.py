@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_hms.format.metadata import gzip_parts
-from iceberg_hms.format.metadata.rows import BLOCK_ROWS, RECENT_ROWS, Block, ById, Rows
+from iceberg_hms.format.metadata.rows import BLOCK_ROWS, RECENT_ROWS, RowBlock, Rows, SnapshotIndex
 
 #: Lengths around the borders of blocks.
 LENGTHS = [0, 1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS, 3 * BLOCK_ROWS + 7]
@@ -25,7 +25,7 @@ def plain(length: int) -> list[dict[str, Any]]:
 
 
 def text_of(rows: Rows) -> bytes:
-    return gzip_parts.plain(rows.json_parts())
+    return gzip_parts.join_text(rows.json_parts())
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -46,18 +46,20 @@ def test_they_are_the_list_that_they_were_made_of(length: int) -> None:
 def test_snapshots_are_found_by_their_numbers_whatever_their_order(length: int) -> None:
     rows = Rows(snapshot(id_, **{"sequence-number": id_}) for id_ in reversed(range(length)))
     for number in (0, 1, 5, BLOCK_ROWS, length):
-        assert [row["snapshot-id"] for row in rows.numbered_from(number)] == list(reversed(range(number, length)))
-    assert Rows(plain(length)).numbered_from(1) == []
-    assert len(Rows(plain(length)).numbered_from(0)) == length
-    later = rows.plus(snapshot(-1, **{"sequence-number": length}))
-    assert later.numbered_from(length) == [snapshot(-1, **{"sequence-number": length})]
+        assert [row["snapshot-id"] for row in rows.from_sequence_number(number)] == list(
+            reversed(range(number, length))
+        )
+    assert Rows(plain(length)).from_sequence_number(1) == []
+    assert len(Rows(plain(length)).from_sequence_number(0)) == length
+    later = rows.with_row(snapshot(-1, **{"sequence-number": length}))
+    assert later.from_sequence_number(length) == [snapshot(-1, **{"sequence-number": length})]
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_their_json_is_the_plain_one(length: int) -> None:
     rows, wanted = Rows(plain(length)), plain(length)
     assert text_of(rows) == orjson.dumps(wanted)
-    longer = rows.plus(snapshot(-1))
+    longer = rows.with_row(snapshot(-1))
     assert text_of(longer) == orjson.dumps([*wanted, snapshot(-1)])
     assert text_of(rows) == orjson.dumps(wanted), "as it was"
 
@@ -66,9 +68,9 @@ def test_their_json_is_the_plain_one(length: int) -> None:
 @settings(max_examples=30, deadline=None)
 def test_a_row_more_leaves_the_shorter_list_as_it_was(length: int, more: int) -> None:
     base = Rows(plain(length))
-    grown, other = base, base.plus(snapshot(-2))
+    grown, other = base, base.with_row(snapshot(-2))
     for number in range(more):
-        grown = grown.plus(snapshot(length + number))
+        grown = grown.with_row(snapshot(length + number))
     assert (list(base), list(grown)) == (plain(length), plain(length + more))
     assert (len(base), len(grown)) == (length, length + more)
     assert [len(block.rows) for block in grown.blocks] == [BLOCK_ROWS] * ((length + more) // BLOCK_ROWS)
@@ -82,11 +84,11 @@ def test_a_row_more_leaves_the_shorter_list_as_it_was(length: int, more: int) ->
 def test_full_blocks_are_shared_and_written_once() -> None:
     base = Rows(plain(2 * BLOCK_ROWS + 5))
     text_of(base)
-    grown = base.plus(snapshot(-1))
+    grown = base.with_row(snapshot(-1))
     assert all(mine is theirs for mine, theirs in zip(base.blocks, grown.blocks, strict=True))
     for mine, theirs in zip(grown.json_parts()[1:4:2], base.json_parts()[1:4:2], strict=True):
-        assert isinstance(mine, Block)
-        assert isinstance(theirs, Block)
+        assert isinstance(mine, RowBlock)
+        assert isinstance(theirs, RowBlock)
         assert mine.json is theirs.json
         assert mine.deflated is theirs.deflated
 
@@ -96,7 +98,7 @@ def test_a_list_with_another_object_in_it_extends_nothing(place: int) -> None:
     mine = plain(BLOCK_ROWS + 5)
     changed = [*mine]
     changed[place] = dict(mine[place])
-    assert not Rows(changed).plus(snapshot(-1)).extends(Rows(mine))
+    assert not Rows(changed).with_row(snapshot(-1)).extends(Rows(mine))
 
 
 def test_what_json_cannot_express_is_a_type_error() -> None:
@@ -108,20 +110,20 @@ def test_what_json_cannot_express_is_a_type_error() -> None:
 def test_rows_are_found_by_what_they_hold() -> None:
     odd: list[Any] = [{"snapshot-id": 1}, {"summary": None}, {"summary": ["operation"]}, 5, {"summary": {"job": 7}}]
     rows = Rows([*odd, *plain(BLOCK_ROWS), snapshot(900, summary={"job": "k"}), *plain(BLOCK_ROWS)])
-    rows = rows.plus(snapshot(901, summary={"job": "k"}))
+    rows = rows.with_row(snapshot(901, summary={"job": "k"}))
     for _ in range(2):
-        assert [row["snapshot-id"] for row in rows.holding(("summary", "job"), "k")] == [900, 901]
-    assert rows.holding(("summary", "job"), "other") == []
-    assert len(rows.holding(("summary", "operation"), "append")) == 2 * BLOCK_ROWS
-    assert Rows().holding(("summary", "job"), "k") == []
+        assert [row["snapshot-id"] for row in rows.where(("summary", "job"), "k")] == [900, 901]
+    assert rows.where(("summary", "job"), "other") == []
+    assert len(rows.where(("summary", "operation"), "append")) == 2 * BLOCK_ROWS
+    assert Rows().where(("summary", "job"), "k") == []
 
 
 @pytest.mark.parametrize("length", [0, 1, RECENT_ROWS, 2 * RECENT_ROWS + 3])
 def test_an_index_grows_and_leaves_the_shorter_one_as_it_was(length: int) -> None:
-    base = ById(plain(5))
+    base = SnapshotIndex(plain(5))
     grown = base
     for number in range(5, 5 + length):
-        grown = grown.plus(snapshot(number))
+        grown = grown.with_row(snapshot(number))
     wanted = {row["snapshot-id"]: row for row in plain(5 + length)}
     assert grown == wanted
     assert (len(grown), list(grown), list(grown.values())) == (len(wanted), list(wanted), list(wanted.values()))
@@ -135,7 +137,7 @@ def test_an_index_grows_and_leaves_the_shorter_one_as_it_was(length: int) -> Non
 
 @pytest.mark.parametrize("number", [2, 7])
 def test_an_index_counts_an_id_once(number: int) -> None:
-    index = ById(plain(5)).plus(snapshot(7))
-    again = index.plus(snapshot(number, again=True))
+    index = SnapshotIndex(plain(5)).with_row(snapshot(7))
+    again = index.with_row(snapshot(number, again=True))
     assert len(again) == len(set(again)) == len(index)
     assert again[number] == snapshot(number, again=True)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_hms.changes.updates import _SHAPES
+from iceberg_hms.changes.updates import SHAPES
 from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
 from iceberg_hms.format.metadata.rows import BLOCK_ROWS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.updates.apply import _APPLIERS, apply
+from iceberg_hms.format.updates.apply import APPLIERS, apply
 from tests.format import documents, sequences
 from tests.format.documents import NOW_MS, OLD_V1, V1, V2, V3, add_snapshot, set_ref
 
@@ -159,17 +159,17 @@ def test_an_unknown_action_is_named() -> None:
         apply(documents.metadata(), [{"action": "add-view-version"}], now_ms=5)
 
 
-@pytest.mark.parametrize("action", sorted(set(_APPLIERS) - {"remove-encryption-key"}))
+@pytest.mark.parametrize("action", sorted(set(APPLIERS) - {"remove-encryption-key"}))
 def test_an_update_that_lacks_its_field_fails(action: str) -> None:
     with pytest.raises((InvalidInput, KeyError)):
         apply(documents.metadata(), [{"action": action}], now_ms=5)
 
 
-def test_what_passes_the_door_can_be_applied() -> None:
-    assert set(_APPLIERS) == set(_SHAPES) - {"add-encryption-key"}
+def test_every_action_that_parse_accepts_can_be_applied() -> None:
+    assert set(APPLIERS) == set(SHAPES) - {"add-encryption-key"}
 
 
-def test_no_update_and_updates_without_effect_give_the_base_back() -> None:
+def test_updates_without_effect_return_the_base_itself() -> None:
     base = documents.metadata()
     assert apply(base, [], now_ms=NOW_MS) is base
     idle = [

@@ -18,10 +18,10 @@ def test_lists_and_objects_are_copied_before_they_are_changed() -> None:
     before = copy.deepcopy(base.raw)
     draft = MetadataDraft(base, 2, NOW_MS)
     assert draft.raw["snapshots"] is base.raw["snapshots"]
-    draft.own_list("snapshots").append("x")
-    draft.own_list("snapshots").append("y")
-    draft.own_object("properties")["a"] = "b"
-    draft.own_refs()["b"] = {"snapshot-id": FIRST, "type": "branch"}
+    draft.mutable_list("snapshots").append("x")
+    draft.mutable_list("snapshots").append("y")
+    draft.mutable_object("properties")["a"] = "b"
+    draft.mutable_refs()["b"] = {"snapshot-id": FIRST, "type": "branch"}
     assert base.raw == before
     assert draft.raw["snapshots"][-2:] == ["x", "y"]
     assert draft.raw["properties"] == {**V2["properties"], "a": "b"}
@@ -40,7 +40,7 @@ def test_an_implied_main_is_written_out_with_the_first_ref() -> None:
     base = documents.metadata(1, current_snapshot_id=1925)
     draft = MetadataDraft(base, 1, NOW_MS)
     assert set(draft.refs) == {"main"}
-    draft.own_refs()["t"] = {"snapshot-id": 1925, "type": "tag"}
+    draft.mutable_refs()["t"] = {"snapshot-id": 1925, "type": "tag"}
     assert set(draft.raw["refs"]) == {"main", "t"}
     assert "refs" not in base.raw
 
@@ -79,11 +79,11 @@ def test_no_current_snapshot_is_written_as_java_writes_it(version: int, none: in
 
 def test_last_added_stands_for_what_was_added() -> None:
     draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
-    assert draft.last_added_or("schemas", 4, "schema") == 4
+    assert draft.resolve_id("schemas", 4, "schema") == 4
     with pytest.raises(InvalidInput, match="Cannot set last added schema: no schema has been added"):
-        draft.last_added_or("schemas", LAST_ADDED, "schema")
+        draft.resolve_id("schemas", LAST_ADDED, "schema")
     draft.last_added["schemas"] = 7
-    assert draft.last_added_or("schemas", LAST_ADDED, "schema") == 7
+    assert draft.resolve_id("schemas", LAST_ADDED, "schema") == 7
 
 
 @pytest.mark.parametrize(("now_ms", "updated_ms"), [(NOW_MS, NOW_MS), (5, UPDATED_MS)])
@@ -94,7 +94,7 @@ def test_the_time_of_the_update_is_never_before_the_base(now_ms: int, updated_ms
 def test_a_list_that_changed_is_parsed_again() -> None:
     draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
     assert draft.current_schema.schema_id == 1
-    draft.own_list("schemas").append({**V2["schemas"][0], "schema-id": 5})
+    draft.mutable_list("schemas").append({**V2["schemas"][0], "schema-id": 5})
     assert [schema.schema_id for schema in draft.schemas] == [0, 1, 5]
     draft.replace_list("schemas", V2["schemas"][:1])
     assert [schema.schema_id for schema in draft.schemas] == [0]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from iceberg_hms.format.manifests.manifest import Content
+from iceberg_hms.format.manifests.manifest import FileContent
 from simulation.actors.client_snapshots import CommitKind, SnapshotBuilder
 from simulation.checks.contents import ContentsReader
 from simulation.world.cluster import TABLE, ClusterNode
@@ -85,7 +85,7 @@ def test_a_mask_names_its_data_file_and_leaves_it() -> None:
         entry.data_file
         for entries in made.storage.store.manifests.values()
         for entry in entries
-        if entry.data_file.content == Content.POSITION_DELETES
+        if entry.data_file.content == FileContent.POSITION_DELETES
     ]
     assert [each.referenced_data_file for each in deletes] == sorted(made.attempt.deleted_rows)
     assert ContentsReader(made.storage).read(made.metadata.current_snapshot).files.total() == 2
