@@ -96,7 +96,7 @@ def test_a_second_append_names_its_own_manifests_first_and_keeps_all_others() ->
     assert head.summary["total-data-files"] == "2"
 
 
-def test_totals_that_the_parent_does_not_know_are_left_out() -> None:
+def test_totals_that_the_parent_lacks_are_left_out() -> None:
     base = with_main(7, snapshots=[snapshot(7, summary={"operation": "append", "total-records": "5"})])
     store = MemoryManifestStore()
     store.lists[str(base.current_snapshot.manifest_list)] = ()  # type: ignore[union-attr]
@@ -114,7 +114,7 @@ def test_an_append_of_nothing_is_an_empty_snapshot() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_replay_on_a_moved_base_names_the_same_manifests_in_a_new_list(version: int) -> None:
+def test_a_replay_on_a_moved_base_reuses_the_manifests_in_a_new_list(version: int) -> None:
     store = MemoryManifestStore()
     change = append([data_file("mine")], 100)
     first = change.stage(table(version), store.open())
@@ -152,7 +152,7 @@ def test_a_replay_after_an_upgrade_writes_manifests_of_the_new_version() -> None
     assert set(store.manifests) < set(staged.files), "both are cleaned up if the append fails"
 
 
-def test_a_table_upgraded_to_v3_gives_ids_to_the_rows_that_it_had() -> None:
+def test_a_table_upgraded_to_v3_assigns_ids_to_existing_rows() -> None:
     manifests = fresh()
     base = committed(table(2), append([data_file("old", records=7)], 100), manifests)
     upgraded = apply(base, [requests.upgrade_format_version(3)], now_ms=NOW)
@@ -241,7 +241,7 @@ def evolved(*fields: dict[str, Any], **changes: Any) -> TableMetadata:
     return table(schemas=schemas, current_schema_id=1, last_column_id=9, **changes)
 
 
-def test_an_append_lands_after_legal_evolution() -> None:
+def test_an_append_is_committed_after_legal_schema_evolution() -> None:
     base = evolved(
         {**FIELDS[1], "name": "severity"}, FIELDS[0], {"id": 3, "name": "n", "required": False, "type": "int"}
     )
@@ -258,7 +258,7 @@ def test_a_name_mapping_that_is_set_after_evolution_has_the_new_names_too() -> N
     assert mapping == '[{"field-id":1,"names":["id","key"]}]'
 
 
-def test_an_append_planned_before_a_replace_is_broken_by_the_columns_that_changed() -> None:
+def test_an_append_planned_before_a_replace_fails_and_names_the_changed_columns() -> None:
     """The table and its uuid stay, and so do the ids of columns of the same name."""
     must = {"id": 3, "name": "must", "required": True, "type": "int"}
     base = evolved({**FIELDS[0], "type": "string"}, FIELDS[1], must)
@@ -270,7 +270,7 @@ def test_an_append_planned_before_a_replace_is_broken_by_the_columns_that_change
     )
 
 
-def test_a_schema_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> None:
+def test_a_new_schema_with_a_removed_schema_s_id_is_told_apart() -> None:
     planned = table().schema
     append([data_file("a")], schema=planned).check(table())
     other = [{"type": "struct", "schema-id": 0, "fields": [{**FIELDS[0], "type": "string"}]}]
@@ -279,7 +279,7 @@ def test_a_schema_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> Non
     assert caught.value.name == "append-schema"
 
 
-def test_a_spec_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> None:
+def test_a_new_spec_with_a_removed_spec_s_id_is_told_apart() -> None:
     """A table gives its highest spec id again once that spec is removed: the files are partitioned by the old one."""
 
     def by(width: int) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def test_a_spec_that_came_under_a_removed_ones_id_is_not_taken_for_it() -> None:
     assert caught.value.name == "append-spec"
 
 
-def test_a_name_that_another_column_has_by_now_breaks_an_append_of_files_without_ids() -> None:
+def test_an_append_of_files_without_ids_fails_if_a_name_now_belongs_to_another_column() -> None:
     mapped = append([data_file("a")], name_mapping='[{"field-id": 1, "names": ["id"]}]')
     key = "schema.name-mapping.default"
     mapped.check(table(properties={key: '[{"field-id": 1, "names": ["id", "key"]}]'}))
@@ -307,7 +307,7 @@ def test_a_name_that_another_column_has_by_now_breaks_an_append_of_files_without
     append([data_file("a")]).check(moved)
 
 
-def test_no_name_mapping_is_set_that_leads_a_current_columns_name_to_another_column() -> None:
+def test_no_name_mapping_is_set_that_maps_a_column_s_name_to_another_column() -> None:
     """level became severity, and a new column is called level: files to come would have it read as severity."""
     new = {"id": 3, "name": "level", "required": False, "type": "string"}
     base = evolved(FIELDS[0], {**FIELDS[1], "name": "severity"}, new)
@@ -331,13 +331,13 @@ def test_no_name_mapping_is_set_that_leads_a_current_columns_name_to_another_col
     ],
     ids=["no table", "another table", "schema removed", "spec removed"],
 )
-def test_it_names_the_assumption_that_broke(base: TableMetadata | None, name: str) -> None:
+def test_the_error_names_the_failed_assumption(base: TableMetadata | None, name: str) -> None:
     with pytest.raises(RequirementFailed) as caught:
         append([data_file("a")]).check(base)
     assert caught.value.name == name
 
 
-def test_a_table_that_is_gone_cannot_be_staged_on() -> None:
+def test_nothing_is_staged_on_a_dropped_table() -> None:
     with pytest.raises(RequirementFailed, match="table does not exist"):
         append([data_file("a")]).stage(None, fresh())
 
@@ -425,7 +425,7 @@ def test_a_file_that_the_branch_has_under_another_spelling_is_refused(spelling: 
         append([DataFile(spelling, "PARQUET", 10, 100)]).stage(base, store.open())
 
 
-def test_of_many_files_that_are_there_some_are_named_and_all_counted() -> None:
+def test_an_error_names_some_of_many_duplicate_files_and_counts_all() -> None:
     manifests = fresh()
     files = [data_file(f"{number:03d}") for number in range(200)]
     base = committed(table(), append(files, 1), manifests)
@@ -435,7 +435,7 @@ def test_of_many_files_that_are_there_some_are_named_and_all_counted() -> None:
     assert len(caught.value.message) < 1_000
 
 
-def test_whoever_wants_a_file_twice_may_have_it() -> None:
+def test_a_file_may_be_added_twice_without_the_duplicate_check() -> None:
     store = MemoryManifestStore()
     base = with_files(store, "a")
     manifests = store.open()
@@ -474,7 +474,7 @@ def test_a_file_that_was_removed_may_be_appended_again() -> None:
         append([data_file("b")], 4).stage(new, manifests)
 
 
-def test_a_file_that_came_since_the_last_look_is_refused_and_only_what_is_new_is_looked_through() -> None:
+def test_a_file_added_since_the_last_search_is_refused_and_only_new_manifests_are_searched() -> None:
     store = MemoryManifestStore()
     base = with_files(store, "a", "b")
     change, others, manifests = append([data_file("mine")]), store.open(), Watched(store)
@@ -490,7 +490,7 @@ def test_a_file_that_came_since_the_last_look_is_refused_and_only_what_is_new_is
     assert manifests.looked == [[2, 1], [], [8], [9]]
 
 
-def test_looking_ahead_refuses_nothing() -> None:
+def test_the_early_search_refuses_nothing() -> None:
     store = MemoryManifestStore()
     base = with_files(store, "a")
     change = append([data_file("a")])
@@ -500,7 +500,7 @@ def test_looking_ahead_refuses_nothing() -> None:
     append([data_file("a")], check_duplicates=False).look_ahead(base, store.open())
 
 
-def test_whoever_does_not_check_reads_no_manifest() -> None:
+def test_an_append_without_the_duplicate_check_reads_no_manifest() -> None:
     store = MemoryManifestStore()
     base, manifests = with_files(store, "a"), Watched(store)
     change = append([data_file("b")], check_duplicates=False)
@@ -510,7 +510,7 @@ def test_whoever_does_not_check_reads_no_manifest() -> None:
     assert manifests.looked == []
 
 
-def test_files_that_its_own_snapshot_added_say_that_it_has_landed() -> None:
+def test_files_of_its_own_expired_snapshot_make_the_state_unknown() -> None:
     """Its snapshot has expired since, so its id is gone; its files are not."""
     store = MemoryManifestStore()
     base = with_files(store, "a", "b")

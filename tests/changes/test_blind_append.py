@@ -23,7 +23,7 @@ JAVA = {**METRICS, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"}
 TRINO = {**METRICS, **KEYS_OF_TRINO, "engine-version": "9000"}
 
 
-def test_a_known_sender_s_append_is_plain_unless_a_key_may_mean_something() -> None:
+def test_a_known_sender_s_append_is_blind_unless_a_key_may_mean_an_assumption() -> None:
     assert why_not_blind(table(), {**METRICS, **KEYS_OF_TRINO}) is None
     assert why_not_blind(table(), {**METRICS, **KEYS_OF_TRINO, "something-new": "1"}) is not None
 
@@ -53,7 +53,7 @@ def test_an_unknown_sender_may_have_read_the_table(summary: dict[str, str]) -> N
         "something-new",
     ],
 )
-def test_a_key_that_may_mean_something_is_named(key: str) -> None:
+def test_an_error_names_a_summary_key_that_may_mean_an_assumption(key: str) -> None:
     for properties in ({}, SNAPSHOT_ISOLATION):
         reason = why_not_blind(table(properties=properties), {**SPARK, key: "1"})
         assert reason is not None
@@ -62,7 +62,7 @@ def test_a_key_that_may_mean_something_is_named(key: str) -> None:
 
 
 @pytest.mark.parametrize("summary", [METRICS, JAVA, SPARK, TRINO])
-def test_where_all_isolation_is_snapshot_an_append_has_nothing_to_validate(summary: dict[str, str]) -> None:
+def test_an_append_is_blind_if_all_isolation_levels_are_snapshot(summary: dict[str, str]) -> None:
     levels = SNAPSHOT_ISOLATION
     assert why_not_blind(table(properties=levels), summary) is None
     for level in ISOLATION_LEVELS:
@@ -73,7 +73,7 @@ def test_where_all_isolation_is_snapshot_an_append_has_nothing_to_validate(summa
 @pytest.mark.parametrize(
     ("text", "found"), [("plain", "plain"), (" ALL ", "all"), ("none", "none"), ("yes", "none"), ("", "none")]
 )
-def test_the_table_s_word_counts_and_one_that_is_not_known_permits_nothing(text: str, found: str) -> None:
+def test_the_table_s_property_decides_and_an_unknown_value_permits_nothing(text: str, found: str) -> None:
     def asked() -> RebasePolicy:
         raise AssertionError("the table has a word of its own")
 
@@ -81,7 +81,7 @@ def test_the_table_s_word_counts_and_one_that_is_not_known_permits_nothing(text:
     assert (word.mode, word.stated_by) == (found, f"the table says {REBASE_APPENDS}={text}")
 
 
-def test_a_table_that_says_nothing_leaves_it_to_others() -> None:
+def test_a_table_without_the_property_uses_the_default_policy() -> None:
     others = RebasePolicy("all", "the server says so")
     assert policy_for(table(), lambda: others) is others
     assert policy_for(table(), default_policy).mode == "plain"

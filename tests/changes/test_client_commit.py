@@ -58,7 +58,7 @@ def test_no_other_requirement_is_skipped(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_branch_that_is_at_the_asserted_id_and_at_another_snapshot_has_moved(writer: Writer, version: int) -> None:
+def test_a_branch_whose_asserted_snapshot_was_recommitted_has_moved(writer: Writer, version: int) -> None:
     """first: a lands as snapshot 1, and is seen; a writer without compare-and-swap takes it away; a lands again, as
     snapshot 1, on what that writer left."""
     empty = table(version, properties=SNAPSHOT_ISOLATION)
@@ -130,7 +130,7 @@ REMOVE = requests.remove_snapshots([1, 2])
         ({"main": 3}, [updates.set_snapshot_ref("main", 2), REMOVE], "branch main names snapshot 2"),
     ],
 )
-def test_a_ref_that_appeared_or_moved_since_keeps_its_snapshot(refs: dict[str, int], sent: Any, lost: str) -> None:
+def test_a_ref_that_was_created_or_moved_since_keeps_its_snapshot(refs: dict[str, int], sent: Any, lost: str) -> None:
     expiry = from_request(list(for_update_table(three_snapshots(), [REMOVE])), sent)
     with pytest.raises(RequirementFailed) as caught:
         expiry.check(three_snapshots(refs["main"], refs=refs_at(**refs)))
@@ -158,7 +158,7 @@ def test_the_current_snapshot_of_a_table_without_refs_is_kept() -> None:
         ([requests.remove_snapshots([3]), requests.remove_snapshot_ref("main")], {"v1": 2}),
     ],
 )
-def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dict[str, int]) -> None:
+def test_snapshots_without_a_ref_are_removed(sent: Any, left: dict[str, int]) -> None:
     names = {"main": 3} if sent == [REMOVE] else {"main": 3, "v1": 2}
     base = three_snapshots(refs=refs_at(**names))
     change = from_request([], sent)
@@ -167,7 +167,7 @@ def test_snapshots_that_no_ref_names_afterwards_are_removed(sent: Any, left: dic
     assert {name: ref.snapshot_id for name, ref in new.refs.items()} == left
 
 
-def test_a_ref_is_removed_wherever_it_is_unless_its_place_is_asserted() -> None:
+def test_a_ref_is_removed_wherever_it_points_unless_its_snapshot_is_asserted() -> None:
     """PyIceberg asserts the place. Java's UpdateRequirements asserts nothing for `remove-snapshot-ref`, so nothing
     tells a removal that comes again from one of the ref as it is now. The snapshots stay in the table."""
     removal = requests.remove_snapshot_ref("audit")

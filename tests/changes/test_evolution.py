@@ -123,12 +123,12 @@ def test_a_field_that_moved_into_another_column_is_named() -> None:
     assert incompatible_columns(WRITTEN, moved) == ["column x was s.x, which is in another place"]
 
 
-def test_every_column_is_judged() -> None:
+def test_every_incompatible_column_is_reported() -> None:
     found = incompatible_columns(WRITTEN, schema(column(1, "id", "date"), column(2, "small", "date")))
     assert found == ["column id was long and is date now", "column small was int and is date now"]
 
 
-def test_a_type_never_becomes_what_it_came_from() -> None:
+def test_a_promotion_is_never_reversed() -> None:
     for old, new in (("int", "long"), ("float", "double"), ("decimal(9, 2)", "decimal(10, 2)"), ("date", "timestamp")):
         assert is_promotion_allowed(parse_type(old), parse_type(new))
         assert not is_promotion_allowed(parse_type(new), parse_type(old))
@@ -157,11 +157,11 @@ NESTED = [{"field-id": 3, "names": ["x"]}]
         ('[1, {"field-id": 1, "names": null}]', ["id", "s", "s.x"]),
     ],
 )  # fmt: skip
-def test_names_that_are_other_columns_by_now_are_named(now: str, moved: list[str]) -> None:
+def test_names_that_now_belong_to_other_columns_are_reported(now: str, moved: list[str]) -> None:
     assert remapped_names(mapping((1, "id"), (2, "s", NESTED), (None, "nobody")), now) == moved
 
 
-def test_a_mapping_that_gave_no_names_takes_none_away() -> None:
+def test_a_mapping_without_names_removes_none() -> None:
     assert remapped_names("[]", "anything") == []
 
 
@@ -190,7 +190,7 @@ def test_a_mapping_is_extended_by_the_names_of_a_schema() -> None:
     assert remapped_names(planned, add_schema_names(planned, evolved)) == []
 
 
-def test_a_mapping_that_cannot_be_read_stays() -> None:
+def test_an_unreadable_mapping_is_kept() -> None:
     assert add_schema_names("mine", WRITTEN) == "mine"
 
 

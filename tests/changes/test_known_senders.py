@@ -40,7 +40,7 @@ SPARK = {
 
 
 @pytest.mark.parametrize("version", ["4.1.4", "4.1", "4.3.9"])
-def test_a_summary_that_has_all_marks_is_known(version: str) -> None:
+def test_a_summary_with_all_required_values_is_known(version: str) -> None:
     assert is_known_sender({**SUMMARY, "engine-version": version}, [ENGINE])
     assert not is_known_sender({**SUMMARY, "engine-version": version}, [])
 
@@ -65,7 +65,7 @@ def test_a_summary_that_has_all_marks_is_known(version: str) -> None:
         {"engine-name": None},
     ],
 )
-def test_a_summary_that_lacks_one_is_not(changes: dict[str, str | None]) -> None:
+def test_a_summary_that_lacks_one_required_value_is_not_known(changes: dict[str, str | None]) -> None:
     summary = {key: value for key, value in {**SUMMARY, **changes}.items() if value is not None}
     assert not is_known_sender(summary, [ENGINE])
 
@@ -84,7 +84,7 @@ TRINO = {
 }
 
 
-def test_trino_476_is_known_as_long_as_its_merges_are_no_appends() -> None:
+def test_trino_476_is_known_since_its_merges_are_not_appends() -> None:
     assert is_known_sender(TRINO)
     assert not is_known_sender({**TRINO, "engine-version": "477"})
     assert not is_known_sender({**TRINO, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"})
@@ -110,7 +110,7 @@ def names_a_test(test: str) -> bool:
     return name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def test_a_name_that_is_no_test_is_found() -> None:
+def test_a_row_that_names_no_existing_test_is_found() -> None:
     here = Path(__file__).relative_to(ROOT).as_posix()
     assert names_a_test(f"{here}::test_spark_is_not_known")
     assert not names_a_test(f"{here}::test_nothing")

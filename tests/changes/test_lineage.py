@@ -85,7 +85,9 @@ WITHOUT, WITH = history(3, 5, 6, 7), history(3, 10, 5, 6, 7)
         "a branch of it",
     ],
 )
-def test_what_came_since_tells_whether_a_snapshot_was_there(lines: Any, gone: tuple[int, ...], found: Presence) -> None:
+def test_later_snapshots_show_whether_a_snapshot_was_committed(
+    lines: Any, gone: tuple[int, ...], found: Presence
+) -> None:
     assert Lineage(SENT, of(*lines, gone=gone)).presence is found
 
 
@@ -102,7 +104,7 @@ def test_what_came_since_tells_whether_a_snapshot_was_there(lines: Any, gone: tu
     ],
     ids=["others since", "older expired", "all expired", "others expired too", "it expired", "a gap", "a stranger"],
 )
-def test_without_numbers_the_ancestors_tell(lines: Any, gone: tuple[int, ...], found: Presence) -> None:
+def test_without_numbers_the_ancestors_decide(lines: Any, gone: tuple[int, ...], found: Presence) -> None:
     rows = [[{**row, "sequence-number": None} for row in line] for line in lines]
     unnumbered = [[{key: value for key, value in row.items() if value is not None} for row in line] for line in rows]
     assert Lineage(SENT_V1, of(*unnumbered, version=1, gone=gone)).presence is found
@@ -119,7 +121,7 @@ def test_older_metadata_shows_what_has_expired() -> None:
     assert lineage.presence is ABSENT
 
 
-def test_older_metadata_that_has_the_snapshot_ends_the_search() -> None:
+def test_older_metadata_with_the_snapshot_proves_that_it_was_committed() -> None:
     lineage = Lineage(SENT, of(SEEN, WITH, gone=(1, 2, 3, 10, 5, 6)))
     lineage.look_into(of(SEEN, WITH, gone=(1, 2, 3, 10, 5, 7)))
     assert lineage.presence is OPEN
@@ -127,7 +129,7 @@ def test_older_metadata_that_has_the_snapshot_ends_the_search() -> None:
     assert lineage.presence is LANDED
 
 
-def test_an_expired_snapshot_that_cherry_picked_it_is_found_in_older_metadata() -> None:
+def test_an_expired_cherry_pick_of_the_snapshot_is_found_in_older_metadata() -> None:
     picked = history(7, 8, **{"source-snapshot-id": "10"})
     lineage = Lineage(SENT, of(SEEN, WITHOUT, picked, history(8, 9), gone=(8,)))
     assert lineage.presence is OPEN
@@ -135,7 +137,7 @@ def test_an_expired_snapshot_that_cherry_picked_it_is_found_in_older_metadata() 
     assert lineage.presence is LANDED
 
 
-def test_older_metadata_without_numbers_tells_which_snapshots_are_older() -> None:
+def test_older_metadata_without_numbers_shows_which_snapshots_are_older() -> None:
     def plain(line: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{key: value for key, value in row.items() if key != "sequence-number"} for row in line]
 
@@ -146,13 +148,13 @@ def test_older_metadata_without_numbers_tells_which_snapshots_are_older() -> Non
     assert lineage.presence is ABSENT, "2 came before it"
 
 
-def test_one_of_several_that_is_a_parent_says_that_all_landed() -> None:
+def test_one_of_several_snapshots_as_a_parent_proves_that_all_were_committed() -> None:
     several = ChangeIdentity((9, 10), "main", client_base=ClientBase(UUID, 3, 4))
     assert Lineage(several, of(SEEN, WITH, gone=(10,))).presence is LANDED
     assert Lineage(several, of(SEEN, WITHOUT)).presence is ABSENT
 
 
-def test_another_table_proves_nothing_of_the_one_that_was_seen() -> None:
+def test_another_table_proves_nothing_about_the_client_s_table() -> None:
     other = of(SEEN, table_uuid="7c12d441-03fe-4693-9a96-a0705ddf69c1")
     lineage = Lineage(SENT, other)
     assert lineage.is_another_table

@@ -27,7 +27,7 @@ def manifest(
     return ManifestFile(name, 100, 0, added_by, sequence_number=number, min_sequence_number=lowest, **counts)  # type: ignore[arg-type]
 
 
-def test_own_manifests_lose_their_numbers_and_the_rest_is_carried() -> None:
+def test_added_manifests_lose_their_numbers_and_the_rest_is_kept() -> None:
     old = [manifest("a"), manifest("b", 2, number=2)]
     found = compute_delta(MINE, [manifest("m", 10, number=5, first_row_id=7), *old], old)
     assert isinstance(found, ManifestDelta)
@@ -58,14 +58,14 @@ def test_a_manifest_with_older_files_keeps_its_lowest_number() -> None:
         (1, 0, 0),
     ],
 )
-def test_only_a_lowest_number_that_was_inherited_is_given_anew(existing: int | None, lowest: int, kept: int) -> None:
+def test_only_an_inherited_lowest_number_is_assigned_again(existing: int | None, lowest: int, kept: int) -> None:
     """Java drops delete files with lower numbers than the lowest of all data files: one that is too high costs deletes
     that are live."""
     mine = manifest("m", 10, number=5, lowest=lowest, existing_files_count=existing)
     assert without_numbers(mine, MINE).min_sequence_number == kept
 
 
-def test_what_was_replaced_must_still_be_there_and_what_was_dead_need_not() -> None:
+def test_replaced_manifests_must_be_in_the_head_unless_they_have_no_live_files() -> None:
     live, dead, kept = manifest("live"), manifest("dead", added_files_count=0), manifest("kept")
     found = compute_delta(MINE, [manifest("m", 10, number=5), kept], [live, dead, kept])
     assert isinstance(found, ManifestDelta)
@@ -81,18 +81,18 @@ def test_what_was_replaced_must_still_be_there_and_what_was_dead_need_not() -> N
     assert isinstance(found.apply_to([new, dead, kept]), NotRebasable)
 
 
-def test_a_manifest_of_nowhere_is_not_carried_along() -> None:
+def test_a_manifest_of_unknown_origin_is_not_kept() -> None:
     found = compute_delta(MINE, [manifest("m", 10, number=5), manifest("stray", 3)], [manifest("a")])
     assert isinstance(found, NotRebasable)
 
 
-def test_a_manifest_of_the_parent_is_carried_though_nothing_says_who_added_it() -> None:
+def test_a_manifest_of_the_parent_is_kept_even_if_nothing_says_who_added_it() -> None:
     found = compute_delta(MINE, [manifest("m", 10), manifest("a", 10)], [manifest("a", 1), manifest("b", 1)])
     assert isinstance(found, ManifestDelta)
     assert ([each.manifest_path for each in found.added], found.replaced) == (["m"], {"b"})
 
 
-def test_own_manifests_that_are_in_the_head_have_landed() -> None:
+def test_added_manifests_in_the_head_prove_an_earlier_commit() -> None:
     own = [manifest("m1", 10), manifest("m2", 10)]
     check_not_committed(MINE, own, [manifest("a"), manifest("b", 11)])
     check_not_committed(MINE, [], [manifest("a")])

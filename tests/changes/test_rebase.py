@@ -43,7 +43,7 @@ def grown(writer: Writer, version: int = 2, **properties: str) -> TableMetadata:
 
 
 @VERSIONS
-def test_an_append_that_was_overtaken_lands_behind_the_other(writer: Writer, version: int) -> None:
+def test_an_append_that_was_overtaken_is_committed_after_the_other(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other")), writer.store)
@@ -68,7 +68,7 @@ def test_an_append_that_was_overtaken_lands_behind_the_other(writer: Writer, ver
 
 
 @VERSIONS
-def test_two_first_appends_to_an_empty_table_both_land(writer: Writer, version: int) -> None:
+def test_two_first_appends_to_an_empty_table_are_both_committed(writer: Writer, version: int) -> None:
     empty = table(version, properties=SNAPSHOT_ISOLATION)
     first, second = (request(empty, writer.fast_append(empty, id_, str(id_))) for id_ in (10, 11))
     new = committed(committed(empty, first, writer.store), second, writer.store)
@@ -92,7 +92,7 @@ def test_an_append_to_a_branch_is_rebased_on_that_branch_and_keeps_its_retention
     assert new.refs["main"].snapshot_id == 12
 
 
-def test_what_was_deleted_in_between_stays_deleted(writer: Writer) -> None:
+def test_rows_deleted_in_between_stay_deleted(writer: Writer) -> None:
     seen = grown(writer)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
     manifests = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def test_a_merge_of_manifests_takes_effect(writer: Writer, version: int) -> None
         assert (own.sequence_number, own.min_sequence_number) == (4, 1), "it holds older files"
 
 
-def test_of_two_merges_of_the_same_manifests_the_second_is_refused(writer: Writer) -> None:
+def test_the_second_of_two_merges_of_the_same_manifests_is_refused(writer: Writer) -> None:
     seen = grown(writer)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     changes = []
@@ -154,7 +154,7 @@ def row_ids(writer: Writer, table: TableMetadata) -> dict[str, int | None]:
     return {entry.data_file.file_path: entry.data_file.first_row_id for entry in entries if entry.is_live}
 
 
-def test_rows_keep_the_ids_that_the_first_commit_after_an_upgrade_gave_them(writer: Writer) -> None:
+def test_rows_keep_the_ids_from_the_first_commit_after_an_upgrade(writer: Writer) -> None:
     """2 to 3, then two appends at once: one gives ids to the rows that are there, the other merges their manifests and
     had seen none."""
     seen = apply(grown(writer, 2), [requests.upgrade_format_version(3)], now_ms=6_000)
@@ -167,7 +167,7 @@ def test_rows_keep_the_ids_that_the_first_commit_after_an_upgrade_gave_them(writ
         committed(now, sent, writer.store)
 
 
-def test_a_merge_after_that_commit_is_rebased(writer: Writer) -> None:
+def test_a_merge_on_top_of_the_upgrade_commit_is_rebased(writer: Writer) -> None:
     upgraded = apply(grown(writer, 2), [requests.upgrade_format_version(3)], now_ms=6_000)
     seen = committed(upgraded, request(upgraded, writer.fast_append(upgraded, 9, "first")), writer.store)
     sent = request(seen, merge_of_three(writer, seen))
@@ -211,7 +211,7 @@ def compaction(writer: Writer, base: TableMetadata, snapshot_id: int = 10) -> li
 
 
 @VERSIONS
-def test_a_rewrite_beside_appends_lands(writer: Writer, version: int) -> None:
+def test_a_rewrite_is_committed_after_concurrent_appends(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     sent = request(seen, compaction(writer, seen))
     now = seen
@@ -225,7 +225,7 @@ def test_a_rewrite_beside_appends_lands(writer: Writer, version: int) -> None:
     assert new.current_snapshot.summary["total-records"] == "40"
 
 
-def test_a_rewrite_is_refused_where_rows_were_deleted_meanwhile(writer: Writer) -> None:
+def test_a_rewrite_is_refused_if_rows_were_deleted_in_between(writer: Writer) -> None:
     seen = grown(writer)
     sent = request(seen, compaction(writer, seen))
     deletes = replace(data_file("deletes"), content=FileContent.POSITION_DELETES)
@@ -240,7 +240,7 @@ def test_a_rewrite_is_refused_where_rows_were_deleted_meanwhile(writer: Writer) 
         committed(now, sent, writer.store)
 
 
-def test_a_rewrite_is_refused_where_another_rewrote_the_same_files(writer: Writer) -> None:
+def test_a_rewrite_is_refused_if_another_one_rewrote_the_same_files(writer: Writer) -> None:
     seen = grown(writer)
     first, second = (request(seen, compaction(writer, seen, id_)) for id_ in (10, 11))
     now = committed(seen, first, writer.store)
@@ -257,7 +257,7 @@ def test_a_rewrite_is_refused_after_a_rollback(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("operation", ["overwrite", "delete"])
-def test_what_reads_the_rows_is_never_rebased(writer: Writer, operation: str) -> None:
+def test_operations_that_read_rows_are_never_rebased(writer: Writer, operation: str) -> None:
     seen = grown(writer, **{REBASE_APPENDS: "all"})
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     sent = request(seen, writer.rewrite_list(seen, 10, operation, [(EntryStatus.DELETED, data_file("b"))], old[:1]))
@@ -266,7 +266,7 @@ def test_what_reads_the_rows_is_never_rebased(writer: Writer, operation: str) ->
         committed(now, sent, writer.store)
 
 
-def test_an_append_that_deletes_is_not_believed(writer: Writer) -> None:
+def test_an_append_that_deletes_files_is_not_rebased(writer: Writer) -> None:
     seen = grown(writer, **{REBASE_APPENDS: "all"})
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     sent = request(seen, writer.rewrite_list(seen, 10, "append", [(EntryStatus.DELETED, data_file("b"))], old[:1]))
@@ -275,7 +275,7 @@ def test_an_append_that_deletes_is_not_believed(writer: Writer) -> None:
         committed(now, sent, writer.store)
 
 
-def test_a_snapshot_that_was_made_on_a_removed_one_lands_if_it_replaced_nothing(writer: Writer) -> None:
+def test_a_snapshot_whose_parent_was_removed_is_committed_if_it_replaced_nothing(writer: Writer) -> None:
     seen = grown(writer)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     entries = [
@@ -292,7 +292,7 @@ def test_a_snapshot_that_was_made_on_a_removed_one_lands_if_it_replaced_nothing(
         committed(now, merged, writer.store)
 
 
-def test_a_table_that_was_upgraded_meanwhile_takes_no_older_snapshot(writer: Writer) -> None:
+def test_an_upgraded_table_refuses_a_snapshot_of_the_older_version(writer: Writer) -> None:
     seen = grown(writer)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
     now = apply(seen, [requests.upgrade_format_version(3)], now_ms=6_000)
@@ -301,7 +301,7 @@ def test_a_table_that_was_upgraded_meanwhile_takes_no_older_snapshot(writer: Wri
         committed(now, sent, writer.store)
 
 
-def test_row_ids_of_a_table_that_was_upgraded_are_given_out_once(writer: Writer) -> None:
+def test_row_ids_of_an_upgraded_table_are_assigned_once(writer: Writer) -> None:
     """a and b have no row ids yet | two clients number them, each on its own | the second is rebased"""
     seen = apply(grown(writer), [requests.upgrade_format_version(3)], now_ms=6_000)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
@@ -315,7 +315,7 @@ def test_row_ids_of_a_table_that_was_upgraded_are_given_out_once(writer: Writer)
 
 
 @pytest.mark.parametrize("word", ["none", "nonsense"])
-def test_a_table_may_forbid_it(writer: Writer, word: str) -> None:
+def test_a_table_may_forbid_rebasing(writer: Writer, word: str) -> None:
     seen = grown(writer, **{REBASE_APPENDS: word})
     for updates_ in (writer.fast_append(seen, 10, "mine"), compaction(writer, seen)):
         sent = request(seen, updates_)
@@ -325,9 +325,7 @@ def test_a_table_may_forbid_it(writer: Writer, word: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["append", "rewrite"])
-def test_who_speaks_for_the_table_is_asked_only_when_a_place_was_lost_and_the_table_is_silent(
-    writer: Writer, kind: str
-) -> None:
+def test_the_policy_is_looked_up_only_if_the_branch_moved_and_the_table_sets_none(writer: Writer, kind: str) -> None:
     asked: list[str] = []
 
     def forbids() -> RebasePolicy:
@@ -352,7 +350,7 @@ def test_who_speaks_for_the_table_is_asked_only_when_a_place_was_lost_and_the_ta
     assert asked == []
 
 
-def test_what_is_never_rebased_asks_nobody(writer: Writer) -> None:
+def test_commits_that_are_never_rebased_look_up_no_policy(writer: Writer) -> None:
     def asked() -> RebasePolicy:
         raise AssertionError("a delete is never rebased")
 
@@ -372,7 +370,9 @@ def expired(writer: Writer, base: TableMetadata, gone: list[int]) -> TableMetada
 
 @VERSIONS
 @pytest.mark.parametrize("kind", ["append", "merge", "rewrite"])
-def test_what_landed_and_expired_is_neither_added_again_nor_refused(writer: Writer, version: int, kind: str) -> None:
+def test_a_committed_and_expired_snapshot_is_neither_added_again_nor_refused(
+    writer: Writer, version: int, kind: str
+) -> None:
     """mine lands, its answer is lost | another append lands | all snapshots but that one expire | mine is sent again"""
     seen = grown(writer, version)
     if kind == "append":
@@ -393,7 +393,7 @@ def test_what_landed_and_expired_is_neither_added_again_nor_refused(writer: Writ
 
 
 @VERSIONS
-def test_what_was_rebased_and_expired_is_not_added_again(writer: Writer, version: int) -> None:
+def test_a_rebased_and_expired_snapshot_is_not_added_again(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     sent = request(seen, writer.fast_append(seen, 10, "mine"))
     now = committed(seen, request(seen, writer.fast_append(seen, 12, "first")), writer.store)
@@ -411,7 +411,7 @@ def inline(writer: Writer, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**update, "snapshot": raw} if update is add else update for update in sent]
 
 
-def test_a_rebased_snapshot_that_named_its_manifests_itself_has_a_list_instead(writer: Writer) -> None:
+def test_a_rebased_snapshot_with_inline_manifests_gets_a_list(writer: Writer) -> None:
     seen = grown(writer, 1)
     sent = request(seen, inline(writer, writer.fast_append(seen, 10, "mine")))
     alone = committed(seen, sent, writer.store).current_snapshot

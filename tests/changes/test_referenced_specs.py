@@ -102,7 +102,7 @@ def merged(base: TableMetadata, writer: Writer) -> list[Any]:
 
 @VERSIONS
 @pytest.mark.parametrize("planned", [on_main, staged_only])
-def test_a_snapshot_on_a_spec_that_was_removed_is_refused_though_its_branch_did_not_move(
+def test_a_snapshot_of_a_removed_spec_is_refused_even_if_its_branch_did_not_move(
     writer: Writer, version: int, planned: Callable[..., list[Any]]
 ) -> None:
     seen = two_specs(version)
@@ -120,7 +120,7 @@ def test_a_snapshot_on_a_spec_that_was_removed_is_refused_though_its_branch_did_
 
 
 @VERSIONS
-def test_a_list_that_does_not_begin_with_what_was_added_is_read_to_its_end(writer: Writer, version: int) -> None:
+def test_a_list_that_does_not_begin_with_added_manifests_is_read_to_its_end(writer: Writer, version: int) -> None:
     seen = commit(two_specs(version), ours(7), writer)
     change = sent(seen, merged(seen, writer))
     assert commit(seen, change, writer).current_snapshot_id == 10
@@ -130,7 +130,7 @@ def test_a_list_that_does_not_begin_with_what_was_added_is_read_to_its_end(write
 
 
 @VERSIONS
-def test_it_is_refused_where_it_has_to_be_renumbered_or_rebased_too(writer: Writer, version: int) -> None:
+def test_a_snapshot_of_a_removed_spec_is_refused_when_renumbered_or_rebased_too(writer: Writer, version: int) -> None:
     seen = commit(two_specs(version), ours(7, 1), writer).replace(refs={"main": branch(7), "audit": branch(7)})
     change = sent(seen, on_main(seen, writer))
     for ref in ("main", "audit"):
@@ -146,7 +146,7 @@ def test_a_commit_that_removes_the_spec_of_its_own_snapshot_is_refused(writer: W
         commit(seen, sent(seen, [*on_main(seen, writer), REMOVE_0]), writer)
 
 
-def test_a_spec_that_the_same_commit_adds_is_there(writer: Writer) -> None:
+def test_a_spec_that_the_same_commit_adds_counts_as_existing(writer: Writer) -> None:
     base = table()
     [add, move] = writer.fast_append(base, 10, "mine")
     location = add["snapshot"]["manifest-list"]
@@ -158,14 +158,14 @@ def test_a_spec_that_the_same_commit_adds_is_there(writer: Writer) -> None:
         commit(base, sent(base, [add, move]), writer)
 
 
-def test_what_older_snapshots_brought_is_not_held_against_a_new_one(writer: Writer) -> None:
+def test_a_table_whose_older_snapshots_lack_a_spec_can_be_repaired(writer: Writer) -> None:
     """A table that is broken already can be repaired."""
     seen = commit(two_specs(), ours(7), writer)
     broken = seen.replace(**{"partition-specs": seen.raw["partition-specs"][1:]})
     assert commit(broken, ours(8, 1, "other"), writer).current_snapshot_id == 8
 
 
-def test_of_an_append_no_more_than_the_front_of_its_list_is_read(writer: Writer) -> None:
+def test_only_the_front_of_an_append_s_list_is_read(writer: Writer) -> None:
     seen = two_specs()
     change = sent(seen, on_main(seen, writer))
     manifests = Counting(writer.store)
@@ -174,7 +174,7 @@ def test_of_an_append_no_more_than_the_front_of_its_list_is_read(writer: Writer)
     assert manifests.fronts == [10]
 
 
-def test_a_list_that_is_not_there_is_refused(writer: Writer) -> None:
+def test_a_missing_list_is_refused(writer: Writer) -> None:
     base = table()
     change = sent(base, [updates.add_snapshot(snapshot(10, manifest_list="file:/none.avro"))])
     with pytest.raises(InvalidInput, match="snapshot 10 cannot be read: Failed to open input stream") as caught:
@@ -183,7 +183,7 @@ def test_a_list_that_is_not_there_is_refused(writer: Writer) -> None:
 
 
 @VERSIONS
-def test_an_append_on_a_spec_makes_its_removal_meet_a_conflict(writer: Writer, version: int) -> None:
+def test_a_spec_s_removal_conflicts_with_an_append_that_uses_it(writer: Writer, version: int) -> None:
     seen = two_specs(version)
     removal = sent(seen, [REMOVE_0])
     assert [spec.spec_id for spec in commit(seen, removal, writer).specs] == [1]
@@ -206,7 +206,7 @@ def test_an_append_on_a_spec_makes_its_removal_meet_a_conflict(writer: Writer, v
         ({"main": 12}, [7, 9], False),
     ],
 )
-def test_every_snapshot_that_stays_counts_and_those_that_go_do_not(
+def test_every_kept_snapshot_counts_and_removed_ones_do_not(
     writer: Writer, refs: dict[str, int], removed: list[int], lands: bool
 ) -> None:
     base = commit(commit(commit(two_specs(), ours(7), writer), ours(8, 1, "b"), writer), ours(9, 1, "c"), writer)
@@ -240,7 +240,7 @@ def test_a_removal_reads_the_whole_list_of_the_oldest_alone_and_nothing_twice(wr
     assert again.fronts == [11]
 
 
-def test_other_commits_look_at_no_list(writer: Writer) -> None:
+def test_commits_that_remove_no_spec_read_no_list(writer: Writer) -> None:
     base = commit(two_specs(), ours(7), writer)
     manifests = Counting(writer.store)
     for update in (updates.set_properties({"a": "b"}), {**REMOVE_0, "spec-ids": [5]}):
@@ -249,7 +249,7 @@ def test_other_commits_look_at_no_list(writer: Writer) -> None:
     assert not manifests.whole
 
 
-def test_a_list_of_an_old_snapshot_that_is_gone_is_told(writer: Writer) -> None:
+def test_a_missing_list_of_an_old_snapshot_is_an_error(writer: Writer) -> None:
     base = commit(two_specs(), ours(7, 1), writer)
     writer.store.lists.clear()
     with pytest.raises(MissingFile):

@@ -18,7 +18,7 @@ UUID_HOLDS = [requirements.assert_table_uuid(UUID)]
 NO_MANIFESTS: Any = object()
 
 
-def test_a_plain_request_is_applied_as_it_was_sent() -> None:
+def test_a_request_without_snapshots_is_applied_as_sent() -> None:
     sent = [updates.set_properties({"a": "1"}), requests.set_location("file:/x")]
     change = from_request(UUID_HOLDS, sent)
     change.check(table())
@@ -27,7 +27,7 @@ def test_a_plain_request_is_applied_as_it_was_sent() -> None:
     assert list(staged.files) == []
 
 
-def test_its_requirements_are_looked_at_on_every_base() -> None:
+def test_requirements_are_checked_on_every_base() -> None:
     change = from_request([requests.assert_ref_snapshot_id("main", None)], [requests.set_location("file:/x")])
     change.check(table())
     with pytest.raises(RequirementFailed, match="created concurrently"):
@@ -41,14 +41,14 @@ def test_a_request_without_requirements_does_not_make_a_table() -> None:
         change.check(None)
 
 
-def test_a_create_request_needs_that_there_is_no_table() -> None:
+def test_a_create_request_requires_that_no_table_exists() -> None:
     change = from_request([requests.assert_create()], [requests.assign_uuid(UUID)])
     change.check(None)
     with pytest.raises(RequirementFailed, match="table already exists"):
         change.check(table())
 
 
-def test_its_identity_is_its_snapshots_and_the_ref_that_it_moves_to_the_last_of_them() -> None:
+def test_the_identity_has_the_snapshots_and_the_ref_that_moves_to_the_last() -> None:
     sent = [
         updates.add_snapshot(snapshot(7)),
         updates.add_snapshot(snapshot(8)),
@@ -63,13 +63,13 @@ def test_its_identity_is_its_snapshots_and_the_ref_that_it_moves_to_the_last_of_
     assert identity.idempotency_key is None
 
 
-def test_a_snapshot_that_names_its_manifests_itself_has_no_list() -> None:
+def test_a_snapshot_with_inline_manifests_has_no_list() -> None:
     sent = snapshot(7, manifests=["file:/m.avro"])
     del sent["manifest-list"]
     assert from_request([], [updates.add_snapshot(sent)]).identity.lists == ()
 
 
-def test_of_several_refs_on_one_snapshot_main_is_looked_at() -> None:
+def test_main_is_chosen_among_several_refs_to_one_snapshot() -> None:
     for order in (["v1", "main"], ["main", "v1"]):
         sent = [updates.add_snapshot(snapshot(7)), *(updates.set_snapshot_ref(name, 7) for name in order)]
         assert from_request(UUID_HOLDS, sent).identity.ref == "main"
@@ -89,7 +89,7 @@ def test_the_key_of_a_job_is_read_from_the_summary() -> None:
     assert from_request(UUID_HOLDS, sent).identity.idempotency_key == "job-1"
 
 
-def test_a_key_that_is_given_is_kept_in_the_summary() -> None:
+def test_an_idempotency_key_is_kept_in_the_summary() -> None:
     sent = [updates.add_snapshot(snapshot(7)), updates.set_snapshot_ref("main", 7)]
     change = from_request(UUID_HOLDS, sent, idempotency_key="job-1")
     assert change.identity.idempotency_key == "job-1"
@@ -124,7 +124,7 @@ def test_an_encryption_key_is_refused() -> None:
         from_request([], [{"action": "add-encryption-key", "encryption-key": {}}])
 
 
-def test_its_sender_is_the_program_as_headers_and_summary_name_it_and_what_it_does() -> None:
+def test_the_sender_is_the_program_and_operation_from_headers_and_summary() -> None:
     engine = {"operation": "overwrite", "engine-name": "spark", "engine-version": "4.1.4", "added-records": "3"}
     sent = [updates.add_snapshot({**snapshot(7), "summary": engine})]
     client = Client("Apache-HttpClient/5.6", "Apache Iceberg 1.11.0")

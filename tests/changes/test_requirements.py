@@ -74,7 +74,7 @@ def test_a_broken_requirement_says_what_java_says(holds: Any, broken: Any, messa
     assert caught.value.name == broken["type"]
 
 
-def test_the_error_tells_expected_and_found() -> None:
+def test_the_error_has_the_expected_and_the_found_value() -> None:
     with pytest.raises(RequirementFailed) as caught:
         check(parse([requests.assert_ref_snapshot_id("main", 5)]), with_main(7))
     assert (caught.value.expected, caught.value.found) == (5, 7)
@@ -100,7 +100,7 @@ def test_main_of_an_old_v1_table_without_refs_is_its_current_snapshot() -> None:
     check(parse([requests.assert_ref_snapshot_id("main", 7)]), base)
 
 
-def test_no_table_meets_create_alone() -> None:
+def test_a_missing_table_passes_only_assert_create() -> None:
     check(parse([requests.assert_create()]), None)
     for holds, _, _ in BROKEN:
         with pytest.raises(RequirementFailed, match="table does not exist"):
@@ -113,7 +113,7 @@ def test_create_is_refused_on_a_table() -> None:
     assert caught.value.name == "assert-create"
 
 
-def test_create_stands_alone() -> None:
+def test_assert_create_must_stand_alone() -> None:
     with pytest.raises(InvalidInput, match="must stand alone"):
         parse([requests.assert_create(), requirements.assert_table_uuid(UUID)])
 
@@ -131,7 +131,7 @@ def test_a_missing_snapshot_id_is_null() -> None:
     )
 
 
-def test_the_type_is_read_without_regard_to_case_as_java_does() -> None:
+def test_the_case_of_a_type_does_not_matter_as_in_java() -> None:
     assert parse([{"type": "ASSERT-CREATE"}]) == (requests.assert_create(),)
 
 

@@ -56,7 +56,9 @@ def test_a_rerun_has_the_same_files_in_any_order_and_spelling(paths: tuple[str, 
         ),
     ],
 )
-def test_a_job_with_other_files_is_refused_and_told_what_differs(paths: tuple[str, ...], says: str) -> None:
+def test_a_job_with_other_files_is_refused_and_the_error_names_the_difference(
+    paths: tuple[str, ...], says: str
+) -> None:
     store = MemoryManifestStore()
     first = first_run(store)
     with pytest.raises(RequirementFailed) as caught:
@@ -68,13 +70,13 @@ def test_a_job_with_other_files_is_refused_and_told_what_differs(paths: tuple[st
     assert "delete none" in error.next_step
 
 
-def test_as_many_files_of_the_same_size_are_other_files_all_the_same() -> None:
+def test_equally_many_files_of_the_same_size_are_still_other_files() -> None:
     store = MemoryManifestStore()
     with pytest.raises(RequirementFailed):
         refuse_another_job(job("file:/data/c.parquet", "file:/data/d.parquet"), first_run(store), store.open())
 
 
-def test_only_what_the_snapshot_added_itself_counts() -> None:
+def test_only_files_that_the_snapshot_itself_added_count() -> None:
     """Its manifest carries older files too, and the removal of one, as a merging writer leaves it."""
     store = MemoryManifestStore()
     manifests = store.open()
@@ -103,7 +105,7 @@ def test_a_job_that_does_not_name_its_files_is_not_compared() -> None:
     refuse_another_job(ChangeIdentity((9,), "main", "job-1"), first, store.open())
 
 
-def test_where_nobody_can_tell_it_is_not_taken_for_a_rerun() -> None:
+def test_an_unreadable_manifest_makes_it_no_rerun() -> None:
     store = MemoryManifestStore()
     first = first_run(store)
     store.manifests.clear()

@@ -66,7 +66,7 @@ def test_a_staged_snapshot_of_no_ref_gets_its_numbers_too(writer: Writer, versio
 
 
 @VERSIONS
-def test_two_snapshots_of_one_commit_are_numbered_one_after_the_other(writer: Writer, version: int) -> None:
+def test_snapshots_of_one_commit_get_consecutive_numbers(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     first = writer.fast_append(seen, 10, "one")
     between = apply(seen, first, now_ms=NOW)
@@ -98,7 +98,7 @@ def merging_transaction(writer: Writer, seen: TableMetadata) -> list[dict[str, A
 
 
 @VERSIONS
-def test_files_of_a_renumbered_snapshot_that_a_later_one_merged_make_it_fail(writer: Writer, version: int) -> None:
+def test_a_commit_fails_if_a_later_snapshot_merged_files_of_a_renumbered_one(writer: Writer, version: int) -> None:
     """Their entries say their numbers, and another snapshot has those now."""
     seen = grown(writer, version)
     sent = merging_transaction(writer, seen)
@@ -113,7 +113,7 @@ def test_files_of_a_renumbered_snapshot_that_a_later_one_merged_make_it_fail(wri
 
 
 @VERSIONS
-def test_a_list_that_does_not_say_whether_files_were_merged_is_not_believed(writer: Writer, version: int) -> None:
+def test_a_list_without_counts_is_not_trusted_to_have_no_merged_files(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     first = writer.fast_append(seen, 10, "one")
     second = writer.fast_append(apply(seen, first, now_ms=NOW), 12, "two")
@@ -187,7 +187,7 @@ def number_of(writer: Writer, table: TableMetadata, name: str) -> int:
 
 @VERSIONS
 @pytest.mark.parametrize("said", [[2], [1, 2]])
-def test_a_delete_that_is_renumbered_never_comes_to_hold_for_rows_that_say_their_number(
+def test_a_renumbered_delete_never_applies_to_rows_with_explicit_numbers(
     writer: Writer, version: int, said: list[int]
 ) -> None:
     """A data file with a number below that of an equality delete loses the rows that it names. The list says the lowest
@@ -218,7 +218,7 @@ def test_a_rewrite_of_older_files_in_a_renumbered_transaction_keeps_their_number
 
 @VERSIONS
 @pytest.mark.parametrize(("number", "lands"), [(1, True), (3, False)])
-def test_a_rewrite_on_a_renumbered_branch_keeps_numbers_that_were_given_before_it(
+def test_a_rewrite_on_a_renumbered_branch_keeps_older_numbers(
     writer: Writer, version: int, number: int, lands: bool
 ) -> None:
     seen = grown(writer, version)
@@ -236,7 +236,7 @@ def test_a_rewrite_on_a_renumbered_branch_keeps_numbers_that_were_given_before_i
         renumber(now, sent, writer.store.open())
 
 
-def test_a_renumbered_snapshot_names_its_list_alone(writer: Writer) -> None:
+def test_a_renumbered_snapshot_has_a_list_and_no_inline_manifests(writer: Writer) -> None:
     seen = grown(writer, 2)
     [add, *rest] = writer.fast_append(seen, 10, "mine")
     raw = {**add["snapshot"], "manifests": ["file:/m.avro"]}
@@ -248,7 +248,7 @@ def test_a_renumbered_snapshot_names_its_list_alone(writer: Writer) -> None:
     assert "manifests" not in found.raw
 
 
-def test_row_ids_that_a_client_gave_to_older_manifests_are_given_anew(writer: Writer) -> None:
+def test_row_ids_that_a_client_assigned_to_older_manifests_are_assigned_again(writer: Writer) -> None:
     base = table(2)
     base = committed(base, request(base, writer.fast_append(base, 1, "a")), writer.store)
     seen = apply(
@@ -265,7 +265,7 @@ def test_row_ids_that_a_client_gave_to_older_manifests_are_given_anew(writer: Wr
     assert sorted(each.first_row_id or 0 for each in writer.manifests.list(found)) == [20, 30]
 
 
-def test_fresh_numbers_cost_nothing() -> None:
+def test_fresh_numbers_need_no_read() -> None:
     sent = [updates.add_snapshot(snapshot(7)), updates.set_snapshot_ref("main", 7)]
     for version in (1, 2):
         assert list(renumber(table(version), sent, NO_MANIFESTS).updates) == sent
@@ -277,7 +277,7 @@ def test_a_snapshot_without_a_parent_may_have_any_number() -> None:
 
 
 @VERSIONS
-def test_who_saw_another_snapshot_under_its_parent_s_id_is_refused(writer: Writer, version: int) -> None:
+def test_a_snapshot_whose_parent_was_recommitted_is_refused(writer: Writer, version: int) -> None:
     seen = grown(writer, version)
     [first, second] = [writer.fast_append(seen, id_, str(id_))[0] for id_ in (10, 11)]
     empty = table(version, properties=SNAPSHOT_ISOLATION)
@@ -287,7 +287,7 @@ def test_who_saw_another_snapshot_under_its_parent_s_id_is_refused(writer: Write
         renumber(now, [first, second], writer.store.open())
 
 
-def test_a_list_that_is_gone_leaves_nothing_staged(writer: Writer) -> None:
+def test_a_missing_list_leaves_nothing_staged(writer: Writer) -> None:
     seen = grown(writer, 2)
     good = writer.fast_append(seen, 10, "mine")[0]
     lost = updates.add_snapshot(snapshot(11, parent_snapshot_id=1, sequence_number=2))

@@ -16,7 +16,7 @@ def data_file(name: str, level: str | None = None, records: int = 10, size: int 
     return DataFile(f"file:/data/{name}", "PARQUET", records, size, partition)
 
 
-def test_what_files_add_is_counted() -> None:
+def test_added_files_and_rows_are_counted() -> None:
     files = [data_file("a", "info"), data_file("b", "warn", records=5, size=50), data_file("c", "info")]
     assert AddedFiles.of(files).to_summary() == {
         "added-data-files": "3",
@@ -30,7 +30,7 @@ def test_an_unpartitioned_table_counts_as_one_partition() -> None:
     assert AddedFiles.of([data_file("a"), data_file("b")]).partitions == 1
 
 
-def test_zero_is_left_out_as_java_does() -> None:
+def test_zero_is_left_out_as_in_java() -> None:
     assert AddedFiles.of([]).to_summary() == {"changed-partition-count": "0"}
     assert "added-records" not in AddedFiles.of([data_file("a", records=0)]).to_summary()
 
@@ -47,7 +47,7 @@ def test_totals_of_an_empty_table_start_at_zero() -> None:
 
 
 @pytest.mark.parametrize("parent", [{}, {"total-records": "many"}, {"total-records": "-1"}])
-def test_a_total_that_the_parent_does_not_know_is_left_out(parent: dict[str, str]) -> None:
+def test_a_total_that_the_parent_lacks_is_left_out(parent: dict[str, str]) -> None:
     assert totals(parent, {"added-records": "7"}) == {}
 
 
@@ -58,7 +58,7 @@ def test_a_total_below_zero_is_left_out() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 10**12)), max_size=20))
-def test_totals_run_up_to_the_sum(added: list[tuple[int, int]]) -> None:
+def test_totals_add_up(added: list[tuple[int, int]]) -> None:
     summary: dict[str, str] | None = None
     for number, (records, size) in enumerate(added):
         changes = AddedFiles.of([data_file(str(number), records=records, size=size)]).to_summary()
@@ -87,7 +87,7 @@ def test_the_callers_properties_are_kept() -> None:
 @pytest.mark.parametrize(
     "name", ["operation", "added-records", "total-data-files", "changed-partition-count", "partitions.level=info"]
 )
-def test_computed_values_cannot_be_set(name: str) -> None:
+def test_computed_metrics_cannot_be_set(name: str) -> None:
     with pytest.raises(InvalidInput, match=name):
         check_custom({name: "5"})
 

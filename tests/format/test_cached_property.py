@@ -21,7 +21,7 @@ class Thing:
         return [self.asked]
 
 
-def test_it_is_found_out_when_it_is_first_asked_for_and_once() -> None:
+def test_a_cached_property_is_computed_on_first_access_and_once() -> None:
     thing = Thing()
     assert thing.asked == 0
     assert thing.answer is thing.answer
@@ -29,13 +29,13 @@ def test_it_is_found_out_when_it_is_first_asked_for_and_once() -> None:
     assert Thing.answer.__doc__ == "What it is."
 
 
-def test_what_is_known_already_is_not_found_out() -> None:
+def test_an_existing_value_is_not_computed() -> None:
     thing = Thing()
     thing.__dict__["answer"] = [7]
     assert (thing.answer, thing.asked) == ([7], 0)
 
 
-def test_threads_that_ask_at_once_are_told_the_same_and_wait_for_nobody() -> None:
+def test_concurrent_threads_get_the_same_value_without_waiting() -> None:
     both = threading.Barrier(2)
 
     class Slow:
@@ -81,5 +81,5 @@ print(code, slow.location)
 """
 
 
-def test_a_forked_child_does_not_wait_for_what_a_thread_of_its_parent_finds_out() -> None:
+def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     assert said_by(FORKING) == "0 file:/slow\n"

@@ -23,7 +23,7 @@ from iceberg_hms.format.locations import Location, file_key, join, parse
         "//a/b",
     ],
 )
-def test_spellings_of_a_local_file_are_one(spelling: str) -> None:
+def test_all_spellings_of_a_local_file_are_equal(spelling: str) -> None:
     assert parse(spelling) == Location("file", "", "/a/b")
 
 
@@ -44,14 +44,14 @@ def test_hdfs_paths_are_trees() -> None:
 
 
 @pytest.mark.parametrize("name", ["a%20b", "a b", "a+b", "a#b", "a?b=c", "a:b", "ä", "a\\b"])
-def test_names_are_taken_as_they_are(name: str) -> None:
+def test_names_are_not_decoded_or_changed(name: str) -> None:
     assert parse(f"file:/w/{name}").path == f"/w/{name}"
     assert parse(f"s3://w/{name}").path == f"/{name}"
     assert parse(f"file:/w/{name}").name == name
 
 
 @pytest.mark.parametrize("location", ["", "a/b", "file:a", "file:", "file://host/a", "s3:a", "s3://bucket", "/a\x00b"])
-def test_what_is_no_absolute_location_is_refused(location: str) -> None:
+def test_relative_locations_are_refused(location: str) -> None:
     with pytest.raises(InvalidInput):
         parse(location)
 
@@ -65,7 +65,7 @@ def test_what_is_no_absolute_location_is_refused(location: str) -> None:
         ("s3n://bucket/a", "s3a://bucket/a"),
     ],
 )
-def test_spellings_of_one_file_have_one_key(first: str, second: str) -> None:
+def test_all_spellings_of_one_file_have_one_key(first: str, second: str) -> None:
     assert file_key(first) == file_key(second)
 
 
@@ -89,12 +89,12 @@ def test_a_location_that_cannot_be_read_is_its_own_key() -> None:
     assert file_key("") == ""
 
 
-def test_join_keeps_the_base_as_it_is_spelled() -> None:
+def test_join_keeps_the_spelling_of_the_base() -> None:
     assert join("s3a://b/w/", "metadata", "x.avro") == "s3a://b/w/metadata/x.avro"
     assert join("file:/w w", "x") == "file:/w w/x"
 
 
 @given(st.text(alphabet="abc/.%: é", min_size=1))
-def test_parsing_a_parsed_path_again_changes_nothing(text: str) -> None:
+def test_parsing_a_location_is_idempotent(text: str) -> None:
     once = parse("/" + text)
     assert parse(once.path) == once

@@ -16,7 +16,7 @@ def test_live_files_are_rows_with_readable_partitions() -> None:
     assert deletes.status == "existing"
 
 
-def test_entries_that_tell_of_a_removal_are_shown_when_asked_for() -> None:
+def test_deleted_entries_are_shown_on_request() -> None:
     metadata = samples.metadata()
     rows = list(file_rows(metadata, metadata.snapshots[0], samples.manifests(), deleted=True))
     assert [(row.status, row.partition["event_time_day"]) for row in rows] == [

@@ -20,14 +20,14 @@ def test_every_snapshot_is_a_row_with_the_refs_that_name_it() -> None:
     assert rows[0].summary["added-records"] == "3"
 
 
-def test_refs_begin_with_main_and_tell_their_retention() -> None:
+def test_refs_begin_with_main_and_show_their_retention() -> None:
     assert ref_rows(samples.metadata()) == (
         RefRow("main", "branch", samples.SECOND, None, None, None),
         RefRow("audit", "tag", samples.FIRST, None, None, 86_400_000),
     )
 
 
-def test_history_tells_what_was_rolled_back_and_what_has_expired() -> None:
+def test_history_shows_rolled_back_and_expired_snapshots() -> None:
     rows = history_rows(samples.metadata())
     assert [(row.snapshot_id, row.is_current_ancestor, row.operation) for row in rows] == [
         (samples.EXPIRED, False, None),
@@ -60,7 +60,7 @@ def test_a_snapshot_is_chosen_by_id_or_ref_or_is_the_current_one() -> None:
     ]
 
 
-def test_a_snapshot_that_is_not_there_is_refused_with_what_is() -> None:
+def test_a_missing_snapshot_is_refused_with_a_hint_at_the_existing_ones() -> None:
     metadata = samples.metadata()
     with pytest.raises(InvalidInput, match="snapshot 7 is not in the table"):
         choose_snapshot(metadata, snapshot_id=samples.EXPIRED)

@@ -30,7 +30,7 @@ def test_a_manifest_of_a_spec_that_the_table_lost_is_shown_without_partitions() 
     assert (row.spec_id, row.partitions) == (1, ())
 
 
-def test_the_order_is_that_of_the_list() -> None:
+def test_manifests_keep_the_order_of_the_list() -> None:
     metadata = samples.metadata()
     rows = manifest_rows(metadata, metadata.snapshots[1], samples.manifests())
     assert [row.path for row in rows] == [samples.MANIFEST.manifest_path, samples.OLD_MANIFEST.manifest_path]

@@ -25,12 +25,12 @@ def test_the_facts_are_those_of_the_file() -> None:
     assert facts.next_row_id is None
 
 
-def test_row_ids_are_told_for_v3_alone() -> None:
+def test_row_ids_are_shown_only_for_v3() -> None:
     facts = metadata_facts(samples.metadata(format_version=3, next_row_id=40), samples.METADATA_LOCATION)
     assert facts.next_row_id == 40
 
 
-def test_columns_come_with_what_is_inside_of_them() -> None:
+def test_columns_are_listed_with_their_nested_fields() -> None:
     assert column_rows(samples.metadata().schema) == (
         ColumnRow(1, "level", "string", required=True, identifier=True, doc="how bad"),
         ColumnRow(2, "event_time", "timestamp", required=False, identifier=False, doc=None),
@@ -40,7 +40,7 @@ def test_columns_come_with_what_is_inside_of_them() -> None:
     )
 
 
-def test_all_specs_are_told_with_the_default_marked_and_dropped_columns_by_their_last_name() -> None:
+def test_all_specs_are_listed_with_the_default_marked_and_dropped_columns_by_their_last_name() -> None:
     assert spec_rows(samples.metadata()) == (
         SpecRow(0, False, None, None, None, None),
         SpecRow(1, True, 1000, "event_time_day", "day", "event_time"),
@@ -48,7 +48,7 @@ def test_all_specs_are_told_with_the_default_marked_and_dropped_columns_by_their
     )
 
 
-def test_sort_orders_say_the_direction() -> None:
+def test_sort_orders_show_the_direction() -> None:
     assert sort_order_rows(samples.metadata()) == (
         SpecRow(0, True, None, None, None, None),
         SpecRow(1, False, None, "level", "identity", "level", "asc nulls-first"),
@@ -62,7 +62,7 @@ def test_the_metadata_log_ends_with_the_current_file() -> None:
     )
 
 
-def test_a_column_that_no_schema_has_is_called_by_its_id() -> None:
+def test_a_column_that_no_schema_has_is_shown_by_its_id() -> None:
     assert column_name(samples.metadata(), 99) == "#99"
 
 

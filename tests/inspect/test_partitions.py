@@ -43,13 +43,13 @@ def test_values_are_readable_for_each_transform(type_: str, transform: str, valu
     assert partition_values(metadata, metadata.spec, {"p": value}) == {"p": text}
 
 
-def test_a_transform_or_column_that_is_not_known_shows_the_value_as_it_is() -> None:
+def test_a_value_of_an_unknown_transform_or_column_is_shown_raw() -> None:
     metadata = samples.metadata()
     shown = partition_values(metadata, metadata.spec, {"event_time_day": samples.DAY_2, "gone_odd": 5})
     assert shown == {"event_time_day": "2021-04-02", "gone_odd": "5"}
 
 
-def test_a_value_of_the_wrong_type_is_shown_as_it_is() -> None:
+def test_a_value_of_the_wrong_type_is_shown_raw() -> None:
     metadata = samples.metadata()
     assert partition_values(metadata, metadata.spec, {"event_time_day": "x"})["event_time_day"] == "x"
 

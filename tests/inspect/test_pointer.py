@@ -21,7 +21,7 @@ def test_every_parameter_is_a_row_and_the_pointer_comes_first() -> None:
     ]
 
 
-def test_copies_of_table_properties_are_told_from_what_other_tools_set() -> None:
+def test_copies_of_table_properties_are_distinguished_from_other_tools_parameters() -> None:
     rows = parameter_rows(samples.pointer(), samples.metadata().properties)
     meaning = {row.parameter: row.meaning for row in rows}
     assert meaning["owner"] == "copy of the table property"

@@ -12,7 +12,7 @@ def cache(max_bytes: int) -> BoundedCache[bytes]:
     return BoundedCache(max_bytes, lambda location, value: len(location) + len(value))
 
 
-def test_what_was_not_used_longest_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     kept = cache(30)
     for name in "abc":
         kept.put(name, bytes(9))
@@ -22,7 +22,7 @@ def test_what_was_not_used_longest_goes_first() -> None:
     assert [name for name in "acd" if kept.get(name) is not None] == ["a", "c", "d"]
 
 
-def test_what_is_larger_than_the_bound_is_not_kept_and_pushes_nothing_out() -> None:
+def test_a_value_larger_than_the_bound_is_not_cached_and_evicts_nothing() -> None:
     kept = cache(10)
     kept.put("a", b"1")
     kept.put("b", bytes(100))
@@ -48,7 +48,7 @@ def test_replaced_and_refused_values_take_no_room() -> None:
 
 
 @given(st.integers(0, 40), st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 50))))
-def test_all_together_stay_within_the_bound(bound: int, puts: list[tuple[str, int]]) -> None:
+def test_all_entries_together_stay_within_the_bound(bound: int, puts: list[tuple[str, int]]) -> None:
     kept = cache(bound)
     last: dict[str, int] = {}
     for name, size in puts:

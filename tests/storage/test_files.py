@@ -54,11 +54,11 @@ def test_other_stores_keep_the_contract(check: Check, tmp_path: Path) -> None:
     check(RemoteFiles(tmp_path), "s3://bucket/root")
 
 
-def test_spellings_of_a_local_file_are_one(tmp_path: Path) -> None:
+def test_all_spellings_of_a_local_file_are_equal(tmp_path: Path) -> None:
     spellings_of_a_local_file_are_one(PyArrowFiles(), str(tmp_path))
 
 
-def test_a_bucket_is_opened_once_under_all_its_names(tmp_path: Path) -> None:
+def test_a_bucket_is_opened_once_for_all_its_schemes(tmp_path: Path) -> None:
     files = RemoteFiles(tmp_path)
     files.write("s3a://bucket/x", b"1")
     assert files.read("s3n://bucket/x") == b"1"
@@ -77,7 +77,7 @@ class Gather:
         run_sequentially(functions)
 
 
-def test_files_of_a_store_are_written_side_by_side_and_each_for_itself(tmp_path: Path) -> None:
+def test_files_of_an_object_store_are_written_in_parallel(tmp_path: Path) -> None:
     gather = Gather()
     files = RemoteFiles(tmp_path, gather=gather, io_threads=4)
     files.write_all([(f"s3://bucket/{number}", b"x") for number in range(10)])
@@ -101,7 +101,7 @@ def test_many_local_files_are_created_in_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("remote", [True, False], ids=["remote", "local"])
-def test_of_several_files_none_is_left_if_one_cannot_be_written(remote: bool, tmp_path: Path) -> None:
+def test_no_file_is_left_if_one_of_several_cannot_be_written(remote: bool, tmp_path: Path) -> None:
     files = RemoteFiles(tmp_path) if remote else PyArrowFiles(io_threads=2)
     root = "s3://bucket/new" if remote else f"file:{tmp_path}/new"
     files.write(f"{root}/6", b"foreign")
@@ -146,7 +146,7 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
         PyArrowFiles().read("ftp://host/x")
 
 
-def test_open_reads_at_any_place(tmp_path: Path) -> None:
+def test_an_open_file_is_seekable(tmp_path: Path) -> None:
     files = PyArrowFiles()
     files.write(f"{tmp_path}/x", b"0123456789")
     with files.open(f"file:{tmp_path}/x") as file:
@@ -156,7 +156,7 @@ def test_open_reads_at_any_place(tmp_path: Path) -> None:
         files.open(f"file:{tmp_path}/none")
 
 
-def test_nobody_waits_for_a_filesystem_that_another_opens_and_the_first_that_is_open_stays(tmp_path: Path) -> None:
+def test_threads_open_filesystems_without_waiting_and_share_the_first(tmp_path: Path) -> None:
     folders = iter([tmp_path / "slow", tmp_path / "fast"])
 
     def filesystem(_: Location) -> Any:

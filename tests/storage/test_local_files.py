@@ -30,7 +30,7 @@ def test_a_taken_name_leaves_nothing_behind(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == b"data"
 
 
-def test_of_several_files_none_is_left_if_one_cannot_be_made(tmp_path: Path) -> None:
+def test_no_file_is_left_if_one_of_several_cannot_be_created(tmp_path: Path) -> None:
     create(tmp_path / "taken")
     files = [local_files.NewFile(str(tmp_path / name), b"new") for name in ("a", "b", "taken", "c")]
     with pytest.raises(FileExistsError):
@@ -48,7 +48,7 @@ def test_several_files_are_flushed_and_then_their_folder_once(tmp_path: Path, mo
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"a", "b": b"b", "c": b"c"}
 
 
-def test_a_large_file_is_written_in_small_pieces_however_few_bytes_of_them_the_system_takes(
+def test_a_large_file_is_written_in_small_pieces_even_if_the_system_writes_less(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really, pieces = os.write, []
@@ -95,9 +95,7 @@ def test_nothing_is_left_behind_if_a_folder_cannot_be_flushed(tmp_path: Path, mo
     assert [path.name for path in tmp_path.iterdir()] == ["stubborn"]
 
 
-def test_nothing_is_left_behind_if_the_system_tells_of_its_loss_on_closing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_behind_if_close_reports_a_lost_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[int] = []
     real = os.close
 
@@ -115,7 +113,7 @@ def test_nothing_is_left_behind_if_the_system_tells_of_its_loss_on_closing(
     assert len(closed) == 3
 
 
-def test_what_it_could_not_open_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_it_could_not_create_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken, real = tmp_path / "taken", os.open
     taken.write_bytes(b"another's")
 
@@ -131,7 +129,7 @@ def test_what_it_could_not_open_is_not_removed(tmp_path: Path, monkeypatch: pyte
     assert taken.read_bytes() == b"another's"
 
 
-def test_what_was_made_is_removed_if_it_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_writes_remove_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: int) -> None:
         if (tmp_path / "x").exists():
             raise KeyboardInterrupt
@@ -187,7 +185,7 @@ def test_a_file_in_the_place_of_a_folder_is_an_error_of_its_own(tmp_path: Path) 
             create(tmp_path / below)
 
 
-def test_deleting_takes_hadoops_checksum_along(tmp_path: Path) -> None:
+def test_deleting_a_file_deletes_hadoops_checksum_file(tmp_path: Path) -> None:
     create(tmp_path / "x")
     (tmp_path / ".x.crc").write_bytes(b"crc")
     assert local_files.delete(str(tmp_path / "x"))
@@ -195,7 +193,7 @@ def test_deleting_takes_hadoops_checksum_along(tmp_path: Path) -> None:
     assert not local_files.delete(str(tmp_path / "x" / "y"))
 
 
-def test_files_are_readable_as_the_umask_says(tmp_path: Path) -> None:
+def test_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:
     create(tmp_path / "x")
     (tmp_path / "y").write_bytes(b"")
     assert (tmp_path / "x").stat().st_mode == (tmp_path / "y").stat().st_mode

@@ -102,7 +102,7 @@ def asked(opened: ManifestStore, files: list[ManifestFile], number: int) -> list
     return [each.data_file.file_path for each in opened.open().live(files, {f"file:///d/{number:06d}.parquet"})]
 
 
-def test_a_manifest_is_read_once_to_know_its_files_and_again_only_for_one_that_it_has() -> None:
+def test_a_manifest_is_read_once_for_its_filter_and_again_only_for_a_match() -> None:
     files = CountingFiles()
     lines = many(store(files))
     reader = store(files)
@@ -115,7 +115,7 @@ def test_a_manifest_is_read_once_to_know_its_files_and_again_only_for_one_that_i
     assert files.reads == [lines[2].manifest_path]
 
 
-def test_the_files_of_our_own_manifests_are_known_without_a_read() -> None:
+def test_filters_of_manifests_that_we_wrote_need_no_read() -> None:
     files = CountingFiles()
     opened = store(files)
     assert asked(opened, many(opened), 99) == []
@@ -144,7 +144,7 @@ def test_manifests_without_live_data_files_are_not_read() -> None:
     assert files.reads == []
 
 
-def test_a_damaged_manifest_is_told_and_not_taken_for_one_without_the_file() -> None:
+def test_a_damaged_manifest_is_an_error_and_does_not_count_as_one_without_the_file() -> None:
     files = CountingFiles()
     lines = many(store(files))
     whole = files.read(lines[1].manifest_path)
@@ -156,7 +156,7 @@ def test_a_damaged_manifest_is_told_and_not_taken_for_one_without_the_file() -> 
         asked(store(files), lines, 99)
 
 
-def test_the_cache_is_bounded_and_forgets_what_was_not_used_longest() -> None:
+def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     files = CountingFiles()
     writer = store(files)
     group = writer.open()
@@ -183,7 +183,7 @@ def test_manifests_roll_at_the_target_size_and_lose_nothing() -> None:
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "8MB", ""])
-def test_a_target_size_that_is_no_number_is_refused(size: str) -> None:
+def test_a_target_size_that_is_not_a_number_is_refused(size: str) -> None:
     files = MemoryFiles()
     with pytest.raises(InvalidInput, match=r"commit\.manifest\.target-size-bytes"):
         written(store(files), added(1), **{"commit.manifest.target-size-bytes": size})
@@ -219,7 +219,7 @@ def test_a_flush_that_failed_can_be_tried_again() -> None:
     assert sorted(files.locations()) == sorted(lists)
 
 
-def test_a_list_that_another_wrote_over_ours_is_not_overwritten() -> None:
+def test_a_list_that_another_writer_put_at_our_location_is_not_overwritten() -> None:
     files = MemoryFiles()
     group = store(files).open()
     location = group.stage_list(sample_metadata("file:/w"), sample_snapshot(1, 1), [])

@@ -67,7 +67,7 @@ def test_another_reader_reads_what_is_written(codec: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("codec", ["deflate", "null", "bzip2", "xz"])
-def test_what_another_writer_writes_is_read(codec: str) -> None:
+def test_files_of_another_writer_are_read(codec: str) -> None:
     file = io.BytesIO()
     fastavro.writer(file, SCHEMA, RECORDS, codec=codec, metadata={"key": "välue"}, sync_interval=1_000)
     container = avro_file.decode(file.getvalue(), "x.avro")
@@ -105,7 +105,7 @@ def test_codecs_of_other_writers_are_read(compress: Callable[[bytes], bytes]) ->
         ("lz5", b"", "unknown codec 'lz5'"),
     ],
 )
-def test_damaged_blocks_are_told(codec: str, block: bytes, why: str) -> None:
+def test_damaged_blocks_are_errors(codec: str, block: bytes, why: str) -> None:
     container = avro_file.decode(foreign(codec, block, 10), "x.avro")
     with pytest.raises(CorruptFile, match=why):
         list(container.records())
@@ -129,7 +129,7 @@ def test_a_block_that_grows_too_large_is_refused(monkeypatch: pytest.MonkeyPatch
             list(avro_file.decode(foreign(compress.__name__, compress(raw(1_000)), 1_000), "x").records())
 
 
-def test_a_file_that_was_cut_off_anywhere_is_damaged() -> None:
+def test_a_file_truncated_anywhere_is_damaged() -> None:
     data = written(RECORDS[:50], codec="null")
     header = len(written([], codec="null"))
     for length in range(len(data)):

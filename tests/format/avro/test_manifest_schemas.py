@@ -38,7 +38,7 @@ def partition_fields(*types: str) -> list[dict[str, Any]]:
     return list(found["type"]["fields"])
 
 
-def test_named_types_are_written_out_once() -> None:
+def test_named_types_are_defined_once() -> None:
     types = ("uuid", "uuid", "fixed[3]", "fixed[3]", "decimal(9, 2)", "decimal(9, 2)", "decimal(9, 3)")
     kinds = [each["type"][1] for each in partition_fields(*types)]
     assert kinds[1::2][:3] == ["uuid_fixed", "fixed_3", "decimal_9_2"]
@@ -103,7 +103,7 @@ def test_decimals_take_the_fewest_bytes(precision: int, size: int) -> None:
         ("a\U0001d7d8", "a_xD835_xDFD8"),
     ],
 )
-def test_names_are_made_fit_for_avro_as_java_does(name: str, avro: str) -> None:
+def test_names_are_escaped_for_avro_as_in_java(name: str, avro: str) -> None:
     struct = StructType((NestedField(1000, name, parse_type("int")),))
     (data_file,) = [each for each in manifest_schemas.manifest_entry(2, struct)["fields"] if each["field-id"] == 2]
     (field,) = next(each for each in data_file["type"]["fields"] if each["field-id"] == 102)["type"]["fields"]
@@ -112,7 +112,7 @@ def test_names_are_made_fit_for_avro_as_java_does(name: str, avro: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [("a.b", "a_x2Eb"), ("1", "_1"), ("a²", "a_xB2")])
-def test_two_names_that_are_one_in_avro_are_refused(one: str, other: str) -> None:
+def test_two_names_that_are_equal_in_avro_are_refused(one: str, other: str) -> None:
     """Java cannot write such a manifest either, and no reader could parse it."""
     fields = (NestedField(1000, one, parse_type("int")), NestedField(1001, other, parse_type("int")))
     with pytest.raises(UnsupportedFormat, match=f"{one} and {other} are both named {other} in Avro"):
@@ -137,7 +137,7 @@ def test_relabelled_fields_are_named_by_id() -> None:
     assert manifest_schemas.top_level_ids("string") == set()
 
 
-def test_partition_fields_cannot_be_taken_for_others() -> None:
+def test_partition_fields_are_not_confused_with_others() -> None:
     # Old writers numbered partition fields as they liked: 504 here is not the list's count.
     struct = StructType((NestedField(504, "status", parse_type("int")),))
     schema = manifest_schemas.manifest_entry(2, struct)

@@ -60,7 +60,7 @@ def test_javas_delete_manifests_are_read(version: int) -> None:
         ("v3-data", 3, ManifestContent.DATA),
     ],
 )
-def test_a_manifest_says_what_it_is(name: str, version: int, content: ManifestContent) -> None:
+def test_a_manifest_s_header_is_read(name: str, version: int, content: ManifestContent) -> None:
     header = read_header(golden(f"{name}.avro"), "x")
     assert (header.format_version, header.partition_spec_id, header.content) == (version, 2, content)
     assert list(header.partition_names.values()) == list(PARTITION)
@@ -178,7 +178,7 @@ def test_entries_of_v1_manifests_have_number_zero_whatever_their_status() -> Non
         assert (found.sequence_number, found.file_sequence_number) == (0, 0)
 
 
-def test_a_manifest_that_is_not_numbered_yet_gives_no_numbers() -> None:
+def test_entries_inherit_no_numbers_from_an_unnumbered_manifest() -> None:
     (found,) = inherit([entry(EntryStatus.ADDED)], replace(LINE, sequence_number=-1))
     assert (found.snapshot_id, found.sequence_number, found.file_sequence_number) == (77, None, None)
 
@@ -190,7 +190,7 @@ def test_row_ids_count_the_rows_of_live_files_without_one() -> None:
     assert [each.data_file.first_row_id for each in found] == [100, None, 3, 107, 114]
 
 
-def test_without_the_manifests_row_id_no_file_has_one() -> None:
+def test_no_file_has_a_row_id_if_its_manifest_has_none() -> None:
     (found,) = inherit([entry(EntryStatus.EXISTING, first_row_id=3)], LINE)
     assert found.data_file.first_row_id is None
 
@@ -210,7 +210,7 @@ def test_no_flipped_bit_raises_anything_but_corrupt_file(position: int, mask: in
 
 
 @pytest.mark.parametrize("length", [0, 3, 100, 9_000, -1, -16, -17])
-def test_a_manifest_that_was_cut_off_is_damaged(length: int) -> None:
+def test_a_truncated_manifest_is_damaged(length: int) -> None:
     with pytest.raises(CorruptFile, match=r"m\.avro is damaged"):
         list(decode_manifest(golden("v2-data.avro")[:length], "m.avro", LINE))
 
@@ -247,7 +247,7 @@ def test_an_unknown_status_is_damage(status: int) -> None:
 
 
 @pytest.mark.parametrize("fields", [b"5", b"[5]", b'[{"field-id": {}}]', b"[" * 3_000 + b"]" * 3_000])
-def test_a_schema_that_is_no_schema_is_damage(fields: bytes) -> None:
+def test_an_invalid_avro_schema_is_damage(fields: bytes) -> None:
     schema = b'{"type": "record", "name": "r", "fields": %s}' % fields
     data = avro_file.AvroFileWriter(schema, {"partition-spec": "[]"}, coding_schema="null").finish()
     with pytest.raises(CorruptFile):

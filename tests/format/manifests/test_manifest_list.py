@@ -84,7 +84,7 @@ def test_a_list_that_is_written_again_is_the_same(version: int) -> None:
     assert dict(ours) == expected | {"parent-snapshot-id": "66"}
 
 
-def test_a_snapshot_without_parent_says_so_as_java_does() -> None:
+def test_a_list_without_a_parent_snapshot_says_so_as_in_java() -> None:
     assert avro_file.decode(encode_list(2, 77, None, 1, None, [])[0], "x").metadata["parent-snapshot-id"] == "null"
 
 
@@ -205,7 +205,7 @@ def test_numbering_twice_changes_nothing() -> None:
     assert assign_numbers(once, **numbers)[0] == once
 
 
-def test_row_ids_pass_over_deletes_and_over_manifests_that_have_them() -> None:
+def test_row_ids_skip_delete_manifests_and_manifests_that_have_them() -> None:
     files = [
         line(),
         line(content=ManifestContent.DELETES),
@@ -217,7 +217,7 @@ def test_row_ids_pass_over_deletes_and_over_manifests_that_have_them() -> None:
     assert next_row_id == 160
 
 
-def test_what_cannot_be_numbered_is_refused() -> None:
+def test_manifests_that_cannot_be_numbered_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"unassigned sequence number .* 66"):
         encoded(2, [line(added_snapshot_id=66)])
     with pytest.raises(InvalidInput, match="no first-row-id"):
@@ -231,7 +231,7 @@ def test_what_cannot_be_numbered_is_refused() -> None:
 
 
 @pytest.mark.parametrize("versions", [(1, 2, 3), (3, 2, 1)])
-def test_a_manifest_that_was_written_before_is_written_as_if_for_the_first_time(versions: tuple[int, ...]) -> None:
+def test_an_entry_that_was_encoded_before_is_encoded_the_same(versions: tuple[int, ...]) -> None:
     path = f"file:/m/{versions}.avro"
     files = [
         line(manifest_path=path, **changes)
@@ -247,7 +247,7 @@ def test_a_manifest_that_was_written_before_is_written_as_if_for_the_first_time(
             assert found == replace(wanted, first_row_id=wanted.first_row_id if version > 2 else None)
 
 
-def test_what_cannot_be_written_is_refused_each_time() -> None:
+def test_an_entry_that_cannot_be_encoded_is_refused_each_time() -> None:
     file = line(added_files_count=None)
     encoded(1, [file])
     for _ in range(2):
@@ -263,12 +263,12 @@ def test_an_old_list_without_counts_can_be_written_again_as_v1() -> None:
 @pytest.mark.parametrize(
     "change", [lambda data: data[:-20], lambda data: b"", lambda data: b"{}", lambda data: data + b"\x02"]
 )
-def test_damaged_lists_are_told(change: Any) -> None:
+def test_damaged_lists_are_errors(change: Any) -> None:
     with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged"):
         decode_list(change(golden("v2-list.avro")), "snap-1.avro")
 
 
-def test_a_content_that_the_format_does_not_know_is_told() -> None:
+def test_an_unknown_content_is_damage() -> None:
     with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged.*7 is not a valid ManifestContent"):
         decode_list(encoded(2, [line(content=7)]), "snap-1.avro")
 
@@ -289,7 +289,7 @@ FIELDS = [{"name": str(number), "type": "long", "field-id": number} for number i
     ],
     ids=["no list", "odd id", "no field", "no type", "no name", "another odd id"],
 )
-def test_a_schema_that_is_none_is_told(fields: Any) -> None:
+def test_an_unusable_avro_schema_is_damage(fields: Any) -> None:
     with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged"):
         decode_list(empty(orjson.dumps({"type": "record", "name": "manifest_file", "fields": fields})), "snap-1.avro")
 
@@ -299,7 +299,7 @@ def empty(schema: bytes) -> bytes:
     return avro_file.AvroFileWriter(schema, {}, coding_schema="long").finish()
 
 
-def test_a_schema_that_is_too_deep_is_told() -> None:
+def test_a_schema_that_is_nested_too_deep_is_damage() -> None:
     deep = b'{"type":"array","items":' * 1_000 + b'"long"' + b"}" * 1_000
     schema = orjson.dumps({"type": "record", "name": "manifest_file", "fields": [*FIELDS, {"name": "x", "type": 0}]})
     with pytest.raises(CorruptFile, match=r"snap-1\.avro is damaged.*Recursion"):
@@ -364,7 +364,7 @@ def grown(version: int, appends: int) -> tuple[bytes, Any]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_list_that_takes_over_its_parent_s_records_says_the_same_as_one_that_does_not(version: int) -> None:
+def test_a_list_that_reuses_its_parent_s_records_equals_one_that_does_not(version: int) -> None:
     data, known = grown(version, 300)
     assert decode_list(data, "x") == known.files
     assert [file.manifest_path for file in known.files] == [f"m-{number}" for number in range(300, 0, -1)]
@@ -375,14 +375,14 @@ def test_a_list_that_takes_over_its_parent_s_records_says_the_same_as_one_that_d
     assert metadata["snapshot-id"] == "300"
 
 
-def test_its_blocks_stay_few() -> None:
+def test_a_list_has_few_blocks() -> None:
     _, known = grown(2, 1_000)
     assert sum(count for count, _ in known.blocks) == 1_000
     assert len(known.blocks) < 16
 
 
 @pytest.mark.parametrize("damage", ["other tail", "shorter", "other version"])
-def test_records_of_another_list_are_not_taken_over(damage: str) -> None:
+def test_records_of_another_list_are_not_reused(damage: str) -> None:
     _, known = grown(2, 5)
     files = {
         "other tail": (*known.files[:-1], replace(known.files[-1], manifest_length=9)),
@@ -395,7 +395,7 @@ def test_records_of_another_list_are_not_taken_over(damage: str) -> None:
     assert decode_list(data, "x") == expected == new.files
 
 
-def test_records_without_row_ids_get_theirs_and_are_coded_again() -> None:
+def test_records_without_row_ids_get_them_and_are_encoded_again() -> None:
     numbered = line(sequence_number=1, min_sequence_number=1)
     _, deletes = encode_list(3, 1, None, 1, 0, [replace(numbered, content=ManifestContent.DELETES)])
     assert deletes.has_row_ids
@@ -404,7 +404,7 @@ def test_records_without_row_ids_get_theirs_and_are_coded_again() -> None:
     assert [file.first_row_id for file in decode_list(data, "x")] == [50] == [file.first_row_id for file in new.files]
 
 
-def test_reading_stops_where_enough_was_read() -> None:
+def test_a_list_is_decoded_lazily() -> None:
     data, _ = grown(2, 100)
     cut = data[: len(data) - 40]
     with pytest.raises(CorruptFile):
@@ -436,7 +436,7 @@ def counted(name: str, added: int | None, existing: int | None = 0, by: int = 7)
         ([], 1, None),
     ],
 )
-def test_what_a_snapshot_added_is_told_by_the_front_of_its_list(
+def test_added_manifests_are_found_at_the_front_of_the_list(
     files: list[ManifestFile], count: int, found: int | None
 ) -> None:
     front = leading_added_manifests(iter(files), 7, count)

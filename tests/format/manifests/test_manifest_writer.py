@@ -56,7 +56,7 @@ def write(
     return writer.finish(WHERE)
 
 
-def test_layouts_in_turn_do_not_mix() -> None:
+def test_cached_schemas_of_different_layouts_do_not_mix() -> None:
     """Schemas of manifests are remembered, by format version and partition type."""
     layouts = [(version, *golden_layout(version)) for version in (1, 2, 3)]
     layouts += [(version, schema, UNPARTITIONED) for version, schema, _ in layouts]
@@ -135,14 +135,14 @@ def test_pyiceberg_reads_what_is_written(version: int, tmp_path: Path) -> None:
         assert [one.data_file.partition[at] for at in range(len(PARTITION))] == list(file.partition.values())
 
 
-def test_absent_snapshot_ids_are_filled_in_for_v1_alone() -> None:
+def test_missing_snapshot_ids_are_filled_in_only_for_v1() -> None:
     for version, expected in ((1, 77), (2, None)):
         data, _ = write(version, [ManifestEntry(EntryStatus.ADDED, small_file())])
         container = avro_file.decode(data, "x")
         assert next(container.records(container.schema))["snapshot_id"] == expected
 
 
-def test_what_is_inherited_is_not_written() -> None:
+def test_inherited_values_are_not_written() -> None:
     entry = ManifestEntry(EntryStatus.ADDED, small_file(first_row_id=9), 77, 3, 5)
     stored = as_written(entry, 3, 77)
     assert (stored.sequence_number, stored.file_sequence_number, stored.data_file.first_row_id) == (3, None, None)
@@ -183,7 +183,7 @@ def test_what_is_inherited_is_not_written() -> None:
         (ManifestEntry(EntryStatus.ADDED, data_file(partition=NULLS | {"s": 1})), "s as string"),
     ],
 )
-def test_what_must_not_be_written_is_refused_and_the_manifest_stays_good(entry: ManifestEntry, why: str) -> None:
+def test_a_refused_entry_leaves_the_manifest_unchanged(entry: ManifestEntry, why: str) -> None:
     schema, spec = golden_layout(2)
     writer = ManifestWriter(2, schema, spec, 77)
     writer.add(ManifestEntry(EntryStatus.ADDED, small_file()))
@@ -219,7 +219,7 @@ def test_later_versions_and_unknown_transforms_are_refused() -> None:
         ManifestWriter(2, *layout("int", "zorder[3]"), 77)
 
 
-def test_fixed_partition_values_that_java_could_not_read_are_refused() -> None:
+def test_fixed_partition_values_that_java_cannot_read_are_refused() -> None:
     writer = ManifestWriter(2, *layout("fixed[3]"), 77)
     with pytest.raises(InvalidInput, match="Java cannot read"):
         writer.add(ManifestEntry(EntryStatus.ADDED, DataFile("file:/x", "ORC", 1, 1, partition={"p": b"abc"})))
@@ -298,7 +298,7 @@ def test_a_summary_without_a_partition_type_counts_only() -> None:
     assert (line.files_count, line.added_rows_count, line.partitions, line.min_sequence_number) == (3, 100, None, 3)
 
 
-def test_bounds_are_told_for_deleted_files_too() -> None:
+def test_bounds_cover_deleted_files_too() -> None:
     struct = StructType((NestedField(1000, "p", parse_type("int")),))
     summary = ManifestSummary(struct)
     summary.add(ManifestEntry(EntryStatus.DELETED, DataFile("file:/x", "ORC", 1, 1, partition={"p": 3}), 1, 1, 1))

@@ -48,7 +48,7 @@ def test_later_format_versions_are_refused_as_unsupported(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, -1, "2", True, 2.0, None])
-def test_what_is_no_format_version_is_refused(version: Any) -> None:
+def test_invalid_format_versions_are_refused(version: Any) -> None:
     with pytest.raises(InvalidInput, match="format-version") as caught:
         TableMetadata.parse({**V2, "format-version": version})
     assert not isinstance(caught.value, UnsupportedFormat)

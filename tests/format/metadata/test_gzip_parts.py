@@ -24,7 +24,7 @@ class Part:
 
 
 @given(st.lists(st.binary(max_size=400).flatmap(lambda text: st.sampled_from([text, Part(text)])), max_size=12))
-def test_any_parts_are_the_text_again(parts: list[bytes | Part]) -> None:
+def test_any_parts_decompress_to_their_text(parts: list[bytes | Part]) -> None:
     assert (
         gzip.decompress(join_gzip(parts))
         == join_text(parts)
@@ -32,7 +32,7 @@ def test_any_parts_are_the_text_again(parts: list[bytes | Part]) -> None:
     )
 
 
-def test_it_is_one_member_for_readers_that_stop_after_the_first() -> None:
+def test_the_stream_is_one_gzip_member_for_readers_that_stop_after_the_first() -> None:
     parts: list[bytes | Part] = [b"[", Part(b"a" * 100_000), b",", Part(b"b" * 100_000), b"]"]
     reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
     assert reader.decompress(join_gzip(parts)) == join_text(parts)
@@ -40,7 +40,7 @@ def test_it_is_one_member_for_readers_that_stop_after_the_first() -> None:
     assert reader.unused_data == b""
 
 
-def test_a_reader_of_small_pieces_gets_it_all() -> None:
+def test_a_reader_of_small_pieces_gets_the_whole_text() -> None:
     part = Part(bytes(range(256)) * 500)
     with gzip.open(io.BytesIO(join_gzip([part, b"x", part]))) as file:
         assert b"".join(iter(lambda: file.read(7), b"")) == part.json + b"x" + part.json

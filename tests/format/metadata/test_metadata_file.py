@@ -21,7 +21,7 @@ PLACE = "s3://bucket/test/location/metadata/00003-abc.metadata.json"
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "GZIP"])
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_was_encoded_is_decoded(codec: str, version: int) -> None:
+def test_metadata_survives_encoding_and_decoding(codec: str, version: int) -> None:
     metadata = documents.metadata(version, properties={CODEC: codec})
     data = metadata_file.encode(metadata)
     assert data.startswith(b"\x1f\x8b") == (codec.lower() == "gzip")
@@ -29,11 +29,11 @@ def test_what_was_encoded_is_decoded(codec: str, version: int) -> None:
     assert metadata_file.encode(metadata) == data
 
 
-def test_compressed_bytes_carry_no_time() -> None:
+def test_compressed_bytes_have_no_timestamp() -> None:
     assert metadata_file.encode(documents.metadata(properties={CODEC: "gzip"}))[4:8] == bytes(4)
 
 
-def test_compression_is_seen_from_the_bytes_and_not_from_the_name() -> None:
+def test_compression_is_detected_from_the_bytes_and_not_from_the_name() -> None:
     metadata = documents.metadata()
     data = gzip.compress(metadata.to_bytes())
     assert metadata_file.decode(data, "x.metadata.json") == metadata
@@ -62,7 +62,7 @@ def test_a_truncated_file_is_damaged_wherever_it_ends(data: bytes, draw: st.Data
         (orjson.dumps({**V3, "current-snapshot-id": 7}), "there is no snapshot 7"),
     ],
 )
-def test_what_is_no_metadata_file_is_damaged(data: bytes, why: str) -> None:
+def test_files_that_are_not_metadata_are_damaged(data: bytes, why: str) -> None:
     with pytest.raises(CorruptFile, match=why):
         metadata_file.decode(data, PLACE)
 
@@ -90,7 +90,7 @@ def test_the_version_is_the_number_before_the_dash(location: str, version: int) 
     assert metadata_file.version_of(location) == version
 
 
-def test_new_names_count_on() -> None:
+def test_new_file_names_continue_the_numbering() -> None:
     metadata = documents.metadata()
     folder = f"{documents.LOCATION}/metadata"
     assert metadata_file.new_location(metadata, None, "u-1") == f"{folder}/00000-u-1.metadata.json"
@@ -104,7 +104,7 @@ def test_names_follow_the_tables_properties() -> None:
     assert metadata_file.new_location(metadata, None, "u") == "file:/meta data/00000-u.gz.metadata.json"
 
 
-def test_a_codec_that_nobody_knows_leaves_the_table_writable() -> None:
+def test_an_unknown_codec_leaves_the_table_writable() -> None:
     metadata = documents.metadata(properties={CODEC: "lz77"})
     assert metadata_file.decode(metadata_file.encode(metadata), PLACE) == metadata
     assert metadata_file.new_location(metadata, None, "u").endswith("/00000-u.metadata.json")

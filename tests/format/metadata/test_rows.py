@@ -29,7 +29,7 @@ def text_of(rows: Rows) -> bytes:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_they_are_the_list_that_they_were_made_of(length: int) -> None:
+def test_rows_equal_the_list_that_they_were_made_of(length: int) -> None:
     rows, wanted = Rows(plain(length)), plain(length)
     assert (len(rows), list(rows), list(reversed(rows))) == (length, wanted, wanted[::-1])
     assert rows == wanted
@@ -56,7 +56,7 @@ def test_snapshots_are_found_by_their_numbers_whatever_their_order(length: int) 
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_their_json_is_the_plain_one(length: int) -> None:
+def test_the_json_of_rows_equals_that_of_a_list(length: int) -> None:
     rows, wanted = Rows(plain(length)), plain(length)
     assert text_of(rows) == orjson.dumps(wanted)
     longer = rows.with_row(snapshot(-1))
@@ -66,7 +66,7 @@ def test_their_json_is_the_plain_one(length: int) -> None:
 
 @given(st.sampled_from(LENGTHS), st.integers(0, 2 * BLOCK_ROWS))
 @settings(max_examples=30, deadline=None)
-def test_a_row_more_leaves_the_shorter_list_as_it_was(length: int, more: int) -> None:
+def test_adding_a_row_leaves_the_original_list_unchanged(length: int, more: int) -> None:
     base = Rows(plain(length))
     grown, other = base, base.with_row(snapshot(-2))
     for number in range(more):
@@ -101,13 +101,13 @@ def test_a_list_with_another_object_in_it_extends_nothing(place: int) -> None:
     assert not Rows(changed).with_row(snapshot(-1)).extends(Rows(mine))
 
 
-def test_what_json_cannot_express_is_a_type_error() -> None:
+def test_values_that_json_cannot_express_are_a_type_error() -> None:
     for rows in (Rows([snapshot(1, name="\ud800")]), Rows([snapshot(number, bad={1}) for number in range(BLOCK_ROWS)])):
         with pytest.raises(TypeError):
             text_of(rows)
 
 
-def test_rows_are_found_by_what_they_hold() -> None:
+def test_rows_are_found_by_a_value_at_a_path() -> None:
     odd: list[Any] = [{"snapshot-id": 1}, {"summary": None}, {"summary": ["operation"]}, 5, {"summary": {"job": 7}}]
     rows = Rows([*odd, *plain(BLOCK_ROWS), snapshot(900, summary={"job": "k"}), *plain(BLOCK_ROWS)])
     rows = rows.with_row(snapshot(901, summary={"job": "k"}))
@@ -119,7 +119,7 @@ def test_rows_are_found_by_what_they_hold() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, RECENT_ROWS, 2 * RECENT_ROWS + 3])
-def test_an_index_grows_and_leaves_the_shorter_one_as_it_was(length: int) -> None:
+def test_adding_a_row_leaves_the_original_index_unchanged(length: int) -> None:
     base = SnapshotIndex(plain(5))
     grown = base
     for number in range(5, 5 + length):

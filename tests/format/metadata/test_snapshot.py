@@ -34,7 +34,7 @@ def test_every_field_is_read() -> None:
     assert snapshot.summary["added-records"] == "1"
 
 
-def test_what_v1_leaves_out_has_its_default() -> None:
+def test_fields_that_v1_leaves_out_have_defaults() -> None:
     snapshot = Snapshot.parse({**LONE, "manifests": ["a", "b"]})
     assert (snapshot.parent_id, snapshot.sequence_number, snapshot.manifest_list) == (None, 0, None)
     assert (snapshot.manifests, snapshot.summary, snapshot.operation) == (("a", "b"), {}, None)
@@ -64,17 +64,17 @@ def test_what_v1_leaves_out_has_its_default() -> None:
         [1],
     ],
 )
-def test_what_is_no_snapshot_is_refused(raw: Any) -> None:
+def test_json_that_is_not_a_snapshot_is_refused(raw: Any) -> None:
     with pytest.raises(InvalidInput):
         Snapshot.parse(raw)
 
 
-def test_null_is_as_good_as_absent() -> None:
+def test_null_equals_absent() -> None:
     snapshot = Snapshot.parse({**LONE, "parent-snapshot-id": None, "summary": None, "manifests": None})
     assert (snapshot.parent_id, snapshot.summary, snapshot.manifests) == (None, {}, ())
 
 
-def test_a_ref_is_what_its_json_says() -> None:
+def test_a_ref_has_the_values_of_its_json() -> None:
     raw = {
         "snapshot-id": 1,
         "type": "branch",
@@ -103,12 +103,12 @@ def test_a_ref_is_what_its_json_says() -> None:
         ({"snapshot-id": 1, "type": "branch", "max-ref-age-ms": -1}, "greater than 0"),
     ],
 )
-def test_what_is_no_ref_is_refused(raw: Any, why: str) -> None:
+def test_json_that_is_not_a_ref_is_refused(raw: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         Ref.parse(raw, "r")
 
 
-def test_many_snapshots_are_made_as_they_are_asked_for() -> None:
+def test_snapshots_are_made_on_access() -> None:
     raws = [{"snapshot-id": number} for number in range(4)]
     many = Snapshots(raws)
     assert (len(many), [each.snapshot_id for each in many], many[-1].snapshot_id) == (4, [0, 1, 2, 3], 3)

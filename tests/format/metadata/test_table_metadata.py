@@ -37,7 +37,7 @@ json_values = st.recursive(
     st.sampled_from([OLD_V1, V1, V2, V3]),
     st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])).map(lambda name: "x-" + name), json_values),
 )
-def test_json_survives_a_round_trip_unknown_fields_included(document: dict[str, Any], unknown: dict[str, Any]) -> None:
+def test_json_survives_a_round_trip_with_unknown_fields(document: dict[str, Any], unknown: dict[str, Any]) -> None:
     raw = {**document, **unknown}
     data = TableMetadata.parse(orjson.dumps(raw)).verify().to_bytes()
     assert orjson.loads(data) == raw
@@ -64,7 +64,7 @@ def test_pyiceberg_reads_what_we_read(document: dict[str, Any]) -> None:
     ]
 
 
-def test_what_pyiceberg_writes_survives() -> None:
+def test_pyicebergs_metadata_survives_a_round_trip() -> None:
     # It writes v1 and v2 alone (apache/iceberg-python#1551).
     for document in (V1, V2):
         text = TableMetadataUtil.parse_raw(orjson.dumps(document).decode()).model_dump_json()
@@ -124,7 +124,7 @@ def test_main_is_implied_by_the_current_snapshot() -> None:
     assert tagged.refs == {"main": Ref(SECOND), "t": Ref(FIRST, "tag")}
 
 
-def test_ancestors_go_back_as_far_as_they_are_there() -> None:
+def test_ancestors_end_at_the_first_missing_snapshot() -> None:
     metadata = documents.metadata()
     assert [snapshot.snapshot_id for snapshot in metadata.ancestors(SECOND)] == [SECOND, FIRST]
     assert list(metadata.ancestors(9)) == []
@@ -133,7 +133,7 @@ def test_ancestors_go_back_as_far_as_they_are_there() -> None:
     assert [snapshot.snapshot_id for snapshot in expired.ancestors(SECOND)] == [SECOND]
 
 
-def test_parents_that_form_a_circle_end() -> None:
+def test_a_circle_of_parents_ends() -> None:
     first = {**V2["snapshots"][0], "parent-snapshot-id": SECOND}
     metadata = documents.metadata(snapshots=[first, V2["snapshots"][1]])
     assert [snapshot.snapshot_id for snapshot in metadata.ancestors(SECOND)] == [SECOND, FIRST]
@@ -165,7 +165,7 @@ def test_replacing_fields_leaves_the_original_and_reads_anew() -> None:
 
 
 @given(st.sampled_from([OLD_V1, V1, V2, V3]), st.randoms(use_true_random=False), st.sets(st.sampled_from([*V3])))
-def test_the_text_is_the_plain_one_wherever_the_long_lists_stand(
+def test_the_text_equals_plain_json_wherever_the_long_lists_are(
     document: dict[str, Any], random: Any, left_out: set[str]
 ) -> None:
     keys = [key for key in document if key not in left_out]
@@ -198,7 +198,7 @@ def test_a_version_shares_the_text_of_the_one_before_it() -> None:
     assert isinstance(after.raw["snapshot-log"], list)
 
 
-def test_what_was_parsed_is_written_from_the_blocks_that_the_next_version_takes() -> None:
+def test_parsed_metadata_is_written_from_blocks_that_the_next_version_shares() -> None:
     read = TableMetadata.parse(grown(documents.metadata(), 2 * BLOCK_ROWS).to_bytes())
     read.to_bytes()
     after = grown(read, 1)
@@ -215,11 +215,11 @@ def test_slashes_at_the_end_of_a_location_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b'{"format-version": 2', b'"x"', b"\xff", b"NaN"])
-def test_what_is_no_metadata_is_refused(text: bytes) -> None:
+def test_json_that_is_not_metadata_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidInput, match="table metadata"):
         TableMetadata.parse(text)
 
 
-def test_what_json_cannot_express_is_refused() -> None:
+def test_values_that_json_cannot_express_are_refused() -> None:
     with pytest.raises(InvalidInput, match="cannot be written as JSON"):
         documents.metadata().replace(location="\ud800").to_bytes()

@@ -58,7 +58,7 @@ def test_the_partition_type_has_the_results_of_the_transforms() -> None:
     ]
 
 
-def test_specs_are_compatible_if_they_partition_alike() -> None:
+def test_specs_are_compatible_if_they_partition_rows_the_same_way() -> None:
     one = spec((2, "day", "d"), (1, "identity", "i"), spec_id=1)
     other = one.with_id(2, [1005, 1004])
     assert one.compatible_with(other)
@@ -97,7 +97,7 @@ def of_sources(*ids: int, transform: str = "bucket[16]", **more: Any) -> Partiti
 
 @pytest.mark.parametrize("transform", ["bucket[16]", "truncate[4]", "identity", "day", "zorder"])
 @pytest.mark.parametrize("more", [{}, {"source-id": 1}], ids=["source-ids alone", "both"])
-def test_a_transform_of_several_columns_is_none_that_we_know(transform: str, more: dict[str, int]) -> None:
+def test_a_transform_of_several_columns_is_unknown(transform: str, more: dict[str, int]) -> None:
     """Its values are no buckets of the first column: nobody may write or prune with it as if they were."""
     (field,) = of_sources(1, 2, transform=transform, **more).fields
     assert field.transform == UnknownTransform(transform)
@@ -154,7 +154,7 @@ def test_a_spec_that_does_not_fit_the_schema_is_refused(fields: tuple[int, str, 
         {"fields": [], "spec-id": "0"},
     ],
 )
-def test_what_is_no_spec_is_refused(raw: Any) -> None:
+def test_json_that_is_not_a_spec_is_refused(raw: Any) -> None:
     with pytest.raises(InvalidInput):
         PartitionSpec.parse(raw)
 

@@ -111,7 +111,7 @@ def test_a_schema_is_made_of_fields() -> None:
         Schema.of([NestedField(1, "a", LONG), NestedField(1, "b", LONG)])
 
 
-def test_fresh_ids_go_through_a_level_before_they_go_down() -> None:
+def test_fresh_ids_are_assigned_level_by_level() -> None:
     fresh = assign_fresh_ids(Schema.parse({**NESTED, "tomorrow": True}))
     assert fresh.schema_id == 0
     assert [field.id for field in fresh.fields] == [1, 2, 3, 4, 5]
@@ -137,7 +137,7 @@ def test_fresh_ids_go_through_a_level_before_they_go_down() -> None:
         {"fields": [column(1, "a", "int32")]},
     ],
 )
-def test_what_is_no_schema_is_refused(raw: Any) -> None:
+def test_json_that_is_not_a_schema_is_refused(raw: Any) -> None:
     with pytest.raises(InvalidInput):
         Schema.parse(raw)
 
@@ -169,7 +169,7 @@ def test_what_is_no_schema_is_refused(raw: Any) -> None:
         ),
     ],
 )
-def test_a_new_schema_must_be_sound_and_an_old_one_is_taken_as_it_is(raw: dict[str, Any], why: str) -> None:
+def test_a_new_schema_is_validated_and_an_old_one_is_not(raw: dict[str, Any], why: str) -> None:
     schema = Schema.parse(raw)
     with pytest.raises(InvalidInput, match=why):
         schema.validate()

@@ -26,7 +26,7 @@ def field(source_id: int = 1, **more: Any) -> dict[str, Any]:
     return {**raw, **{key.replace("_", "-"): value for key, value in more.items()}}
 
 
-def test_an_order_is_what_its_json_says() -> None:
+def test_an_order_has_the_values_of_its_json() -> None:
     raw = {"order-id": 3, "fields": [field(transform="bucket[4]", direction="DESC")], "tomorrow": 1}
     order = SortOrder.parse(raw)
     assert order.raw == raw
@@ -44,7 +44,7 @@ def test_orders_are_compared_without_their_id() -> None:
     assert not order.same_as(UNSORTED)
 
 
-def test_the_order_without_fields_is_number_0() -> None:
+def test_the_order_without_fields_has_id_0() -> None:
     assert UNSORTED.is_unsorted
     assert UNSORTED.raw == {"order-id": 0, "fields": []}
     assert SortOrder.of([], order_id=5).order_id == 0
@@ -78,12 +78,12 @@ def test_an_order_that_does_not_fit_the_schema_is_refused(bad: dict[str, Any], w
         {"order-id": 1, "fields": [{**field(), "direction": None}]},
     ],
 )
-def test_what_is_no_order_is_refused(raw: Any) -> None:
+def test_json_that_is_not_a_sort_order_is_refused(raw: Any) -> None:
     with pytest.raises(InvalidInput):
         SortOrder.parse(raw)
 
 
-def test_a_transform_of_several_columns_is_none_that_we_know() -> None:
+def test_a_transform_of_several_columns_is_unknown() -> None:
     raw = {**field(transform="truncate[4]"), "source-ids": [1, 2]}
     del raw["source-id"]
     (found,) = SortOrder.parse({"order-id": 1, "fields": [raw]}).fields

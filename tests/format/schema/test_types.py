@@ -48,7 +48,7 @@ def nested(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
 
 
 @given(st.recursive(primitives, nested, max_leaves=8))
-def test_a_type_is_what_its_json_says(type_: Type) -> None:
+def test_a_type_has_the_values_of_its_json(type_: Type) -> None:
     assert parse_type(type_.to_json()) == type_
 
 
@@ -78,7 +78,7 @@ def test_parameters_are_read_from_the_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["timestamp_ns", "variant", "unknown", "geography"])
-def test_types_of_v3_say_so(name: str) -> None:
+def test_types_of_v3_have_that_minimum_version(name: str) -> None:
     assert PrimitiveType(name).min_format_version == 3
     assert types.TIMESTAMP.min_format_version == 1
 
@@ -109,12 +109,12 @@ def test_types_of_v3_say_so(name: str) -> None:
         {"type": "map", "key-id": 1, "key": "int", "value-id": 2, "value": "int"},
     ],
 )
-def test_what_is_no_type_is_refused(raw: Any) -> None:
+def test_json_that_is_not_a_type_is_refused(raw: Any) -> None:
     with pytest.raises(InvalidInput):
         parse_type(raw)
 
 
-def test_a_type_without_end_is_refused() -> None:
+def test_a_type_nested_too_deep_is_refused() -> None:
     raw: Any = "int"
     for _ in range(5000):
         raw = {"type": "list", "element-id": 1, "element-required": True, "element": raw}

@@ -121,7 +121,7 @@ def test_decimals_survive_whatever_their_digits(number: int, scale: int) -> None
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_minimal_bytes_cannot_be_shorter(number: int) -> None:
+def test_minimal_bytes_are_minimal(number: int) -> None:
     data = values.minimal_bytes(number)
     assert int.from_bytes(data, "big", signed=True) == number
     assert len(data) == 1 or int.from_bytes(data[1:], "big", signed=True) != number

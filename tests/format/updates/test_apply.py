@@ -50,7 +50,7 @@ def runs(draw: st.DrawFn) -> tuple[TableMetadata, list[tuple[list[dict[str, Any]
 
 @given(runs())
 @settings(max_examples=150)
-def test_every_legal_update_keeps_what_a_table_promises(
+def test_every_legal_update_keeps_the_table_s_invariants(
     run: tuple[TableMetadata, list[tuple[list[dict[str, Any]], TableMetadata]]],
 ) -> None:
     before, done = run
@@ -93,7 +93,7 @@ def test_the_base_is_never_changed(data: st.DataObject) -> None:
 
 @given(runs())
 @settings(max_examples=60)
-def test_what_is_computed_once_is_what_a_fresh_look_finds(
+def test_cached_values_equal_freshly_computed_ones(
     run: tuple[TableMetadata, list[tuple[list[dict[str, Any]], TableMetadata]]],
 ) -> None:
     for _, after in run[1]:
@@ -120,7 +120,7 @@ def test_a_staged_create_with_a_snapshot_makes_a_table(version: int) -> None:
     assert TableMetadata.parse(orjson.loads(made.to_bytes())) == made
 
 
-def test_a_new_table_has_version_2_unless_told_otherwise() -> None:
+def test_a_new_table_has_version_2_by_default() -> None:
     assert apply(None, without("upgrade-format-version"), now_ms=5).format_version == 2
 
 
@@ -147,7 +147,7 @@ def test_a_new_table_needs_a_schema_a_spec_and_an_order() -> None:
 
 
 @pytest.mark.parametrize("version", [0, -1])
-def test_a_new_table_cannot_have_just_any_version(version: int) -> None:
+def test_a_new_table_of_an_unsupported_version_is_refused(version: int) -> None:
     with pytest.raises(InvalidInput):
         apply(None, [{"action": "upgrade-format-version", "format-version": version}], now_ms=5)
     with pytest.raises(UnsupportedFormat):
@@ -188,7 +188,7 @@ def test_updates_without_effect_return_the_base_itself() -> None:
     assert apply(base, idle, now_ms=NOW_MS) is base
 
 
-def test_last_updated_never_falls() -> None:
+def test_last_updated_ms_never_falls() -> None:
     base = documents.metadata(last_updated_ms=NOW_MS * 2)
     changed = apply(base, [{"action": "set-properties", "updates": {"a": "b"}}], now_ms=NOW_MS)
     assert changed.last_updated_ms == NOW_MS * 2
@@ -208,7 +208,7 @@ def test_a_schema_must_keep_what_spec_and_order_need() -> None:
         apply(documents.metadata(), [{"action": "add-schema", "schema": short}, change[1]], now_ms=5)
 
 
-def test_v1_keeps_the_fields_that_old_readers_look_at() -> None:
+def test_v1_keeps_the_fields_that_old_readers_read() -> None:
     base = TableMetadata.parse(OLD_V1)
     column = {"id": 4, "name": "w", "required": False, "type": "string"}
     schema = {"type": "struct", "fields": [*documents.COLUMNS, column]}
@@ -229,7 +229,7 @@ def test_v1_keeps_the_fields_that_old_readers_look_at() -> None:
     assert "schemas" not in base.raw
 
 
-def test_work_does_not_grow_with_snapshots_that_nobody_looks_at() -> None:
+def test_work_does_not_grow_with_unused_snapshots() -> None:
     class Untouchable(dict[str, Any]):
         def __getitem__(self, key: str) -> Any:
             raise AssertionError(key)
@@ -242,7 +242,7 @@ def test_work_does_not_grow_with_snapshots_that_nobody_looks_at() -> None:
     assert apply(sealed, updates, now_ms=5).raw["snapshots"] is sealed.raw["snapshots"]
 
 
-def test_an_append_carries_over_what_is_there_and_a_removal_does_not() -> None:
+def test_an_append_extends_the_shared_rows_and_a_removal_does_not() -> None:
     base = documents.metadata()
     for number in range(BLOCK_ROWS):
         base = apply(base, documents.append(base, 10_000 + number), now_ms=NOW_MS)
@@ -256,7 +256,7 @@ def test_an_append_carries_over_what_is_there_and_a_removal_does_not() -> None:
     assert [each.snapshot_id for each in removed.snapshots] == list(removed.raw_snapshots_by_id)
 
 
-def test_the_index_of_snapshots_is_handed_on() -> None:
+def test_the_index_of_snapshots_is_passed_to_the_new_version() -> None:
     first = apply(documents.metadata(), [add_snapshot(77), set_ref(77)], now_ms=5)
     assert "raw_snapshots_by_id" in first.__dict__
     second = apply(first, [add_snapshot(78, sequence_number=36)], now_ms=5)
@@ -291,7 +291,7 @@ def next_id(what: str) -> int:
 
 
 @pytest.mark.parametrize("what", ADDED)
-def test_beside_a_snapshot_what_is_added_keeps_the_id_that_it_was_sent_with(what: str) -> None:
+def test_entries_added_with_a_snapshot_keep_the_id_that_the_client_sent(what: str) -> None:
     base = TableMetadata.parse(copy.deepcopy(V2))
     sent = next_id(what)
     added = add_snapshot(77)
@@ -311,7 +311,7 @@ def test_beside_a_snapshot_what_is_added_keeps_the_id_that_it_was_sent_with(what
 
 
 @pytest.mark.parametrize("what", ADDED)
-def test_an_equal_one_that_is_there_keeps_its_id_and_has_to_be_sent_with_it(what: str) -> None:
+def test_an_existing_equal_entry_keeps_its_id_and_must_be_sent_with_it(what: str) -> None:
     """Java adds a schema again, under its own id, when the table's last column id has grown."""
     known = next_id(what)
     base = apply(TableMetadata.parse(copy.deepcopy(V2)), [adding(what, known)], now_ms=NOW_MS)
@@ -320,6 +320,6 @@ def test_an_equal_one_that_is_there_keeps_its_id_and_has_to_be_sent_with_it(what
         apply(base, [adding(what, known + 1), add_snapshot(77)], now_ms=NOW_MS)
 
 
-def test_a_new_table_gives_its_own_ids() -> None:
+def test_a_new_table_assigns_its_own_ids() -> None:
     sent = [{**update, "spec": {**update["spec"], "spec-id": 7}} if "spec" in update else update for update in CREATE]
     assert apply(None, [*sent, add_snapshot(77, sequence_number=1)], now_ms=NOW_MS).default_spec_id == 0

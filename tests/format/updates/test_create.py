@@ -64,7 +64,7 @@ def make(properties: dict[str, str] | None = None, **more: Any) -> TableMetadata
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_ids_are_fresh_and_spec_and_order_follow_by_name(version: int) -> None:
+def test_ids_are_fresh_and_spec_and_order_use_the_new_ids(version: int) -> None:
     metadata = make(format_version=version)
     metadata.verify()
     assert metadata.format_version == version
@@ -113,7 +113,7 @@ def test_a_table_that_pyiceberg_makes_is_read(version: int) -> None:
     assert orjson.loads(ours.to_bytes()) == orjson.loads(theirs.model_dump_json())
 
 
-def test_what_a_version_does_not_have_is_not_written() -> None:
+def test_fields_that_a_version_lacks_are_not_written() -> None:
     assert not {"last-sequence-number", "next-row-id"} & make(format_version=1).raw.keys()
     assert {"schema", "partition-spec"} <= make(format_version=1).raw.keys()
     assert not {"schema", "partition-spec", "next-row-id"} & make(format_version=2).raw.keys()
@@ -129,7 +129,7 @@ def test_the_format_version_property_is_consumed() -> None:
     assert metadata.properties == {"a": "b", "write.parquet.compression-codec": "gzip"}
 
 
-def test_without_a_spec_and_order_there_are_empty_ones() -> None:
+def test_without_a_spec_and_order_the_table_has_empty_ones() -> None:
     metadata = make(spec=None, order=None)
     assert metadata.spec.raw == {"spec-id": 0, "fields": []}
     assert metadata.sort_order.raw == {"order-id": 0, "fields": []}
@@ -137,7 +137,7 @@ def test_without_a_spec_and_order_there_are_empty_ones() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_its_updates_make_the_same_table(version: int) -> None:
+def test_create_updates_make_the_same_table(version: int) -> None:
     metadata = make({"x": "y"}, format_version=version)
     updates = create_updates(metadata)
     assert [update["action"] for update in updates] == [
@@ -159,12 +159,12 @@ def test_its_updates_make_the_same_table(version: int) -> None:
         ({"write.metadata.previous-versions-max": "lots"}, "must be a number"),
     ],
 )
-def test_properties_that_cannot_be_are_refused(properties: dict[str, str], why: str) -> None:
+def test_invalid_properties_are_refused(properties: dict[str, str], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         make(properties)
 
 
-def test_properties_that_name_columns_and_numbers_are_taken() -> None:
+def test_valid_properties_with_columns_and_numbers_are_accepted() -> None:
     good = {"write.metadata.metrics.column.p.at": "none", "commit.retry.num-retries": "0"}
     assert make(good).properties.items() >= good.items()
 
@@ -173,7 +173,7 @@ def test_properties_that_name_columns_and_numbers_are_taken() -> None:
     "more",
     [{"format_version": 4}, {"properties": {"format-version": "4"}}, {"properties": {"encryption.key-id": "k"}}],
 )
-def test_what_is_not_supported_is_refused_as_such(more: dict[str, Any]) -> None:
+def test_unsupported_features_are_refused_as_unsupported(more: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedFormat):
         make(**more)
 
@@ -194,6 +194,6 @@ def test_what_is_not_supported_is_refused_as_such(more: dict[str, Any]) -> None:
         },
     ],
 )
-def test_a_table_that_cannot_be_is_refused(more: dict[str, Any]) -> None:
+def test_an_invalid_table_is_refused(more: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         make(**{"spec": None, "order": None, **more})

@@ -28,7 +28,7 @@ def test_lists_and_objects_are_copied_before_they_are_changed() -> None:
     assert set(draft.refs) == {"main", "test", "b"}
 
 
-def test_a_value_that_is_there_is_no_change() -> None:
+def test_setting_the_same_value_is_no_change() -> None:
     draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
     draft.put("location", documents.LOCATION)
     assert not draft.changed
@@ -36,7 +36,7 @@ def test_a_value_that_is_there_is_no_change() -> None:
     assert draft.changed
 
 
-def test_an_implied_main_is_written_out_with_the_first_ref() -> None:
+def test_an_implied_main_becomes_explicit_with_the_first_ref() -> None:
     base = documents.metadata(1, current_snapshot_id=1925)
     draft = MetadataDraft(base, 1, NOW_MS)
     assert set(draft.refs) == {"main"}
@@ -77,7 +77,7 @@ def test_no_current_snapshot_is_written_as_java_writes_it(version: int, none: in
     assert draft.current_snapshot_id is None
 
 
-def test_last_added_stands_for_what_was_added() -> None:
+def test_minus_one_stands_for_the_last_added_id() -> None:
     draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
     assert draft.resolve_id("schemas", 4, "schema") == 4
     with pytest.raises(InvalidInput, match="Cannot set last added schema: no schema has been added"):

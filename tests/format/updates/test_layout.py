@@ -37,12 +37,12 @@ def test_a_new_spec_gets_the_next_id_and_its_fields_do_too() -> None:
     assert (after.default_spec_id, ids(after), after.last_partition_id) == (1, [1001, 1002], 1002)
 
 
-def test_field_ids_that_are_given_are_kept() -> None:
+def test_explicit_field_ids_are_kept() -> None:
     after = run(documents.metadata(), add(field(2, "bucket[4]", "b", 1005), field(3, "identity", "z")), DEFAULT)
     assert (ids(after), after.last_partition_id) == ([1005, 1006], 1006)
 
 
-def test_an_equal_field_of_another_spec_lends_its_id() -> None:
+def test_a_field_without_id_gets_the_id_of_an_equal_field_of_another_spec() -> None:
     after = run(documents.metadata(), add(field(2, "bucket[4]", "b"), field(1, "identity", "renamed")), DEFAULT)
     assert (ids(after), after.last_partition_id) == ([1001, 1000], 1001)
     twice = run(documents.metadata(), add(field(1, "identity", "a"), field(1, "identity", "b")), DEFAULT)
@@ -55,7 +55,7 @@ def test_last_partition_id_never_falls() -> None:
     assert ids(run(base, add(field(2, "void", "v")), DEFAULT)) == [1701]
 
 
-def test_an_equivalent_spec_is_used_again() -> None:
+def test_an_existing_equivalent_spec_is_reused() -> None:
     base = run(documents.metadata(), add(field(2, "bucket[4]", "b")), DEFAULT)
     back = run(base, add(field(1, "identity", "x")), DEFAULT)
     assert (back.default_spec_id, len(back.specs)) == (0, 2)
@@ -77,7 +77,7 @@ def test_an_equivalent_spec_is_used_again() -> None:
         ([field(2, "bucket[2]", "b", 1001), field(3, "bucket[2]", "c", 1001)], "must be unique"),
     ],
 )
-def test_a_spec_that_cannot_be_is_refused(fields: list[dict[str, Any]], why: str) -> None:
+def test_an_invalid_spec_is_refused(fields: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         run(documents.metadata(), add(*fields))
 
@@ -90,7 +90,7 @@ def test_v1_needs_sequential_ids() -> None:
         run(base, add(field(2, "bucket[4]", "b", 1001)))
 
 
-def test_ids_that_v1_used_twice_may_be_used_again_after_an_upgrade() -> None:
+def test_ids_that_v1_used_twice_may_be_reused_after_an_upgrade() -> None:
     v1 = run(documents.metadata(1), add(field(1, "void", "x", 1000), field(2, "bucket[4]", "b", 1001)), DEFAULT)
     v2 = run(v1, {"action": "upgrade-format-version", "format-version": 2})
     after = run(v2, add(field(1, "void", "gone", 1000)), DEFAULT)
@@ -148,6 +148,6 @@ def test_a_new_order_gets_the_next_id() -> None:
         (order(order_id=5), "Unsorted order ID must be 0"),
     ],
 )
-def test_an_order_that_cannot_be_is_refused(update: dict[str, Any], why: str) -> None:
+def test_an_invalid_order_is_refused(update: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         run(documents.metadata(), update)

@@ -31,7 +31,7 @@ def test_a_new_schema_gets_the_next_id_and_raises_last_column_id() -> None:
     assert after.raw["schemas"][:2] == V2["schemas"]
 
 
-def test_a_schema_that_is_there_is_used_again() -> None:
+def test_an_existing_equal_schema_is_reused() -> None:
     base = documents.metadata()
     after = apply(base, [add(*COLUMNS), set_current(-1)], now_ms=NOW_MS)
     assert after.current_schema_id == 2
@@ -72,12 +72,12 @@ def test_an_unknown_schema_cannot_be_current(schema_id: int) -> None:
         (3, {**NEW, "type": "int32"}, "Cannot parse type"),
     ],
 )
-def test_a_schema_that_cannot_be_is_refused(version: int, column: dict[str, Any], why: str) -> None:
+def test_an_invalid_schema_is_refused(version: int, column: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         apply(documents.metadata(version), [add(*COLUMNS, column)], now_ms=NOW_MS)
 
 
-def test_types_of_v3_are_taken_in_v3() -> None:
+def test_types_of_v3_are_accepted_in_v3() -> None:
     column = {**NEW, "type": "timestamp_ns", "initial-default": "2020-01-01T00:00:00.000000000"}
     after = apply(documents.metadata(3), [add(*COLUMNS, column)], now_ms=NOW_MS)
     assert after.raw["schemas"][-1]["fields"][-1] == column

@@ -36,7 +36,7 @@ def test_an_append_moves_main_and_the_log() -> None:
     assert after.ref("test") == Ref(FIRST, "tag", max_ref_age_ms=10000000)
 
 
-def test_a_snapshot_without_a_ref_changes_nothing_but_the_list() -> None:
+def test_a_snapshot_without_a_ref_changes_only_the_list_of_snapshots() -> None:
     after = run(documents.metadata(), add_snapshot(77))
     assert (after.current_snapshot_id, log(after)) == (SECOND, OLD_LOG)
     assert after.snapshot_by_id(77) is not None
@@ -57,14 +57,14 @@ def test_a_rollback_happens_now() -> None:
     assert (after.current_snapshot_id, after.last_updated_ms) == (FIRST, NOW_MS)
 
 
-def test_old_snapshots_that_a_request_passes_through_stay_in_the_log() -> None:
+def test_old_snapshots_that_a_request_makes_current_in_between_stay_in_the_log() -> None:
     after = run(documents.metadata(), set_ref(FIRST), set_ref(SECOND, max_ref_age_ms=5))
     assert log(after) == [*OLD_LOG, (NOW_MS, FIRST), (NOW_MS, SECOND)]
     with_new = run(documents.metadata(), set_ref(FIRST), add_snapshot(77), set_ref(77), set_ref(SECOND))
     assert [entry[1] for entry in log(with_new)] == [FIRST, SECOND, FIRST, SECOND]
 
 
-def test_snapshots_that_were_never_seen_leave_no_log_entry() -> None:
+def test_snapshots_that_were_never_current_after_a_commit_leave_no_log_entry() -> None:
     chain = [add_snapshot(77), set_ref(77), add_snapshot(78, sequence_number=36, parent_snapshot_id=77), set_ref(78)]
     after = run(documents.metadata(), *chain).verify()
     assert log(after) == [*OLD_LOG, (NOW_MS - 1, 78)]
@@ -98,7 +98,7 @@ def test_v1_has_no_sequence_numbers() -> None:
         run(after, add_snapshot(78, sequence_number=None, manifest_list=None))
 
 
-def test_v3_hands_out_row_ids() -> None:
+def test_v3_assigns_row_ids() -> None:
     after = run(documents.metadata(3), add_snapshot(77, first_row_id=100, added_rows=7), set_ref(77)).verify()
     assert after.next_row_id == 107
     ahead = run(documents.metadata(3), add_snapshot(77, first_row_id=150, added_rows=7))
@@ -130,7 +130,7 @@ def test_stale_row_ids_are_a_failed_commit_and_missing_ones_bad_input() -> None:
         (add_snapshot(-1), "-1 is no snapshot id"),
     ],
 )
-def test_a_snapshot_that_cannot_be_is_refused(snapshot: dict[str, Any], why: str) -> None:
+def test_an_invalid_snapshot_is_refused(snapshot: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         run(documents.metadata(), snapshot)
 
@@ -179,7 +179,7 @@ def test_without_main_there_is_no_current_snapshot() -> None:
         (set_ref(FIRST, "b", max_ref_age_ms=0), "greater than 0"),
     ],
 )
-def test_a_ref_that_cannot_be_is_refused(update: dict[str, Any], why: str) -> None:
+def test_an_invalid_ref_is_refused(update: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         run(documents.metadata(), update)
 

@@ -42,7 +42,7 @@ def test_a_uuid_is_assigned_once() -> None:
 
 @pytest.mark.parametrize("document", [OLD_V1, documents.V1])
 @pytest.mark.parametrize("version", [2, 3])
-def test_v1_is_upgraded_with_all_that_later_versions_need(document: dict[str, Any], version: int) -> None:
+def test_v1_is_upgraded_with_all_fields_of_later_versions(document: dict[str, Any], version: int) -> None:
     after = run(TableMetadata.parse(document), upgrade(version))
     again = TableMetadata.parse(after.to_bytes()).verify()
     assert (again.format_version, again.last_sequence_number) == (version, 0)
@@ -93,7 +93,7 @@ def test_properties_are_strings(updates: Any) -> None:
     ("name", "value"),
     [("write.metadata.compression-codec", "zip"), ("write.metadata.previous-versions-max", "-1")],
 )
-def test_properties_that_the_next_file_could_not_be_written_with_are_refused(name: str, value: str) -> None:
+def test_properties_that_prevent_the_next_metadata_file_are_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidInput, match=name):
         run(documents.metadata(), {"action": "set-properties", "updates": {name: value}})
 
@@ -146,7 +146,7 @@ def test_statistics_are_one_file_a_snapshot(set_action: str, key: str, remove_ac
         (statistics(**{"file-footer-size-in-bytes": "x"}), "file-footer-size-in-bytes must be a long"),
     ],
 )
-def test_statistics_that_cannot_be_are_refused(file: Any, why: str) -> None:
+def test_invalid_statistics_are_refused(file: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         run(documents.metadata(), {"action": "set-statistics", "statistics": file})
 
