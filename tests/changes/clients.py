@@ -1,4 +1,4 @@
-"""What stock clients send: they write their lists and manifests themselves, and ask for the place of their branch."""
+"""Commits of stock clients, which write their own lists and manifests, and assert their branch's snapshot."""
 
 from __future__ import annotations
 

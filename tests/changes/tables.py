@@ -13,7 +13,7 @@ FIELDS = [
     {"id": 2, "name": "level", "required": False, "type": "string"},
 ]
 UNPARTITIONED = {"spec-id": 0, "fields": []}
-#: Properties of a table to which nobody validates an append.
+#: Properties of a table for which no client validates an append.
 SNAPSHOT_ISOLATION = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
 BY_LEVEL = {
     "spec-id": 0,

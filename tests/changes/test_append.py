@@ -1,4 +1,4 @@
-"""Append: one new snapshot on whatever the table is then."""
+"""Append: one new snapshot on the table's current state."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_an_append_planned_before_a_replace_fails_and_names_the_changed_columns(
     )
 
 
-def test_a_new_schema_with_a_removed_schema_s_id_is_told_apart() -> None:
+def test_a_new_schema_with_a_removed_schema_s_id_is_another_one() -> None:
     planned = table().schema
     append([data_file("a")], schema=planned).check(table())
     other = [{"type": "struct", "schema-id": 0, "fields": [{**FIELDS[0], "type": "string"}]}]
@@ -279,8 +279,8 @@ def test_a_new_schema_with_a_removed_schema_s_id_is_told_apart() -> None:
     assert caught.value.name == "append-schema"
 
 
-def test_a_new_spec_with_a_removed_spec_s_id_is_told_apart() -> None:
-    """A table gives its highest spec id again once that spec is removed: the files are partitioned by the old one."""
+def test_a_new_spec_with_a_removed_spec_s_id_is_another_one() -> None:
+    """A table reuses its highest spec id once that spec is removed; the files are partitioned by the removed one."""
 
     def by(width: int) -> dict[str, Any]:
         field = {"source-id": 2, "field-id": 1000, "transform": f"truncate[{width}]", "name": "level"}
@@ -308,7 +308,7 @@ def test_an_append_of_files_without_ids_fails_if_a_name_now_belongs_to_another_c
 
 
 def test_no_name_mapping_is_set_that_maps_a_column_s_name_to_another_column() -> None:
-    """level became severity, and a new column is called level: files to come would have it read as severity."""
+    """level became severity, and a new column is called level: later files would have level read as severity."""
     new = {"id": 3, "name": "level", "required": False, "type": "string"}
     base = evolved(FIELDS[0], {**FIELDS[1], "name": "severity"}, new)
     mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["level"]}]'
@@ -377,7 +377,7 @@ def test_files_that_cannot_be_appended_are_refused_at_once(files: list[DataFile]
 
 
 class Watched(MemoryManifests):
-    """Notes which manifests are looked through for files."""
+    """Records which manifests are searched for files."""
 
     def __init__(self, store: MemoryManifestStore) -> None:
         super().__init__(store)

@@ -1,4 +1,4 @@
-"""Which appends are known to be plain."""
+"""Which appends are known to be blind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.changes.test_known_senders import TRINO as KEYS_OF_TRINO
 METRICS = {"operation": "append", "added-data-files": "1", "total-records": "10", "manifests-kept": "3"}
 SPARK = {**METRICS, **KEYS_OF_SPARK}
 JAVA = {**METRICS, "iceberg-version": "Apache Iceberg 1.11.0 (commit 0123abc)"}
-#: A Trino whose versions nobody has read.
+#: A Trino of versions whose source nobody has checked.
 TRINO = {**METRICS, **KEYS_OF_TRINO, "engine-version": "9000"}
 
 

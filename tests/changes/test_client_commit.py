@@ -59,8 +59,8 @@ def test_no_other_requirement_is_skipped(writer: Writer) -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_branch_whose_asserted_snapshot_was_recommitted_has_moved(writer: Writer, version: int) -> None:
-    """first: a lands as snapshot 1, and is seen; a writer without compare-and-swap takes it away; a lands again, as
-    snapshot 1, on what that writer left."""
+    """first: a is committed as snapshot 1, and a client reads it. Then a writer without compare-and-swap overwrites it,
+    and a is committed again as snapshot 1, on what that writer left."""
     empty = table(version, properties=SNAPSHOT_ISOLATION)
     append_a = request(empty, writer.fast_append(empty, 1, "a"))
     first = committed(empty, append_a, writer.store)

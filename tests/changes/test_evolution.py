@@ -1,4 +1,4 @@
-"""What a schema makes of files that were written for another one."""
+"""Reading files that were written with one schema of a table with another one."""
 
 from __future__ import annotations
 

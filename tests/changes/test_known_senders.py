@@ -1,4 +1,4 @@
-"""How an engine's plain append is known by its summary; and that each row names a test that exists."""
+"""An engine's blind append is recognized by its summary; and each row names an existing test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUMMARY = {
     "iceberg-version": "Apache Iceberg 1.9.1 (commit 0123abc)",
     "query-id": "q",
 }
-#: What Spark 4.1 with Iceberg 1.11 says of an INSERT, and of an overwrite of `false` that validates.
+#: Spark 4.1 with Iceberg 1.11 sends this for an INSERT, and for an overwrite of `false` that validates.
 SPARK = {
     "operation": "append",
     "engine-name": "spark",

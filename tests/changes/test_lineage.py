@@ -1,4 +1,4 @@
-"""When a snapshot that a table does not have is proved never to have been in it, and when it is not."""
+"""When it is proved that a snapshot which a table lacks was never committed to it, and when not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def of(*lines: list[dict[str, Any]], version: int = 2, gone: tuple[int, ...] = (
     return table(version, snapshots=rows, refs=refs, current_snapshot_id=head, **changes)
 
 
-#: What the client saw; what others made of it without 10, and with it.
+#: The history that the client read; its continuations by others without 10, and with it.
 SEEN = history(None, 1, 2, 3)
 WITHOUT, WITH = history(3, 5, 6, 7), history(3, 10, 5, 6, 7)
 

@@ -1,4 +1,4 @@
-"""A client's list, taken apart."""
+"""What a client's list adds to its parent's and removes from it."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_a_manifest_with_older_files_keeps_its_lowest_number() -> None:
 @pytest.mark.parametrize(
     ("existing", "lowest", "kept"),
     [
-        # All of its files are new, and take the number of the snapshot.
+        # All of its files are new, and inherit the snapshot's number.
         (0, 5, UNASSIGNED),
-        # Older files say their numbers themselves: that one of them has this one is no accident of the list.
+        # Older files have explicit numbers, so one of them has this number.
         (1, 5, 5),
-        # The list does not say whether it has older files. A number that is too low does no harm.
+        # The list lacks the count of older files. A number that is too low does no harm.
         (None, 5, 5),
         (0, 2, 2),
         (0, UNASSIGNED, UNASSIGNED),

@@ -106,7 +106,7 @@ def test_rows_deleted_in_between_stay_deleted(writer: Writer) -> None:
 
 @VERSIONS
 def test_a_merge_of_manifests_takes_effect(writer: Writer, version: int) -> None:
-    """MergeAppend: its own manifest stands for the head's two."""
+    """MergeAppend: its own manifest replaces the head's two."""
     seen = grown(writer, version)
     old = writer.manifests.list(seen.current_snapshot)  # type: ignore[arg-type]
     entries = [
@@ -185,7 +185,7 @@ def merge_of_three(writer: Writer, seen: TableMetadata) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_merge_of_manifests_that_its_client_did_not_see_is_refused(writer: Writer, version: int) -> None:
-    """2 was committed anew on what a writer without compare-and-swap left: under its id there is a list with another
+    """2 was recommitted on what a writer without compare-and-swap left: under its id there is a list with another
     writer's manifest in it, which the client has not replaced."""
     first = grown(writer, version)
     sent = request(first, merge_of_all(writer, first))

@@ -1,4 +1,4 @@
-"""Partition specs that manifests name, on a table that another commit takes them from."""
+"""Partition specs that manifests reference, on a table from which another commit removes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REMOVE_0 = {"action": "remove-partition-specs", "spec-ids": [0]}
 
 
 class Counting(MemoryManifests):
-    """Notes what is read."""
+    """Records which lists are read."""
 
     def __init__(self, store: MemoryManifestStore) -> None:
         super().__init__(store)
@@ -159,7 +159,7 @@ def test_a_spec_that_the_same_commit_adds_counts_as_existing(writer: Writer) -> 
 
 
 def test_a_table_whose_older_snapshots_lack_a_spec_can_be_repaired(writer: Writer) -> None:
-    """A table that is broken already can be repaired."""
+    """The table is already broken; a new append must still be possible."""
     seen = commit(two_specs(), ours(7), writer)
     broken = seen.replace(**{"partition-specs": seen.raw["partition-specs"][1:]})
     assert commit(broken, ours(8, 1, "other"), writer).current_snapshot_id == 8
@@ -196,7 +196,7 @@ def test_a_spec_s_removal_conflicts_with_an_append_that_uses_it(writer: Writer, 
 @pytest.mark.parametrize(
     ("refs", "removed", "lands"),
     [
-        # 7 has a file of spec 0; 8 and 9 carry it on; the list of 12 has none.
+        # 7 adds a file of spec 0; 8 and 9 keep it; the list of 12 has none.
         ({"main": 9}, [], False),
         ({"main": 9}, [7], False),
         ({"main": 9}, [7, 8], False),

@@ -14,7 +14,7 @@ from simulation.actors import requests
 from tests.changes.tables import UUID, snapshot, table, with_main
 
 UUID_HOLDS = [requirements.assert_table_uuid(UUID)]
-#: Plain requests ask nothing of manifests; whoever touches this finds out.
+#: For changes that use no manifests: any use fails.
 NO_MANIFESTS: Any = object()
 
 

@@ -1,4 +1,4 @@
-"""Requirements: shapes, what holds, and the messages that Java's clients know."""
+"""Requirements: shapes, checks, and the messages that Java's clients know."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.changes.tables import UUID, branch, snapshot, table, with_main
 
 OTHER_UUID = "00000000-0000-0000-0000-000000000001"
 
-# requirement that holds on `with_main()`, one that does not, and what Java says of it
+# requirement that `with_main()` meets, one that it fails, and Java's message for it
 BROKEN = [
     (
         requirements.assert_table_uuid(UUID),

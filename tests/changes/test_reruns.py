@@ -1,4 +1,4 @@
-"""A rerun carries its job's key; a key under which another job committed is refused."""
+"""A rerun has its job's key; a key that another job used is refused."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_equally_many_files_of_the_same_size_are_still_other_files() -> None:
 
 
 def test_only_files_that_the_snapshot_itself_added_count() -> None:
-    """Its manifest carries older files too, and the removal of one, as a merging writer leaves it."""
+    """Its manifest also has older files, and the removal of one, as a merging writer leaves it."""
     store = MemoryManifestStore()
     manifests = store.open()
     base = committed(table(), append([data_file("old"), data_file("gone")], 1), manifests)

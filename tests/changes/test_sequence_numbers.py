@@ -1,4 +1,4 @@
-"""Stale numbers: another ref took the ones that a client counted on."""
+"""Stale numbers: a commit to another ref took the numbers that a client assigned."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def merging_transaction(writer: Writer, seen: TableMetadata) -> list[dict[str, A
 
 @VERSIONS
 def test_a_commit_fails_if_a_later_snapshot_merged_files_of_a_renumbered_one(writer: Writer, version: int) -> None:
-    """Their entries say their numbers, and another snapshot has those now."""
+    """Their entries have explicit numbers, which another snapshot has by now."""
     seen = grown(writer, version)
     sent = merging_transaction(writer, seen)
     now = committed(seen, request(seen, writer.fast_append(seen, 11, "other", branch="audit")), writer.store)
@@ -160,7 +160,7 @@ def own_snapshot(
 
 
 def added(name: str, snapshot_id: int, number: int | None = None, content: int = FileContent.DATA) -> ManifestEntry:
-    """number: the data sequence number, where the writer says it itself."""
+    """number: the data sequence number, if the writer states it explicitly."""
     return ManifestEntry(EntryStatus.ADDED, data_file(name, content=content), snapshot_id, number)
 
 

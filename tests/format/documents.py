@@ -116,7 +116,7 @@ def metadata(version: int = 2, **fields: Any) -> TableMetadata:
 
 
 def snapshot(snapshot_id: int = 77, **fields: Any) -> dict[str, Any]:
-    """A snapshot that can be added to the v2 and v3 documents, and to v1 with sequence_number=None."""
+    """A snapshot for the v2 and v3 documents, and for v1 with sequence_number=None."""
     raw = {
         "snapshot-id": snapshot_id,
         "parent-snapshot-id": SECOND,

@@ -1,4 +1,4 @@
-"""What is found out about an object once."""
+"""Attributes that an object computes once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Thing:
 
     @cached_property
     def answer(self) -> list[int]:
-        """What it is."""
+        """The documentation."""
         self.asked += 1
         return [self.asked]
 
@@ -26,7 +26,7 @@ def test_a_cached_property_is_computed_on_first_access_and_once() -> None:
     assert thing.asked == 0
     assert thing.answer is thing.answer
     assert (thing.answer, thing.asked, Thing().answer) == ([1], 1, [1])
-    assert Thing.answer.__doc__ == "What it is."
+    assert Thing.answer.__doc__ == "The documentation."
 
 
 def test_an_existing_value_is_not_computed() -> None:
@@ -53,7 +53,7 @@ def test_concurrent_threads_get_the_same_value_without_waiting() -> None:
     assert found[0] is found[1] is slow.answer
 
 
-#: Forks while a thread of the parent finds out what a table's location is.
+#: Forks while a thread of the parent computes a table's location.
 FORKING = """
 import os, signal, threading
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -1,4 +1,4 @@
-"""A cache by weight: what was not used longest goes first, and the bound holds always."""
+"""A cache bounded by size: it evicts the least recently used entry first, and never exceeds the bound."""
 
 from __future__ import annotations
 

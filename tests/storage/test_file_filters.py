@@ -1,4 +1,4 @@
-"""Filters never miss a file, in whatever number it is asked for, and are wrong for almost no other."""
+"""Filters never miss a file, for any number of keys, and almost never match another one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from iceberg_hms.testing.contracts.files import (
 )
 
 Check = Callable[[Files, str], None]
-#: Without an exclusive create, a store cannot say which of several writers of one name won.
+#: Without an exclusive create, several writers of one name cannot find out which of them won.
 REMOTE_CHECKS = tuple(check for check in CHECKS if check is not one_of_many_writers_wins)
 
 
@@ -67,7 +67,7 @@ def test_a_bucket_is_opened_once_for_all_its_schemes(tmp_path: Path) -> None:
 
 
 class Gather:
-    """Runs functions in turn, and notes how many would have been run side by side."""
+    """Runs functions in turn, and records how many could have run in parallel."""
 
     def __init__(self) -> None:
         self.together: list[int] = []

@@ -1,4 +1,4 @@
-"""Local files are there whole, or the caller hears why they are not there at all."""
+"""Local files are complete, or the caller gets an error and no part of them is left."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from iceberg_hms.testing.memory_files import MemoryFiles
 
 
 class CountingFiles(MemoryFiles):
-    """Counts reads; refuses to write names that end as told."""
+    """Counts reads; refuses to write names with given endings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def many(opened: ManifestStore, *, manifests: int = 5) -> list[ManifestFile]:
 
 
 def asked(opened: ManifestStore, files: list[ManifestFile], number: int) -> list[str]:
-    """The files of a number that are live."""
+    """The live files with a number."""
     return [each.data_file.file_path for each in opened.open().live(files, {f"file:///d/{number:06d}.parquet"})]
 
 
@@ -125,7 +125,7 @@ def test_filters_of_manifests_that_we_wrote_need_no_read() -> None:
 def test_filters_are_kept_in_bounded_memory() -> None:
     files = CountingFiles()
     lines = many(store(files))
-    # About 470 bytes each: none, two and all five stay.
+    # About 470 bytes each: the cache keeps none, two or all five.
     for bound, reads in ((0, 10), (1_400, 8), (1_000_000, 5)):
         files.reads.clear()
         reader = store(files, file_filter_cache_max_bytes=bound, io_threads=1)

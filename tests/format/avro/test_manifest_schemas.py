@@ -138,7 +138,7 @@ def test_relabelled_fields_are_named_by_id() -> None:
 
 
 def test_partition_fields_are_not_confused_with_others() -> None:
-    # Old writers numbered partition fields as they liked: 504 here is not the list's count.
+    # Old writers chose any ids for partition fields: 504 here is not the list's count.
     struct = StructType((NestedField(504, "status", parse_type("int")),))
     schema = manifest_schemas.manifest_entry(2, struct)
     labels = manifest_schemas.relabel(schema, manifest_schemas.known_fields(manifest_schemas.manifest_file(3)))

@@ -130,7 +130,7 @@ def test_pyicebergs_lists_are_read(version: int, codec: Any, tmp_path: Path) -> 
     }
     output = PyArrowFileIO().new_output(path)
     if version == 3:
-        # PyIceberg cannot write lists of version 3; its schema of them is all there is.
+        # PyIceberg cannot write lists of version 3; it only has their schema.
         with pytest.raises(ValueError, match="Cannot write manifest list"):
             theirs.write_manifest_list(3, output, 77, 66, 5, codec)  # type: ignore[arg-type]
         return

@@ -1,4 +1,4 @@
-"""Writing manifests: PyIceberg reads them, Java's are reproduced, and what must not be written is refused."""
+"""Writing manifests: PyIceberg reads them, they equal Java's, and invalid entries are refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write(
 
 
 def test_cached_schemas_of_different_layouts_do_not_mix() -> None:
-    """Schemas of manifests are remembered, by format version and partition type."""
+    """Schemas of manifests are cached by format version and partition type."""
     layouts = [(version, *golden_layout(version)) for version in (1, 2, 3)]
     layouts += [(version, schema, UNPARTITIONED) for version, schema, _ in layouts]
 

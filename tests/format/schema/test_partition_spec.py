@@ -98,7 +98,7 @@ def of_sources(*ids: int, transform: str = "bucket[16]", **more: Any) -> Partiti
 @pytest.mark.parametrize("transform", ["bucket[16]", "truncate[4]", "identity", "day", "zorder"])
 @pytest.mark.parametrize("more", [{}, {"source-id": 1}], ids=["source-ids alone", "both"])
 def test_a_transform_of_several_columns_is_unknown(transform: str, more: dict[str, int]) -> None:
-    """Its values are no buckets of the first column: nobody may write or prune with it as if they were."""
+    """Its values are not buckets of the first column, so nobody may write or prune as if they were."""
     (field,) = of_sources(1, 2, transform=transform, **more).fields
     assert field.transform == UnknownTransform(transform)
     assert (field.source_id, field.more_source_ids) == (1, (2,))

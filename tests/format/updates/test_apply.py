@@ -1,4 +1,4 @@
-"""apply: creating tables, and what holds for every sequence of updates."""
+"""apply: creating tables, and invariants of every sequence of updates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def without(action: str) -> list[dict[str, Any]]:
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[TableMetadata, list[tuple[list[dict[str, Any]], TableMetadata]]]:
-    """A document, and updates with what each made of it."""
+    """A document, and updates with the result of each."""
     start = TableMetadata.parse(copy.deepcopy(draw(st.sampled_from([OLD_V1, V1, V2, V3])))).verify()
     metadata, done = start, []
     for step in range(draw(st.integers(1, 8))):
@@ -267,7 +267,7 @@ def numbered_field(source_id: int, field_id: int) -> dict[str, Any]:
     return {"name": f"f{field_id}", "transform": "identity", "source-id": source_id, "field-id": field_id}
 
 
-#: What three writers may add, each to a list of its own, and where its id is.
+#: Entries that three writers may add, each to a list of its own, and the key of the id.
 ADDED = {
     "schema": ("add-schema", "schema", "schema-id", {"type": "struct", "fields": documents.COLUMNS[:2]}),
     "partition spec": ("add-spec", "spec", "spec-id", {"fields": [numbered_field(1, 1000), numbered_field(2, 1001)]}),
@@ -286,7 +286,7 @@ def adding(what: str, id_: int | None) -> dict[str, Any]:
 
 
 def next_id(what: str) -> int:
-    """What the document gives to the next one."""
+    """The id that the document assigns next."""
     return {"schema": 2, "partition spec": 1, "sort order": 4}[what]
 
 
@@ -312,7 +312,7 @@ def test_entries_added_with_a_snapshot_keep_the_id_that_the_client_sent(what: st
 
 @pytest.mark.parametrize("what", ADDED)
 def test_an_existing_equal_entry_keeps_its_id_and_must_be_sent_with_it(what: str) -> None:
-    """Java adds a schema again, under its own id, when the table's last column id has grown."""
+    """Java adds an equal schema again, under an id of its own, if the table's last column id has grown."""
     known = next_id(what)
     base = apply(TableMetadata.parse(copy.deepcopy(V2)), [adding(what, known)], now_ms=NOW_MS)
     apply(base, [adding(what, known), add_snapshot(77)], now_ms=NOW_MS)
