@@ -75,6 +75,14 @@ def warehouse(metastore: LocalMetastore) -> str:
 
 
 @pytest.fixture
+def pool(metastore: LocalMetastore) -> Iterator[ClientPool]:
+    """Connections to the metastore."""
+    pool = ClientPool([metastore.uri])
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
 def namespace(metastore: LocalMetastore, request: pytest.FixtureRequest) -> str:
     """A new, empty database for this test alone."""
     return make_namespace(metastore, request)

@@ -214,6 +214,17 @@ class Scene:
         writer.read("ready")
         return writer
 
+    def wake_and_check_parent(self, sleeper: Writer, between: Any) -> None:
+        """A writer wakes and commits on top of what another committed meanwhile; nothing is lost."""
+        sleeper.wake()
+        result = sleeper.result()
+        assert result["error"] is None
+        self.acknowledged += [sleeper.path, *result["snapshot_ids"]]
+        slept = self.direct.load(self.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
+        assert slept is not None
+        assert slept.parent_id == between.snapshot_ids[0]
+        self.check_history()
+
     def close(self) -> None:
         for close in reversed(self._closing):
             close()

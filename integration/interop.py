@@ -10,6 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+
 HIVE_CATALOG = "org.apache.iceberg.hive.HiveCatalog"
 REST_CATALOG = "org.apache.iceberg.rest.RESTCatalog"
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
@@ -81,10 +86,12 @@ def pyiceberg_catalog(metastore: Any) -> Any:
 
 
 def metastore_row(metastore: Any, name: str) -> Any:
-    """The Table as the metastore gives it, by PyIceberg's own client."""
-    namespace, table = name.split(".")
-    with pyiceberg_catalog(metastore)._client as client:
-        return client.get_table(dbname=namespace, tbl_name=table)
+    """The Table as the metastore gives it."""
+    pool = ClientPool([metastore.uri])
+    try:
+        return HmsTablePointer(pool, Settings.load({}, environ={})).load(TableName(*name.split("."))).table
+    finally:
+        pool.close()
 
 
 def spark_rows(spark: Any, query: str) -> list[dict[str, Any]]:

@@ -8,7 +8,9 @@ from concurrent.futures import Future
 from threading import Barrier, Thread
 from typing import Any
 
+import httpx
 import pytest
+import requests
 
 import iceberg_hms
 from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
@@ -32,6 +34,35 @@ def catalog(metastore: Any) -> Iterator[Any]:
 def server(catalog: Any) -> Iterator[RestServer]:
     with RestServer(catalog, host="127.0.0.1", port=0, token=TOKEN) as server:
         yield server
+
+
+class SentCommits:
+    """What PyIceberg's REST clients POST, as it goes over the wire, and the statuses of the answers."""
+
+    def __init__(self) -> None:
+        self.requests: list[requests.PreparedRequest] = []
+        self.statuses: list[int] = []
+
+    def again(self, number: int) -> httpx.Response:
+        """Send one of the requests once more."""
+        request = self.requests[number]
+        headers = {key: value for key, value in request.headers.items() if key.lower() != "content-length"}
+        return httpx.post(str(request.url), content=request.body, headers=headers, timeout=60)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> SentCommits:
+    sent, send = SentCommits(), requests.Session.send
+
+    def noted(session: Any, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        response = send(session, request, **options)
+        if request.method == "POST":
+            sent.requests.append(request)
+            sent.statuses.append(response.status_code)
+        return response
+
+    monkeypatch.setattr(requests.Session, "send", noted)
+    return sent
 
 
 @pytest.fixture

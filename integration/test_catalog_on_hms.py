@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchTable, RequirementFailed
 from iceberg_hms.local.metastore import LocalMetastore
+from iceberg_hms.metastore.connection.pool import ClientPool
 
 EVENTS = pa.schema(
     [
@@ -167,12 +169,15 @@ def test_a_broken_assumption_names_itself_and_changes_nothing(catalog: Catalog, 
 def test_foreign_parameters_of_the_row_survive_a_commit(
     catalog: Catalog, events: Any, metastore: LocalMetastore, tmp_path: Path
 ) -> None:
-    """PyIceberg writes its properties into the row; a commit of ours keeps them and all other fields of the Table."""
-    peer = load_catalog("peer", type="hive", uri=metastore.uri)
-    with peer._client as client:
-        table = client.get_table(events.name.namespace, events.name.name)
-        table.parameters["foreign"] = "kept"
-        client.alter_table(events.name.namespace, events.name.name, table)
+    """Another client writes a parameter into the row; a commit of ours keeps it and all other fields of the Table."""
+    row = copy.deepcopy(catalog.pointer(events.name).table)
+    row.parameters["foreign"] = "kept"
+    name, pool = events.name, ClientPool([metastore.uri])
+    pool.run(
+        lambda client: client.call("alter_table", dbname=name.namespace, tbl_name=name.name, new_tbl=row),
+        idempotent=False,
+    )
+    pool.close()
     before = catalog.pointer(events.name)
     events.append([file_of(tmp_path, "a", ("ERROR", 1))])
     after = catalog.pointer(events.name)

@@ -122,12 +122,5 @@ def test_07_asleep_past_its_lease(scene: Scene, quick_lease: ReapingMetastore, a
         until(lambda: not scene.lock_entries(), "the sleeper's lock is reaped")
     between = scene.append("between")
     held.release()
-    sleeper.wake()
-    result = sleeper.result()
-    assert result["error"] is None
-    scene.acknowledged += [sleeper.path, *result["snapshot_ids"]]
-    slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
-    assert slept is not None
-    assert slept.parent_id == between.snapshot_ids[0]
-    scene.check_history()
+    scene.wake_and_check_parent(sleeper, between)
     until(lambda: not scene.lock_entries(), "no lock is left")

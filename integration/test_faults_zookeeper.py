@@ -18,6 +18,7 @@ from iceberg_hms.testing.faults.script import CUT_BEFORE_SEND, FREEZE, FREEZE_RE
 from iceberg_hms.testing.faults.stream import StreamProxy
 from iceberg_hms.zookeeper.session import SessionState
 from integration.faults import ALTER, LIMIT, Scene, Timing, in_background, rewired, until
+from integration.zookeeper_sessions import look_only_for, session_of
 
 #: The shortest session that a server with a tick of two seconds grants.
 SHORTEST_MS = 4_000
@@ -67,10 +68,6 @@ def make_scene(zookeeper: LocalZooKeeper, tmp_path: Path, timing: Timing) -> Ite
     yield make
     for scene in made:
         scene.close()
-
-
-def session_of(catalog: Any) -> Any:
-    return catalog.services.world.lock._zookeeper._session
 
 
 def test_17_the_lock_api_is_missing(lockless: LocalMetastore, make_scene: Callable[..., KeeperScene]) -> None:
@@ -308,7 +305,7 @@ def test_19_the_partition_goes_on_when_the_swaps_are_answered(marked: KeeperScen
     """
     both = BothBelieve(marked)
     # ZooKeeper stays away: to look for it any longer would only make the test long.
-    both.session._connect_seconds = 2.0
+    look_only_for(both.session, 2.0)
     both.arrive(first)
     both.other.result(LIMIT)
     with pytest.raises(CommitStateUnknown if first == "A" else LockUnavailable):

@@ -107,13 +107,6 @@ def wake(process: subprocess.Popen[str]) -> str:
     return printed.strip()
 
 
-@pytest.fixture
-def pool(metastore: Any) -> Iterator[ClientPool]:
-    pool = ClientPool([metastore.uri], size=SIDE_BY_SIDE)
-    yield pool
-    pool.close()
-
-
 def schema() -> dict[str, Any]:
     return {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 

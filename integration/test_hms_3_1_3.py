@@ -204,14 +204,7 @@ def test_asleep_past_its_lease_before_its_last_check_nothing_is_lost(scene: Scen
     locked.release()
     fall_asleep(sleeper, held, scene, short_lease, answered=True)
     between = scene.append("between")
-    sleeper.wake()
-    result = sleeper.result()
-    assert result["error"] is None
-    scene.acknowledged += [sleeper.path, *result["snapshot_ids"]]
-    slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
-    assert slept is not None
-    assert slept.parent_id == between.snapshot_ids[0]
-    scene.check_history()
+    scene.wake_and_check_parent(sleeper, between)
 
 
 def test_asleep_past_its_lease_after_its_last_check_a_commit_is_lost(scene: Scene, short_lease: OldMetastore) -> None:

@@ -125,11 +125,4 @@ def test_asleep_after_its_last_check_the_fence_refuses_the_swap(scene: Scene) ->
     between = scene.append("between")
     held.release()
     assert held.done(LIMIT)
-    sleeper.wake()
-    result = sleeper.result()
-    assert result["error"] is None
-    scene.acknowledged += [sleeper.path, *result["snapshot_ids"]]
-    slept = scene.direct.load(scene.name).metadata.snapshot_by_id(result["snapshot_ids"][0])
-    assert slept is not None
-    assert slept.parent_id == between.snapshot_ids[0]
-    scene.check_history()
+    scene.wake_and_check_parent(sleeper, between)

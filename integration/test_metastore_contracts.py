@@ -11,6 +11,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.runtime import ThreadRuntime
@@ -65,7 +66,7 @@ def test_the_lock_keeps_the_contract(check: table_lock.Check, metastore: Any, na
     first, second = (HmsTableLock(pool, runtime, settings) for pool in pools)
     try:
         check(Guard(first, second, runtime, TableName(namespace, "t")))
-        assert first._entries.of(TableName(namespace, "t")) == []
+        assert LockEntries(pools[0], "checks").of(TableName(namespace, "t")) == []
     finally:
         for pool in pools:
             pool.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,6 @@ from iceberg_hms.runtime import ThreadRuntime
 
 def settings_for(server: Any) -> Settings:
     return Settings.load({"metastore_uri": server.uri, "user": "ada"}, environ={})
-
-
-@pytest.fixture
-def pool(metastore: Any) -> Iterator[ClientPool]:
-    pool = ClientPool([metastore.uri])
-    yield pool
-    pool.close()
 
 
 @pytest.fixture

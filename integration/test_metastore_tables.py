@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +18,6 @@ from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from integration.conftest import make_namespace
 from integration.test_metastore_contracts import hive_table
-
-
-@pytest.fixture
-def pool(metastore: Any) -> Iterator[ClientPool]:
-    pool = ClientPool([metastore.uri])
-    yield pool
-    pool.close()
 
 
 @pytest.fixture

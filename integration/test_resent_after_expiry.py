@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -15,8 +14,9 @@ from pyiceberg.exceptions import ValidationException
 
 from iceberg_hms.rest.server import RestServer
 from integration.faults import SCHEMA
-from integration.rest_clients import TOKEN
+from integration.rest_clients import TOKEN, SentCommits
 from integration.rest_clients import catalog as catalog
+from integration.rest_clients import sent as sent
 from integration.rest_clients import server as server
 
 
@@ -33,41 +33,22 @@ VERBS: dict[str, Callable[[Any], None]] = {
 }
 
 
-class Sent:
-    """The commits that a PyIceberg catalog sends, as they go over the wire."""
-
-    def __init__(self, client: Any) -> None:
-        self.requests: list[Any] = []
-        self.statuses: list[int] = []
-        client._session.hooks["response"].append(self._note)
-
-    def _note(self, response: Any, **_: Any) -> None:
-        if response.request.method == "POST":
-            self.requests.append(response.request)
-            self.statuses.append(response.status_code)
-
-    def last_again(self) -> httpx.Response:
-        request = self.requests[-1]
-        headers = {key: value for key, value in request.headers.items() if key.lower() != "content-length"}
-        return httpx.post(request.url, content=request.body, headers=headers, timeout=60)
-
-
 @pytest.mark.parametrize("lists_stay", [True, False])
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_commit_whose_snapshot_expired_is_never_answered_as_failed(
-    catalog: Any, server: RestServer, namespace: str, verb: str, lists_stay: bool
+    catalog: Any, server: RestServer, sent: SentCommits, namespace: str, verb: str, lists_stay: bool
 ) -> None:
     name = f"{namespace}.t"
     catalog.create_table(name, SCHEMA)
     client = load_catalog("first", type="rest", uri=server.uri, token=TOKEN)
-    sent = Sent(client)
     table = client.load_table(name)
     table.append(rows(1))
     table.append(rows(2, 3))
     VERBS[verb](table)
-    assert sent.last_again().status_code == 200, "it is in the table"
+    assert sent.again(-1).status_code == 200, "it is in the table"
     client.load_table(name).append(rows(4))
-    mine, before = sent.requests[-2], sent.requests[-1]
+    before = len(sent.requests) - 1
+    mine = before - 1
     before_expiry = client.load_table(name).metadata
     expired = [each for each in before_expiry.snapshots if each.snapshot_id != before_expiry.current_snapshot_id]
     client.load_table(name).maintenance.expire_snapshots().by_ids([each.snapshot_id for each in expired]).commit()
@@ -76,22 +57,19 @@ def test_a_commit_whose_snapshot_expired_is_never_answered_as_failed(
             # As Java's expireSnapshots does; PyIceberg's leaves them.
             Path(snapshot.manifest_list.removeprefix("file:")).unlink()
     wanted = sorted(client.load_table(name).scan().to_arrow()["id"].to_pylist())
-    sent.requests.append(mine)
-    answer = sent.last_again()
+    answer = sent.again(mine)
     assert (answer.status_code, answer.json()["error"]["type"]) == (500, "CommitStateUnknownException"), answer.text
     assert "delete none of its files" in answer.json()["error"]["message"]
-    sent.requests.append(before)
-    assert sent.last_again().status_code == 200, "this one has not expired"
+    assert sent.again(before).status_code == 200, "this one has not expired"
     assert sorted(client.load_table(name).scan().to_arrow()["id"].to_pylist()) == wanted
 
 
 def test_an_overtaken_commit_gets_a_conflict_although_others_expired(
-    catalog: Any, server: RestServer, namespace: str
+    catalog: Any, server: RestServer, sent: SentCommits, namespace: str
 ) -> None:
     name = f"{namespace}.t"
     catalog.create_table(name, SCHEMA)
     client = load_catalog("first", type="rest", uri=server.uri, token=TOKEN)
-    sent = Sent(client)
     client.load_table(name).append(rows(1))
     stale = client.load_table(name)
     for number in range(3):
@@ -103,4 +81,4 @@ def test_an_overtaken_commit_gets_a_conflict_although_others_expired(
         # After the refusal PyIceberg looks at what was committed since, which has expired.
         stale.delete("id = 1")
     assert sent.statuses[-1] == 409
-    assert sent.last_again().status_code == 409
+    assert sent.again(-1).status_code == 409

@@ -213,7 +213,7 @@ def test_loads_at_the_same_time_share_looks_at_the_metastore_and_none_is_stale(m
         httpx.Client(base_url=server.uri, timeout=60) as http,
         ThreadPoolExecutor(16) as pool,
     ):
-        # Else who waits for too long for others asks for itself, and the looks are more.
+        # Else a load that waits too long for the others asks by itself.
         catalog._parts.bases._wait_seconds = 120
         another.create_table((namespace, "t"), SCHEMA)
 

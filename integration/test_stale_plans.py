@@ -209,7 +209,8 @@ def test_an_equality_delete_does_not_come_to_hold_for_newer_rows(
 
 
 def _ints(spark: Any, *values: int) -> Any:
-    array = spark.sparkContext._gateway.new_array(spark._jvm.int, len(values))
+    java = spark._jvm.java.lang
+    array = java.reflect.Array.newInstance(java.Integer.TYPE, len(values))
     for at, value in enumerate(values):
         array[at] = value
     return array

@@ -3,9 +3,8 @@ its UUID in all databases before it answers that the outcome is unknown."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -19,10 +18,15 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import RESTError
 
 import iceberg_hms
+from iceberg_hms.assembly import assemble
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.clock import SystemClock
+from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Refused, SwapAnswer, Swapped, TableName
 from iceberg_hms.rest.server import RestServer
 from integration.conftest import make_namespace
+from integration.rest_clients import SentCommits
+from integration.rest_clients import sent as sent
 
 TOKEN = "a-token-for-tests-alone"
 SCHEMA = {
@@ -130,35 +134,43 @@ def test_a_creation_that_was_made_refused_and_renamed_was_made(
     assert renamed.metadata.uuid == table.metadata.uuid
 
 
-def sends(rest: RestCatalog) -> list[dict[str, Any]]:
-    """The commits that a client of PyIceberg sends from now on."""
-    sent: list[dict[str, Any]] = []
-    post: Callable[..., Any] = rest._session.post
+class LateClock(SystemClock):
+    """A clock two minutes behind, until it is set right."""
 
-    def noted(url: str, *arguments: Any, **options: Any) -> Any:
-        data = options.get("data") or (arguments[0] if arguments else None)
-        if data and b"add-snapshot" in (data if isinstance(data, bytes) else data.encode()):
-            sent.append({"url": url, "body": json.loads(data)})
-        return post(url, *arguments, **options)
+    behind = 120.0
 
-    rest._session.post = noted  # type: ignore[method-assign]
-    return sent
+    def monotonic(self) -> float:
+        return super().monotonic() - self.behind
+
+    def now_ms(self) -> int:
+        return super().now_ms() - int(self.behind * 1000)
+
+
+@pytest.fixture
+def old_server(metastore: Any, namespace: str) -> Iterator[RestServer]:
+    """A server that has run for two minutes: it knows all that it sent for snapshots of the last one."""
+    clock = LateClock()
+    settings = Settings.load({"metastore_uri": metastore.uri, "warehouse": metastore.warehouse}, environ={})
+    with assemble(settings, clock=clock) as catalog, RestServer(catalog, "127.0.0.1", 0, TOKEN) as server:
+        assert catalog.list_tables(namespace) == []
+        clock.behind = 0.0
+        yield server
 
 
 @pytest.mark.parametrize("gone", ["renamed", "dropped", "replaced"])
 @pytest.mark.parametrize("landed", [False, True])
 def test_a_commit_to_a_table_that_has_left_its_name_is_refused_unless_it_may_have_landed(
-    catalogs: list[Catalog], servers: list[RestServer], namespace: str, other_namespace: str, gone: str, landed: bool
+    catalogs: list[Catalog],
+    old_server: RestServer,
+    sent: SentCommits,
+    namespace: str,
+    other_namespace: str,
+    gone: str,
+    landed: bool,
 ) -> None:
-    catalog, server = catalogs[0], servers[0]
-    # It began when the test did; what it cannot know is a minute long.
-    sent_swaps = catalog.services.coordinator._elsewhere.sent
-    sent_swaps._complete_since_ms, sent_swaps._began = 0, sent_swaps._began - 120.0
     name = TableName(namespace, "t")
-    catalog.create_table(name, pa.schema([("level", pa.string())]))
-    rest = RestCatalog("rest", uri=server.uri, token=TOKEN)
-    table = rest.load_table((namespace, "t"))
-    sent = sends(rest)
+    catalogs[0].create_table(name, pa.schema([("level", pa.string())]))
+    table = RestCatalog("rest", uri=old_server.uri, token=TOKEN).load_table((namespace, "t"))
     rows = pa.table({"level": ["info"]})
     if landed:
         table.append(rows)
@@ -169,8 +181,7 @@ def test_a_commit_to_a_table_that_has_left_its_name_is_refused_unless_it_may_hav
         if gone == "replaced":
             catalogs[1].create_table(name, pa.schema([("level", pa.string())]))
     if landed:
-        with client_of(server) as client:
-            answer = client.post(sent[0]["url"], json=sent[0]["body"])
+        answer = sent.again(0)
         assert (answer.status_code, answer.json()["error"]["type"]) == (500, "CommitStateUnknownException")
         where = f"its snapshot is in {other_namespace}.t" if gone == "renamed" else "dropped or renamed"
         assert where in answer.json()["error"]["message"]

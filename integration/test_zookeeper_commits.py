@@ -25,6 +25,7 @@ from integration import interop
 from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.faults import SCHEMA
+from integration.zookeeper_sessions import expire, look_only_for, session_of
 from tests.forking import said_by
 
 #: How long a writer looks for a server that it knows to be gone.
@@ -117,6 +118,7 @@ import os, signal, sys
 import iceberg_hms
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.manifests.manifest import DataFile
+from integration.zookeeper_sessions import session_of
 
 def append(number):
     file = DataFile(f"{warehouse}/{number}.parquet", "PARQUET", partition={}, record_count=1, file_size_in_bytes=1)
@@ -126,7 +128,7 @@ uri, warehouse, hosts, name = sys.argv[1:]
 catalog = iceberg_hms.connect(uri, warehouse, zookeeper=hosts)
 table = catalog.load_table(name)
 append(1)
-session = catalog.services.world.lock._zookeeper._session
+session = session_of(catalog)
 epoch = session.epoch
 held = catalog.services.world.lock.acquire(TableName(*name.split(".")), wait_seconds=30, request="r")
 reader, writer = os.pipe()
@@ -209,16 +211,11 @@ def commit(catalog: Any, world: CommitPorts, table: str, key: str) -> Any:
     return Coordinator(world, catalog.settings).commit(name, change, wait_seconds=60)
 
 
-def session_of(catalog: Any) -> Any:
-    return catalog.services.world.lock._zookeeper._session
-
-
 def stop_for(catalog: Any, server: LocalZooKeeper) -> None:
     """Stop a ZooKeeper, and wait until a catalog has noticed, which then does not look for it for long."""
     server.stop()
     wait_for_connection(catalog, there=False)
-    # Not by a setting: it would bound the first session too, on a server that has just started.
-    session_of(catalog)._connect_seconds = OUT_OF_REACH_MS / 1000
+    look_only_for(session_of(catalog), OUT_OF_REACH_MS / 1000)
 
 
 def wait_for_connection(catalog: Any, *, there: bool) -> None:
@@ -232,15 +229,10 @@ def wait_for_connection(catalog: Any, *, there: bool) -> None:
 
 
 def expire_session(catalog: Any) -> None:
-    """As a server ends the session of a process that it has not heard of."""
-    from kazoo.client import KazooClient
-
+    """End a catalog's session, and wait until the catalog has noticed."""
     session = session_of(catalog)
     epoch = session.epoch
-    thief = KazooClient(session.hosts, client_id=session._client.client_id)
-    thief.start()
-    thief.stop()
-    thief.close()
+    expire(session)
     runtime = catalog.services.world.runtime
     deadline = runtime.now() + 60
     while session.epoch == epoch:
@@ -263,8 +255,8 @@ def test_a_session_that_expires_before_the_swap_stops_it(marked: Any) -> None:
     world = catalog.services.world
     acquired: list[str] = []
     swapped: list[str] = []
-    expire = once(lambda: expire_session(catalog))
-    lock = AfterLock(world.lock, lambda: (acquired.append("lock"), expire())[1])
+    expire_once = once(lambda: expire_session(catalog))
+    lock = AfterLock(world.lock, lambda: (acquired.append("lock"), expire_once())[1])
     pointer = AroundSwap(world.pointer, lambda: swapped.append("swap"), lambda: None)
     commit(catalog, replace(world, lock=lock, pointer=pointer), table, "a")
     assert (len(acquired), len(swapped)) == (2, 1)

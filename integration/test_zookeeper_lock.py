@@ -20,6 +20,7 @@ from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.zookeeper.lock import ZooKeeperTableLock
 from iceberg_hms.zookeeper.nodes import ROOT
 from iceberg_hms.zookeeper.session import SessionState, ZooKeeperSession
+from integration.zookeeper_sessions import expire
 
 RUNTIME = ThreadRuntime()
 #: The shortest session that a server with a tick of two seconds grants.
@@ -65,16 +66,6 @@ def writers(zookeeper: LocalZooKeeper) -> Iterator[Callable[..., Writer]]:
     yield make
     for writer in made:
         writer.lock.close()
-
-
-def expire(session: ZooKeeperSession) -> None:
-    """End a session from outside: another client takes it over, which the servers allow, and closes it."""
-    from kazoo.client import KazooClient
-
-    thief = KazooClient(session.hosts, client_id=session._client.client_id)
-    thief.start()
-    thief.stop()
-    thief.close()
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -234,9 +225,10 @@ def test_a_lock_whose_session_is_closed_while_no_server_is_there_ends_at_once_an
     name = TableName("closed", "t")
     with LocalZooKeeper(tmp_path / "third") as server:
         writer = writers(hosts=server.hosts, timeout_ms=40_000)
+        before = set(threading.enumerate())
         held = writer.acquire(name)
     wait_until(lambda: writer.session.state is SessionState.SUSPENDED)
-    beats = [thread for thread in threading.enumerate() if thread.name == f"heartbeat {held._node.name}"]
+    beats = [each for each in threading.enumerate() if each.name.startswith("heartbeat ") and each not in before]
     started = RUNTIME.now()
     writer.session.close()
     caplog.clear()

@@ -15,6 +15,7 @@ OF_THE_PROJECT = {
     "test_tidy.py",
     "test_mirror.py",
     "test_layers.py",
+    "test_links.py",
     "test_makefile.py",
     "test_exports.py",
     "test_glossary.py",

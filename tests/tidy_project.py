@@ -33,20 +33,11 @@ IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset(
 
 #: Test file -> how often it may reach into a private name of another object or module.
 PRIVATE_ACCESS: Mapping[str, int] = {
-    "integration/interop.py": 1,
     "integration/matrix/replayed.py": 2,
-    "integration/matrix/test_replayed.py": 1,
-    "integration/test_catalog_on_hms.py": 1,
-    "integration/test_faults_zookeeper.py": 3,
-    "integration/test_metastore_contracts.py": 1,
     "integration/test_metastore_fence.py": 2,
     "integration/test_metastore_tables.py": 1,
-    "integration/test_resent_after_expiry.py": 1,
     "integration/test_rest_on_hms.py": 2,
-    "integration/test_stale_plans.py": 1,
-    "integration/test_uuid_lookup.py": 6,
-    "integration/test_zookeeper_commits.py": 4,
-    "integration/test_zookeeper_lock.py": 2,
+    "integration/zookeeper_sessions.py": 4,
     "tests/catalog/test_coalesced.py": 2,
     "tests/catalog/test_purge.py": 5,
     "tests/catalog/test_rebase_policies.py": 1,

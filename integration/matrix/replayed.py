@@ -88,7 +88,9 @@ def _run(recording: Mapping[str, Any]) -> Run:
             change.append(as_table(row))
         uuid = {"type": "assert-table-uuid", "uuid": str(loaded.metadata.table_uuid)}
         requirements = [uuid, *(json.loads(each.model_dump_json()) for each in change._requirements)]
-        updates = _like(recording, [json.loads(each.model_dump_json(by_alias=True)) for each in change._updates])
+        updates = like_recording(
+            recording, [json.loads(each.model_dump_json(by_alias=True)) for each in change._updates]
+        )
         namespace, short = table.split(".")
         answer = httpx.post(
             f"{writer.uri}/v1/namespaces/{namespace}/tables/{short}",
@@ -102,7 +104,7 @@ def _run(recording: Mapping[str, Any]) -> Run:
     return run
 
 
-def _like(recording: Mapping[str, Any], made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def like_recording(recording: Mapping[str, Any], made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The updates that were made, with the summaries of those that were recorded, and in their order."""
     snapshots = [update["snapshot"] for update in made if update["action"] == "add-snapshot"]
     refs = [update for update in made if update["action"] == "set-snapshot-ref"]

@@ -62,6 +62,6 @@ def test_what_is_sent_again_has_the_recorded_keys_and_order() -> None:
     ]
     like = recording("insert", "append")
     like["request"]["updates"].reverse()
-    ref, snapshot = replayed._like(like, made)
+    ref, snapshot = replayed.like_recording(like, made)
     assert ref == made[1]
     assert snapshot["snapshot"] == {"snapshot-id": 7, "summary": {"operation": "append", "engine": "x"}}
