@@ -96,7 +96,7 @@ def has_explicit_min(manifest: ManifestFile, snapshot: Snapshot) -> bool:
     """Whether a live file of a manifest that `snapshot` added states the manifest's lowest sequence number explicitly.
     If not, that number is the snapshot's own, which files without a number inherit."""
     # Writers take the lowest explicit number, and the snapshot's only if there is none (Java: ManifestWriter). Existing
-    # files always have an explicit number, so beside one of them the snapshot's number is not inherited. A new file
+    # files always have an explicit number, so next to one of them the snapshot's number is not inherited. A new file
     # whose explicit number happens to equal its snapshot's counts as inheriting it.
     lowest = manifest.min_sequence_number
     return lowest not in (UNASSIGNED, snapshot.sequence_number) or (

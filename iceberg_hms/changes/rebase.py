@@ -1,7 +1,7 @@
 """Rebase: put a client's snapshot on a parent that its client has not seen.
 
-Kept: the snapshot's id, the manifests and files that it added, the counts of its summary. New: parent, schema id,
-numbers, totals, timestamp, and the manifest list.
+Kept: the snapshot's id, its operation, the manifests that it added, and its counts of added and removed files. New: its
+parent, schema id, numbers, totals, timestamp, and manifest list.
 
     append    `head - replaced + added`. Everything committed in between, deletes too, comes before it in the serial
               order, as if the client had retried

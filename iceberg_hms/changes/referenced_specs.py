@@ -58,15 +58,15 @@ def check_removed(base: TableMetadata, updates: Sequence[Update], manifests: Man
     too (Java: ExpireSnapshots.cleanExpiredMetadata), so the check costs no more than it cost the client; it finds
     snapshots that were committed since. Raises RequirementFailed if a snapshot references such a spec; StorageError,
     CorruptFile or MissingFile if a manifest list cannot be read."""
-    gone = _ids(updates, "remove-partition-specs", "spec-ids") & base.specs_by_id.keys()
-    if not gone:
+    removed_specs = _ids(updates, "remove-partition-specs", "spec-ids") & base.specs_by_id.keys()
+    if not removed_specs:
         return
-    removed = _ids(updates, "remove-snapshots", "snapshot-ids")
-    kept = [raw for raw in base.snapshot_rows if raw["snapshot-id"] not in removed]
+    removed_snapshots = _ids(updates, "remove-snapshots", "snapshot-ids")
+    kept = [raw for raw in base.snapshot_rows if raw["snapshot-id"] not in removed_snapshots]
     ids = {raw["snapshot-id"] for raw in kept}
     # The newest snapshots are at the end.
     for raw in reversed(kept):
-        used = _specs(Snapshot(raw), ids, manifests, known) & gone
+        used = _specs(Snapshot(raw), ids, manifests, known) & removed_specs
         if used:
             raise RequirementFailed(
                 SPECS_ARE_UNUSED,

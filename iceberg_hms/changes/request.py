@@ -97,8 +97,8 @@ def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mappin
 def _sender(client: Client, snapshots: Sequence[Update]) -> str:
     """The program and its operation, from the headers and the last snapshot's summary."""
     summary = snapshots[-1].get("summary") or {} if snapshots else {}
-    said = [str(summary.get(key, "")) for key in ("engine-name", "engine-version", "operation")]
-    return " ".join(filter(None, [client.user_agent, client.client_version, *said]))
+    names = [str(summary.get(key, "")) for key in ("engine-name", "engine-version", "operation")]
+    return " ".join(filter(None, [client.user_agent, client.client_version, *names]))
 
 
 def _rebasable_requirement(commit: ClientCommit) -> Requirement | None:

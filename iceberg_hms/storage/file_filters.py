@@ -1,4 +1,4 @@
-"""Filters that tell which manifests may have a data file, for the check for duplicates over all manifests of a table.
+"""Filters that show which manifests may have a data file: the check for duplicates covers all manifests of a table.
 
 A filter holds an eight-byte hash for each live data file. It never misses a file; very rarely it matches a file that
 the manifest lacks, so the caller reads that manifest's entries.
