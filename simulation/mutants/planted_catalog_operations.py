@@ -5,15 +5,17 @@ from __future__ import annotations
 from simulation.mutants.mutant import Mutant
 
 _CATALOG_OPERATIONS = "coordinator/protocol/catalog_operations.py"
+_CREATION_OUTCOME = "coordinator/protocol/creation_outcome.py"
+_OPERATION_REQUESTS = "coordinator/protocol/operation_requests.py"
 
 CATALOG_OPERATIONS: tuple[Mutant, ...] = (
     Mutant(
         "register-over-without-a-copy",
         "a table is registered over with a copy: no metadata location comes back",
         _CATALOG_OPERATIONS,
-        "        copy = metadata_file.new_location(metadata, taken.metadata_location, self._world.runtime.uuid())\n"
+        "        copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())\n"
         "        data = metadata_file.encode(metadata)\n"
-        "        self._world.files.write(copy, data)\n",
+        "        self._ports.files.write(copy, data)\n",
         "        copy = location\n        data = metadata_file.encode(metadata)\n",
         scenario="moves",
     ),
@@ -21,19 +23,19 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "drop-without-a-reload",
         "a table is loaded under the lock before it is dropped and purged",
         _CATALOG_OPERATIONS,
-        "        with self._locked([name], wait_seconds, use=LockUse.BLIND) as locks:\n"
-        "            pointer = self._world.pointer.load(name)\n"
-        "            answer = self._send(lambda: self._world.pointer.drop(pointer), locks, blind=True)\n",
-        "        pointer = self._world.pointer.load(name)\n"
-        "        with self._locked([name], wait_seconds, use=LockUse.BLIND) as locks:\n"
-        "            answer = self._send(lambda: self._world.pointer.drop(pointer), locks, blind=True)\n",
+        "        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:\n"
+        "            pointer = ports.pointer.load(name)\n"
+        "            answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)\n",
+        "        pointer = ports.pointer.load(name)\n"
+        "        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:\n"
+        "            answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)\n",
         scenario="drops",
     ),
     Mutant(
         "purge-without-proof",
         "a table is purged on proof that this drop removed it",
         _CATALOG_OPERATIONS,
-        "            if not (isinstance(answer, Swapped) and self._covered(locks)):\n",
+        "            if not (isinstance(answer, Swapped) and held_until_now(locks)):\n",
         "            if False:\n",
         scenario="moves-network",
     ),
@@ -41,7 +43,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "purge-without-the-lease-check",
         "a dropped table is the loaded one only if the lock covered both calls",
         _CATALOG_OPERATIONS,
-        "            if not (isinstance(answer, Swapped) and self._covered(locks)):\n",
+        "            if not (isinstance(answer, Swapped) and held_until_now(locks)):\n",
         "            if not isinstance(answer, Swapped):\n",
         scenario="drops-asleep",
     ),
@@ -49,35 +51,37 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "rename-without-the-locks",
         "a rename writes the whole row back: nobody may commit meanwhile",
         _CATALOG_OPERATIONS,
-        "with self._locked(sorted({name, to}), wait_seconds, use=use) as locks:",
-        "with self._locked([], wait_seconds, use=use) as locks:",
+        "with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:",
+        "with locked(ports, [], wait_seconds, use=use) as locks:",
         scenario="moves-ignored",
     ),
     Mutant(
         "rename-without-a-reload",
         "a rename writes the whole row back: the row is read under the lock",
         _CATALOG_OPERATIONS,
-        "        with self._locked(sorted({name, to}), wait_seconds, use=use) as locks:\n"
-        "            self._refuse_taken(to)\n"
-        "            base = self._world.pointer.load(name)\n",
-        "        base = self._world.pointer.load(name)\n"
-        "        with self._locked(sorted({name, to}), wait_seconds, use=use) as locks:\n"
-        "            self._refuse_taken(to)\n",
+        "        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:\n"
+        "            if find_taken(ports, to) is not None:\n"
+        '                raise AlreadyExists(f"Table already exists: {to}")\n'
+        "            base = ports.pointer.load(name)\n",
+        "        base = ports.pointer.load(name)\n"
+        "        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:\n"
+        "            if find_taken(ports, to) is not None:\n"
+        '                raise AlreadyExists(f"Table already exists: {to}")\n',
         scenario="moves-ignored",
     ),
     Mutant(
         "take-a-refused-operation-for-made",
         "a refused operation is checked in the metastore: mostly it was not made",
-        _CATALOG_OPERATIONS,
-        "            case Refused(in_doubt=False):\n                return made()\n",
-        "            case Refused(in_doubt=False):\n                return True\n",
+        _OPERATION_REQUESTS,
+        "        case Refused(in_doubt=False):\n            return is_made()\n",
+        "        case Refused(in_doubt=False):\n            return True\n",
         scenario="moves-network",
     ),
     Mutant(
         "take-an-unanswered-operation-for-made",
         "an unanswered operation is checked in the metastore",
-        _CATALOG_OPERATIONS,
-        "return any(made() for _ in status_checks(self._world.runtime, self._settings))",
+        _OPERATION_REQUESTS,
+        "return any(is_made() for _ in status_checks(ports.runtime, settings))",
         "return True",
         scenario="moves-network",
     ),
@@ -85,11 +89,11 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "delete-on-an-unknown-create",
         "the files of a creation that was sent are not deleted",
         _CATALOG_OPERATIONS,
-        "        another = self._settle_creation(answer, name, location, metadata)\n",
+        "        another = self._creations.settle(answer, name, location, metadata)\n",
         "        try:\n"
-        "            another = self._settle_creation(answer, name, location, metadata)\n"
+        "            another = self._creations.settle(answer, name, location, metadata)\n"
         "        except IcebergHmsError:\n"
-        "            delete_files(self._world.files, [location, *lists, *staged.files])\n"
+        "            delete_files(self._ports.files, [location, *lists, *staged.files])\n"
         "            raise\n",
         scenario="moves-network",
     ),
@@ -97,15 +101,15 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "delete-on-an-unknown-registration",
         "the copy of a registration that was sent is not deleted",
         _CATALOG_OPERATIONS,
-        "            if not sent:\n                delete_files(self._world.files, [copy])\n",
-        "            delete_files(self._world.files, [copy])\n",
+        "            if not sent:\n                delete_files(self._ports.files, [copy])\n",
+        "            delete_files(self._ports.files, [copy])\n",
         scenario="moves-network",
     ),
     Mutant(
         "take-a-renamed-table-for-absent",
         "a refused creation is looked up under other names before it is answered as failed",
-        _CATALOG_OPERATIONS,
-        "        found = self._with_uuid(metadata, name)\n",
+        _CREATION_OUTCOME,
+        "        found = self._find_by_uuid(metadata, name)\n",
         "        found: Sequence[Pointer] | None = []\n",
         scenario="creations",
     ),
@@ -113,8 +117,8 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "search-one-database-only",
         "a table is looked up in all databases",
         "coordinator/protocol/uuid_lookup.py",
-        "        return [known_as.namespace, *others]\n",
-        "        return [known_as.namespace, *others][:1]\n",
+        "        return [last_known.namespace, *others]\n",
+        "        return [last_known.namespace, *others][:1]\n",
         scenario="creations",
     ),
     Mutant(
@@ -138,8 +142,8 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "acknowledge-an-unknown-registration",
         "a registration is acknowledged when the table is known to have the registered file",
         _CATALOG_OPERATIONS,
-        "                if found is CommitStatus.SUCCESS:\n",
-        "                if found is not CommitStatus.FAILURE:\n",
+        "                if status is CommitStatus.SUCCESS:\n",
+        "                if status is not CommitStatus.FAILURE:\n",
         scenario="moves",
     ),
 )

@@ -1,0 +1,135 @@
+"""Which locks an operation takes, and what it may send under them."""
+
+from functools import partial
+
+import pytest
+
+from iceberg_hms.coordinator.ports import LockUse
+from iceberg_hms.errors import (
+    CommitStateUnknown,
+    LockLost,
+    LockNotAcquired,
+)
+from iceberg_hms.testing.memory_pointer import ScriptedAnswer
+from tests.coordinator.creations import OTHER, before_look
+from tests.coordinator.harness import NAME, Harness, append
+
+
+@pytest.fixture
+def harness():
+    made = Harness()
+    made.create()
+    made.commit(append("file:/a"))
+    return made
+
+
+def test_renames_take_their_locks_in_the_order_of_the_names(harness):
+    taken = []
+    acquire = harness.lock.acquire
+
+    def noted(name, **options):
+        taken.append(name)
+        return acquire(name, **options)
+
+    harness.lock.acquire = noted
+    harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
+    harness.coordinator.operations.rename(OTHER, NAME, wait_seconds=1)
+    assert taken == [OTHER, NAME, OTHER, NAME]
+
+
+def test_a_rename_that_times_out_on_its_second_lock_releases_the_first(harness):
+    held = harness.lock.acquire(NAME, wait_seconds=1, request="other")
+    with pytest.raises(LockNotAcquired):
+        harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=0.01)
+    assert not harness.lock.table.entries[OTHER]
+    held.release()
+
+
+@pytest.mark.parametrize("kind", ["drop", "rename"])
+def test_an_operation_that_another_writer_undid_is_unknown_and_not_refused(harness, kind):
+    """drop: made, and the metastore tries once more and finds no table | another registers its file under the name"""
+    row = harness.pointer.rows[NAME]
+
+    def undo():
+        harness.pointer.rows = {NAME: row}
+
+    harness.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
+    operations = harness.coordinator.operations
+    # A rename looks at its target first.
+    before_look(harness, 3 if kind == "rename" else 2, undo)
+    operation = partial(operations.drop, NAME) if kind == "drop" else partial(operations.rename, NAME, OTHER)
+    with pytest.raises(CommitStateUnknown):
+        operation(wait_seconds=1)
+
+
+@pytest.fixture
+def suspended(harness):
+    """A harness whose locks are acquired and then lost."""
+    acquire = harness.lock.acquire
+
+    def acquire_and_lose(name, **options):
+        held = acquire(name, **options)
+
+        def ensure_held(*, blind=False):
+            raise LockLost("the session is SUSPENDED")
+
+        held.ensure_held = ensure_held
+        return held
+
+    harness.lock.acquire = acquire_and_lose
+    harness.pointer.calls.clear()
+    return harness
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda operations, location: operations.rename(NAME, OTHER, wait_seconds=1),
+        lambda operations, location: operations.drop(NAME, wait_seconds=1),
+        lambda operations, location: operations.register(NAME, location, overwrite=True, wait_seconds=1),
+    ],
+    ids=["rename", "drop", "register with overwrite"],
+)
+def test_no_operation_is_sent_under_a_lost_lock(suspended, operation):
+    files = set(suspended.files.locations())
+    with pytest.raises(LockLost) as caught:
+        operation(suspended.coordinator.operations, suspended.location())
+    assert caught.value.proved_failed
+    assert {call for call, _ in suspended.pointer.calls} == {"load"}
+    assert set(suspended.files.locations()) == files
+
+
+@pytest.fixture
+def asked(harness):
+    """What each lock was asked for, in order."""
+    asked = []
+    acquire = harness.lock.acquire
+
+    def noted(name, **options):
+        asked.append(options["use"])
+        return acquire(name, **options)
+
+    harness.lock.acquire = noted
+    return asked
+
+
+def test_a_drop_takes_a_lock_for_blind_use_and_the_others_for_compare_and_swap(harness, asked):
+    harness.coordinator.operations.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
+    harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
+    harness.coordinator.operations.drop(OTHER, wait_seconds=1)
+    assert asked == [LockUse.CAS, LockUse.CAS, LockUse.CAS, LockUse.BLIND]
+
+
+@pytest.mark.parametrize("operation", ["rename", "register with overwrite"])
+def test_an_operation_is_retried_with_the_full_lease_if_the_short_one_was_lost_or_cas_is_unproven(
+    harness, asked, operation
+):
+    """The metastore is slower than the short lease, or it cannot be proven for want of a scratch row."""
+    harness.lock.short_lease_seconds = 20.0
+    harness.pointer.atomic = False
+    if operation == "rename":
+        harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
+        assert asked == [LockUse.CAS, LockUse.CAS, LockUse.CAS_FULL_LEASE, LockUse.CAS_FULL_LEASE]
+    else:
+        harness.coordinator.operations.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
+        assert asked == [LockUse.CAS, LockUse.CAS_FULL_LEASE]
