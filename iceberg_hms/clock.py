@@ -1,7 +1,7 @@
 """The only module that reads the clock, sleeps, or makes ids and random numbers.
 
-Everything else is handed a `Clock`; the tidy test refuses direct calls of `time`, `random`, `uuid` and `datetime.now`
-elsewhere. So a test or a simulation can decide what time it is and replay a run from its seed.
+All other modules get a `Clock`; the tidy test refuses direct calls of `time`, `random`, `uuid` and `datetime.now`
+elsewhere. So a test or a simulation can set the time, and replay a run from its seed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-#: Where there is none (macOS), the monotonic clock is all that a suspended machine has beside the wall clock.
+#: Where there is no boot clock (macOS), only the wall clock shows that the machine was suspended.
 _BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClockReading:
-    """One look at three clocks, in seconds, from which the age of a lease is told. No one of them will do.
+    """Three clocks read at once, in seconds, to compute the age of a lease. None of them alone will do.
 
-    running: the monotonic clock, which stands still while the machine is suspended.
-    boot: goes on meanwhile, but stands still with it while a virtual machine is paused.
-    wall: is set right after that, and may be set wrong at any time, back or forth.
+    running: the monotonic clock; stops while the machine is suspended.
+    boot: the boot clock; goes on while the machine is suspended, stops while a virtual machine is paused.
+    wall: the wall clock; is corrected after such a pause, and may be set wrong at any time, back or forth.
     """
 
     running: float
@@ -30,11 +30,11 @@ class ClockReading:
     wall: float
 
     def max_seconds_since(self, earlier: ClockReading) -> float:
-        """Seconds, by the clock that advanced most: how old a holder must take its own lease to be."""
+        """Seconds, by the clock that advanced most: how old a holder must assume its own lease is."""
         return max(0.0, self.running - earlier.running, self.boot - earlier.boot, self.wall - earlier.wall)
 
     def min_seconds_since(self, earlier: ClockReading) -> float:
-        """Seconds, by the clock that advanced least: for how long another may be said to have been silent."""
+        """Seconds, by the clock that advanced least: how long another holder has certainly been silent."""
         return max(0.0, min(self.running - earlier.running, self.boot - earlier.boot, self.wall - earlier.wall))
 
 

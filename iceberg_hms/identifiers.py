@@ -1,4 +1,4 @@
-"""Names of tables and namespaces, as callers write them."""
+"""Checks the names of tables and namespaces that callers write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def table_name(identifier: Identifier) -> TableName:
 
 
 def new_name(name: str, kind: str) -> str:
-    """Check a name that is about to be created. Raises InvalidInput."""
+    """Check the name of a table or namespace to be created, and fold it to lower case. Raises InvalidInput."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"not a valid name for a {kind}: {name!r}",

@@ -1,4 +1,4 @@
-"""The coordinator's world in production: real threads, and the clock that it is given."""
+"""The coordinator's runtime in production: real threads, and a given clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock, ClockReading
 from iceberg_hms.coordinator.ports import Result, ThreadEvent
 
-#: How many functions run side by side for all callers of `gather` together; each caller runs one more itself.
+#: How many functions run in parallel for all callers of `gather` together; each caller runs one more itself.
 GATHER_THREADS: Final = 32
 
 
@@ -49,23 +49,23 @@ class ThreadRuntime:
         return threading.Lock()
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        # A process that ends waits for a commit under way, so that no lock entry is left for a lease to end.
+        # The process ends only after commits under way, so that it leaves no lock entries behind.
         threading.Thread(target=function, name=name, daemon=background).start()
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
-        """The caller runs them too, so that a pool whose threads are all taken, by callers that wait here as well, or
-        that takes no more work since the process ends, makes it slower and never stops it."""
+        """As the port says. The caller runs functions too: if the pool has no free thread (its threads may be callers
+        that wait here as well), or takes no more work since the process ends, this takes longer and still ends."""
         if not functions:
             return []
         batch = _Batch(functions)
-        self._ask_for_help(batch, len(functions) - 1)
+        self._run_in_pool(batch, len(functions) - 1)
         batch.work()
         return batch.results()
 
     def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
-        """As the port says. A pool whose threads are all taken makes it slower and never stops it, as `gather`."""
+        """As the port says. Without a free thread in the pool this takes longer and still ends, as `gather`."""
         batch = _Batch([work])
-        self._ask_for_help(batch, 1)
+        self._run_in_pool(batch, 1)
         try:
             result = wait()
         except BaseException:
@@ -75,7 +75,7 @@ class ThreadRuntime:
         batch.results()
         return result
 
-    def _ask_for_help(self, batch: _Batch, threads: int) -> None:
+    def _run_in_pool(self, batch: _Batch, threads: int) -> None:
         try:
             for _ in range(min(threads, GATHER_THREADS)):
                 self._pool.submit(contextvars.copy_context().run, batch.work)
@@ -84,10 +84,10 @@ class ThreadRuntime:
 
 
 class _Batch:
-    """Functions that several threads take from, one after the other.
+    """Functions that several threads run, each the next one that none has begun.
 
-    The pool keeps a batch until one of its threads has looked at it, which may be long after the batch has ended: so it
-    lets go of its functions, and of what they hold, as they end, and of their results when they are fetched."""
+    The pool refers to a batch until one of its threads gets to it, perhaps long after the batch has ended. So the batch
+    drops each function, with what that refers to, when it ends, and the results when they are fetched."""
 
     def __init__(self, functions: Sequence[Callable[[], Any]]) -> None:
         self._functions: list[Callable[[], Any] | None] = list(functions)
@@ -99,7 +99,7 @@ class _Batch:
         self._done = threading.Event()
 
     def work(self) -> None:
-        """Run what nobody else has taken."""
+        """Run functions until all have been begun."""
         while True:
             try:
                 index = self._left.popleft()
@@ -114,7 +114,7 @@ class _Batch:
             self._ended()
 
     def end(self) -> None:
-        """Begin nothing more, and wait for what was begun."""
+        """Begin no further function, and wait for those that were begun."""
         while self._left:
             try:
                 self._functions[self._left.popleft()] = None
@@ -124,7 +124,7 @@ class _Batch:
         self._done.wait()
 
     def results(self) -> list[Any]:
-        """Wait for all. Raises the first error. Called once."""
+        """Wait for all functions. Raises the first error. Call once."""
         self._done.wait()
         results, self._results = self._results, []
         errors, self._errors = self._errors, []

@@ -52,7 +52,7 @@ def test_jitter_is_at_least_zero_and_less_than_one() -> None:
     assert len(set(values)) > 900
 
 
-def test_a_reading_is_of_all_clocks_and_they_advance() -> None:
+def test_all_clocks_of_a_reading_advance() -> None:
     clock = SystemClock()
     before = clock.read_clocks()
     clock.sleep(0.02)
@@ -74,7 +74,7 @@ def test_a_reading_is_of_all_clocks_and_they_advance() -> None:
     ],
     ids=["quiet", "suspended", "wall set forth, or a paused virtual machine", "wall set back", "only that"],
 )
-def test_a_lease_is_as_old_as_the_clock_says_that_suits_its_judge_least(
+def test_a_holder_takes_the_clock_that_advanced_most_and_others_the_one_that_advanced_least(
     advances: tuple[float, float, float], least: float, most: float
 ) -> None:
     before = ClockReading(5.0, 100.0, 1_000.0)

@@ -7,7 +7,7 @@ import pytest
 from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
 
 
-def test_gather_returns_results_in_order_and_runs_side_by_side():
+def test_gather_returns_results_in_order_and_runs_in_parallel():
     runtime = ThreadRuntime()
     both = threading.Barrier(2, timeout=10)
     assert runtime.gather([lambda: both.wait() >= 0, lambda: both.wait() >= 0, lambda: 3]) == [True, True, 3]
@@ -25,7 +25,7 @@ def test_gather_waits_for_all_and_then_raises_the_first_error():
     assert ended.is_set()
 
 
-def test_callers_who_wait_for_one_another_s_threads_are_not_stuck():
+def test_nested_gathers_do_not_block_each_other():
     runtime = ThreadRuntime()
 
     def nested(depth):
@@ -38,7 +38,7 @@ def test_callers_who_wait_for_one_another_s_threads_are_not_stuck():
     assert done == [216], f"more of them wait than there are threads: {GATHER_THREADS}"
 
 
-def test_gather_works_when_the_pool_takes_no_more():
+def test_gather_works_when_the_pool_takes_no_more_work():
     runtime = ThreadRuntime()
     runtime._pool.shutdown()
     assert runtime.gather([lambda: 1, lambda: 2]) == [1, 2]
@@ -48,7 +48,7 @@ class Bytes(bytearray):
     """Can be referred to weakly."""
 
 
-def test_a_batch_lets_go_of_what_it_worked_on_though_the_pool_has_not_looked_at_it_yet():
+def test_an_ended_batch_holds_no_memory_while_the_pool_still_refers_to_it():
     """all threads of the pool are taken for long, so that it keeps what it was asked to help with"""
     runtime, over = ThreadRuntime(), threading.Event()
     taken = threading.Barrier(GATHER_THREADS + 1)
@@ -74,7 +74,7 @@ def raises_no_lock():
     raise ValueError("no lock")
 
 
-def test_a_wait_has_the_caller_s_own_thread_and_the_work_another_one():
+def test_run_while_waiting_waits_on_the_caller_s_thread_and_works_on_another():
     runtime, threads = ThreadRuntime(), {}
     begun = threading.Event()
 
@@ -91,7 +91,7 @@ def test_a_wait_has_the_caller_s_own_thread_and_the_work_another_one():
     assert threads["work"] is not threading.current_thread()
 
 
-def test_work_that_found_no_thread_is_done_after_the_wait_and_not_at_all_after_a_wait_that_failed():
+def test_work_without_a_thread_runs_after_the_wait_unless_the_wait_failed():
     runtime, done = ThreadRuntime(), []
     runtime._pool.shutdown()
     assert runtime.run_while_waiting(lambda: done.append("work"), lambda: done.append("wait")) is None
@@ -121,7 +121,7 @@ def test_spawn_runs_on_a_thread_that_the_process_waits_for():
     assert not seen[0].daemon
 
 
-def test_what_runs_in_the_background_does_not_keep_the_process():
+def test_a_background_thread_does_not_keep_the_process_alive():
     runtime, seen = ThreadRuntime(), []
     done = runtime.event()
 
@@ -160,7 +160,7 @@ def test_the_clock_is_the_one_that_was_given():
     assert (runtime.now(), runtime.now_ms(), runtime.uuid(), runtime.jitter(), slept) == (5.0, 6, "u", 0.5, [2.0])
 
 
-def test_an_event_that_is_never_set_lets_its_waiter_go():
+def test_a_wait_for_an_event_ends_after_its_timeout():
     assert not ThreadRuntime().event().wait(0.001)
 
 

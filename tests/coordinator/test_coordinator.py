@@ -38,7 +38,7 @@ def together(functions):
 
 
 class Gate:
-    """Holds the first lock request back, so that what comes meanwhile waits in the queue as one group."""
+    """Delays the first lock request, so that changes that arrive meanwhile wait in the queue as one group."""
 
     def __init__(self, harness):
         self.reached, self.open = threading.Event(), threading.Event()
@@ -112,8 +112,8 @@ def test_the_lock_is_asked_for_while_the_rest_of_the_group_is_staged(harness):
     assert harness.data_files() == ["file:/0", "file:/1", "file:/2"]
 
 
-def when_given_back(harness, before):
-    """Let something happen before each lock is given back."""
+def before_release(harness, before):
+    """Call `before` before each lock is released."""
     acquire = harness.lock.acquire
 
     def watched(name, **kwargs):
@@ -130,9 +130,9 @@ def when_given_back(harness, before):
     harness.lock.acquire = watched
 
 
-def test_a_group_is_answered_before_its_lock_is_given_back_and_a_lone_caller_after(harness):
+def test_a_group_is_answered_before_its_lock_is_released_and_a_lone_caller_after(harness):
     gate, members, answered = Gate(harness), [], []
-    when_given_back(harness, lambda: answered.append([member.outcome is not None for member in members]))
+    before_release(harness, lambda: answered.append([member.outcome is not None for member in members]))
     for number in range(3):
         members.append(harness.coordinator.submit(NAME, append(f"file:/{number}"), wait_seconds=30))
         assert gate.reached.wait(30)
@@ -142,7 +142,7 @@ def test_a_group_is_answered_before_its_lock_is_given_back_and_a_lone_caller_aft
     assert answered == [[False, False, False], [True, True, True]]
 
 
-def test_callers_that_are_back_before_the_lock_is_are_not_waited_for():
+def test_a_group_does_not_wait_for_callers_that_are_back_before_the_lock_is_released():
     harness = Harness(batching_window_ms=77)
     harness.create()
     gate, members, waits = Gate(harness), [], []
@@ -166,7 +166,7 @@ def test_callers_that_are_back_before_the_lock_is_are_not_waited_for():
         if len(members) == 3 and members[1].outcome is not None:
             come("de")
 
-    when_given_back(harness, come_back)
+    before_release(harness, come_back)
     come("0bc")
     gate.open.set()
     harness.runtime.join()
@@ -339,7 +339,7 @@ def test_a_caller_that_times_out_in_the_queue_is_refused_and_nothing_of_it_is_se
     assert harness.data_files() == ["file:/0"]
 
 
-def test_a_member_that_leaves_while_its_group_waits_for_the_lock_is_left_out(harness):
+def test_a_change_withdrawn_while_its_group_waits_for_the_lock_is_not_sent(harness):
     gate = Gate(harness)
     with pytest.raises(LockNotAcquired):
         harness.coordinator.commit(NAME, append("file:/late"), wait_seconds=0.05)

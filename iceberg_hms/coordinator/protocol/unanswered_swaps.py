@@ -42,8 +42,8 @@ def leave_locks_to_expire(ports: CommitPorts, name: TableName, locks: Sequence[H
     seconds = max((lock.lease_seconds for lock in locks), default=0.0)
     logger.warning(
         "It is still not known whether a metastore works on an operation on %s, which would overwrite later commits. "
-        "Its lock stays until its lease of %.0f s ends; a metastore without a reaper keeps it. Once the metastore's log "
-        "shows no call that is still running: `iceberg-hms locks list`, `iceberg-hms locks break ID --yes`",
+        "Its lock stays until its lease of %.0f s ends; a metastore without a reaper keeps it. Once the metastore's "
+        "log shows no call that is still running: `iceberg-hms locks list`, `iceberg-hms locks break ID --yes`",
         name,
         seconds,
     )

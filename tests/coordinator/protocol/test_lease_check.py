@@ -34,13 +34,13 @@ def test_a_lock_is_renewed_when_half_of_its_lease_is_over(age, renewed):
 
 
 @pytest.mark.parametrize("lock", [Lock(lost=True), Lock(renews=False)])
-def test_a_lock_that_is_lost_is_told(lock):
+def test_renewing_a_lost_lock_raises(lock):
     with pytest.raises(LockLost):
         renew_if_half_expired(lock)
 
 
 @pytest.mark.parametrize(("age", "refused"), [(150.0, False), (150.1, True)])
-def test_a_move_goes_out_under_locks_that_are_fresh(age, refused):
+def test_nothing_is_sent_under_a_lock_that_is_not_fresh(age, refused):
     locks = [Lock(age=0.0), Lock(age=age)]
     with sending_under(locks), pytest.raises(LockLost) if refused else nullcontext():
         require_fresh_locks()
@@ -48,8 +48,8 @@ def test_a_move_goes_out_under_locks_that_are_fresh(age, refused):
     assert [lock.renewed for lock in locks] == [0, 0]
 
 
-def test_a_swap_that_cannot_be_fenced_as_its_lock_asks_goes_out_under_one_that_does_not(harness):
-    """Of a short lease: nobody may make a scratch row on this connection. The next lock lives by the server's."""
+def test_a_swap_that_cannot_be_atomic_is_sent_under_a_lock_with_the_full_lease(harness):
+    """The first lock has a short lease, which requires compare-and-swap; this server cannot be proven to have it."""
     harness.lock.short_lease_seconds = 20.0
     harness.pointer.atomic = False
     leases = []

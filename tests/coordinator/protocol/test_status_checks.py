@@ -1,4 +1,4 @@
-"""How often a table is looked at for a move that was not answered."""
+"""How often a table is checked for a swap that was not answered."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from tests.coordinator.harness import QuickRuntime
         ({"status_check_total_timeout_ms": 500}, []),
     ],
 )
-def test_the_first_look_is_at_once_and_the_others_within_their_bounds(changes, waits):
+def test_the_first_check_is_at_once_and_the_others_within_their_bounds(changes, waits):
     runtime = QuickRuntime()
     settings = replace(Settings.load({}, environ={}), **changes)
     assert len(list(status_checks(runtime, settings))) == 1 + len(waits)
@@ -36,14 +36,14 @@ class Clock(QuickRuntime):
         super().sleep(seconds)
 
 
-def test_no_wait_goes_beyond_the_total_time():
+def test_no_check_comes_after_the_total_timeout():
     runtime = Clock()
     settings = replace(Settings.load({}, environ={}), status_check_num_retries=9, status_check_total_timeout_ms=4_000)
     assert len(list(status_checks(runtime, settings))) == 3
     assert runtime.slept == [1.0, 2.0]
 
 
-def test_looks_until_a_time_are_as_many_as_it_takes_and_the_last_is_then():
+def test_checks_until_a_deadline_are_unlimited_in_number_and_the_last_is_at_the_deadline():
     runtime = Clock()
     settings = Settings.load({}, environ={})
     checked_at = [runtime.now() for _ in status_checks_until(runtime, settings, 40.0)]

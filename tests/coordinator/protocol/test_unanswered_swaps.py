@@ -1,4 +1,4 @@
-"""Moves that are not answered, and that nothing but their lock fences: what callers hear, what becomes of the lock."""
+"""Unanswered operations that only their lock protects: what callers get, and what becomes of the lock."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ GONE = Unanswered(MetastoreUnavailable("gone"), waited_seconds=600.0)
 
 
 class SlowMetastore:
-    """The next move waits for `go`, after it has said that the ordinary time is over, and then answers `answer`; the
-    true one if that is None."""
+    """The next call of a method notifies its caller's timeout, waits for `go`, and then answers `answer`; the true
+    answer if that is None."""
 
     def __init__(self, harness, method, answer=None):
         self.waits, self.go = threading.Event(), threading.Event()
@@ -53,7 +53,7 @@ def commit(harness, change, wait_seconds=30.0):
     return harness.coordinator.commit(NAME, change, wait_seconds=wait_seconds)
 
 
-def test_callers_hear_unknown_while_the_lock_is_kept_and_the_outcome_is_published(harness):
+def test_callers_get_unknown_while_the_lock_is_kept_and_the_outcome_is_published(harness):
     slow = SlowMetastore(harness, "swap")
     with pytest.raises(CommitStateUnknown, match="has not answered yet"):
         commit(harness, append("file:/a", snapshot_id=42))
@@ -67,7 +67,7 @@ def test_callers_hear_unknown_while_the_lock_is_kept_and_the_outcome_is_publishe
     assert harness.commit(append("file:/a", snapshot_id=42)).already_committed
 
 
-def test_the_next_commit_waits_for_the_swap_and_goes_on_top_of_it(harness):
+def test_the_next_commit_waits_for_an_overdue_swap_and_builds_on_it(harness):
     slow = SlowMetastore(harness, "swap")
     with pytest.raises(CommitStateUnknown):
         commit(harness, append("file:/a"))
@@ -78,7 +78,7 @@ def test_the_next_commit_waits_for_the_swap_and_goes_on_top_of_it(harness):
     assert harness.data_files() == ["file:/a", "file:/c"]
 
 
-def test_whoever_is_refused_beside_an_overdue_swap_hears_so_at_once(harness):
+def test_a_change_that_is_refused_beside_an_overdue_swap_is_answered_at_once(harness):
     slow = SlowMetastore(harness, "swap")
     wrong = set_properties({"type": "assert-table-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"}, a="b")
     members = harness.members(append("file:/a"), wrong)
@@ -94,7 +94,7 @@ def test_whoever_is_refused_beside_an_overdue_swap_hears_so_at_once(harness):
     group.join()
 
 
-def test_a_swap_that_is_refused_at_last_is_not_made_again_without_its_caller(harness):
+def test_an_overdue_swap_that_is_refused_is_not_sent_again_without_its_caller(harness):
     slow = SlowMetastore(harness, "swap", Refused(True, MetastoreRefused("The table has been modified")))
     with pytest.raises(CommitStateUnknown):
         commit(harness, append("file:/a"))
@@ -105,7 +105,7 @@ def test_a_swap_that_is_refused_at_last_is_not_made_again_without_its_caller(har
     assert [call for call, _ in harness.pointer.calls].count("swap") == 0, "it was made by the slow metastore alone"
 
 
-def test_a_lock_whose_swap_may_still_be_made_is_not_given_back(harness):
+def test_a_lock_whose_swap_may_still_be_made_is_not_released(harness):
     slow = SlowMetastore(harness, "swap", GONE)
     files = harness.metadata_files()
     with pytest.raises(CommitStateUnknown):
@@ -141,7 +141,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("method", MOVES)
-def test_the_caller_of_a_move_leaves_and_the_move_goes_on_under_its_lock(harness, method):
+def test_the_caller_of_an_overdue_operation_leaves_and_the_operation_goes_on_under_its_lock(harness, method):
     slow = SlowMetastore(harness, method)
     before = dict(harness.pointer.rows)
     with pytest.raises(CommitStateUnknown, match="has not answered yet"):
@@ -154,7 +154,7 @@ def test_the_caller_of_a_move_leaves_and_the_move_goes_on_under_its_lock(harness
 
 
 @pytest.mark.parametrize("method", MOVES)
-def test_the_locks_of_a_move_that_may_still_be_made_are_left(harness, method):
+def test_the_locks_of_an_operation_that_may_still_be_made_are_left_to_expire(harness, method):
     slow = SlowMetastore(harness, method, GONE)
     with pytest.raises(CommitStateUnknown):
         MOVES[method](harness.coordinator.operations, harness.location())
@@ -166,7 +166,7 @@ def test_the_locks_of_a_move_that_may_still_be_made_are_left(harness, method):
         assert len(harness.lock.table.entries[OTHER]) == 1
 
 
-def test_a_rename_that_a_server_fences_is_not_waited_for(harness):
+def test_an_atomic_rename_is_not_waited_for_under_its_lock(harness):
     slow = SlowMetastore(harness, "rename", Unanswered(MetastoreUnavailable("gone"), atomic=True))
     slow.go.set()
     before = harness.runtime.now()
@@ -177,7 +177,7 @@ def test_a_rename_that_a_server_fences_is_not_waited_for(harness):
     assert held(harness) == 0
 
 
-def test_a_move_that_is_answered_in_time_is_its_callers_as_ever(harness):
+def test_an_operation_that_is_answered_in_time_returns_to_its_caller(harness):
     assert harness.pointer.rename(harness.pointer.load(NAME), OTHER) == Swapped()
     harness.coordinator.operations.rename(OTHER, NAME, wait_seconds=1)
     base = harness.coordinator.operations.drop(NAME, wait_seconds=1)
@@ -185,7 +185,7 @@ def test_a_move_that_is_answered_in_time_is_its_callers_as_ever(harness):
     assert told(harness) == ["committed"]
 
 
-def test_a_move_is_made_where_no_thread_can_be_had(harness):
+def test_an_operation_is_made_without_a_thread_of_its_own_if_there_is_none(harness):
     """the interpreter is shutting down, or the process has as many as it may"""
 
     def spawn(*_, **__):

@@ -41,14 +41,14 @@ class Place(Harness):
         return [name.namespace for method, name in self.pointer.calls if method == "find_by_uuid"]
 
 
-def test_a_table_is_found_by_the_first_question_where_it_was_known():
+def test_the_first_question_finds_a_table_in_its_last_known_database():
     place = Place()
     assert place.found() == [NAME]
     assert place.found(place.uuid.upper()) == [NAME]
     assert place.looks() == [*DATABASES, *DATABASES]
 
 
-def test_a_table_that_is_nowhere_is_looked_for_twice_in_each_database():
+def test_every_database_is_searched_twice_for_a_table_that_is_nowhere():
     place = Place()
     assert place.found("another") == []
     assert place.looks() == [*DATABASES, *DATABASES]
@@ -67,18 +67,18 @@ def test_a_table_that_is_nowhere_is_looked_for_twice_in_each_database():
     ],
     ids=str,
 )
-def test_a_table_that_is_renamed_while_it_is_looked_for_is_found(moves):
+def test_a_table_that_is_renamed_during_the_search_is_found(moves):
     place = Place(*moves)
     assert place.found()
 
 
-def test_a_table_goes_unseen_only_if_it_is_renamed_before_both_looks_and_in_each():
+def test_a_table_is_missed_only_if_it_is_renamed_before_both_passes_and_in_each():
     """What the docstring says of the proof: three renames into other databases, two of them at the worst moments."""
     place = Place("c", None, None, "b", None, None, "a")
     assert place.found() == []
 
 
-def test_a_table_that_goes_to_a_database_that_was_just_made_is_found():
+def test_a_table_that_moves_to_a_new_database_is_found():
     place = Place("c", None, lambda: None)
     place.pointer.look_ups.clear()
 
@@ -103,7 +103,7 @@ def without_uuid(row, **parameters):
     return replace(row, parameters={**kept, **parameters})
 
 
-def test_a_row_that_says_no_uuid_is_known_by_its_metadata():
+def test_a_row_without_a_uuid_is_matched_by_its_metadata():
     place = Place()
     row = place.pointer.rows[NAME]
     rival = Harness()
@@ -125,7 +125,7 @@ def test_a_row_that_says_no_uuid_is_known_by_its_metadata():
         ({"metadata_location": "file:/damaged"}, False, CorruptFile),
     ],
 )
-def test_what_cannot_be_read_is_not_taken_for_absent(parameters, says_uuid, error):
+def test_a_table_that_cannot_be_read_is_not_taken_for_absent(parameters, says_uuid, error):
     place = Place()
     place.files.write("file:/damaged", b"{")
     row = place.pointer.rows[NAME]

@@ -1,4 +1,4 @@
-"""Tables that wait for their locks keep the others from nothing, and hold no bytes that are on disk."""
+"""Tables that wait for their locks delay no other table, and keep nothing in memory that is on disk."""
 
 import logging
 import threading
@@ -71,7 +71,7 @@ class Tables:
             assert self.waiting.acquire(timeout=30)
 
 
-def test_tables_that_wait_for_their_locks_keep_no_other_from_its_threads():
+def test_tables_that_wait_for_their_locks_leave_the_others_their_threads():
     tables = Tables(4 * GATHER_THREADS)
     *contended, free = tables.names
     tables.lock(contended)
@@ -86,7 +86,7 @@ def test_tables_that_wait_for_their_locks_keep_no_other_from_its_threads():
     tables.harness.runtime.join()
 
 
-def test_who_waits_for_a_lock_holds_no_bytes_that_are_written():
+def test_a_commit_that_waits_for_its_lock_keeps_no_written_bytes_in_memory():
     size, count = 1_000_000, 6
     tables = Tables(count, metadata_cache_max_bytes=0)
     tables.lock(tables.names)
@@ -134,7 +134,7 @@ def test_more_tables_than_threads_are_served_in_turn(caplog):
     assert "commit.threads" in caplog.text
 
 
-def test_a_caller_that_waits_for_a_thread_leaves_when_its_time_is_over():
+def test_a_caller_that_waits_for_a_thread_times_out():
     tables = Tables(2, commit_threads=1)
     contended, other = tables.names
     tables.lock([contended])
@@ -166,7 +166,7 @@ class Scripted:
     mutex = staticmethod(threading.Lock)
 
 
-def test_threads_are_bounded_and_end_when_nothing_is_left():
+def test_threads_are_bounded_and_end_without_work():
     runtime, done = Scripted(), []
     workers = TableWorkers(runtime, 2)
     left = dict.fromkeys("abc", 2)
@@ -187,7 +187,7 @@ def test_threads_are_bounded_and_end_when_nothing_is_left():
     assert len(runtime.spawned) == 3
 
 
-def test_without_any_thread_nobody_is_left_waiting_for_one():
+def test_tables_in_line_are_refused_if_no_thread_can_start():
     runtime, told = Scripted(), []
     workers = TableWorkers(runtime, 1)
 
@@ -205,7 +205,7 @@ def test_without_any_thread_nobody_is_left_waiting_for_one():
     assert len(runtime.spawned) == 1
 
 
-def test_a_full_house_is_logged_once_a_minute(caplog):
+def test_a_full_line_is_logged_once_a_minute(caplog):
     runtime = Scripted()
     workers = TableWorkers(runtime, 1)
     for number in range(4):
@@ -217,7 +217,7 @@ def test_a_full_house_is_logged_once_a_minute(caplog):
     assert "`commit.threads`" in warned[0]
 
 
-def test_whoever_cannot_be_built_hears_so_while_the_lock_is_waited_for():
+def test_a_change_that_fails_to_build_is_answered_while_its_group_waits_for_the_lock():
     harness = Harness()
     harness.create()
     foreign = harness.lock.table.enqueue(NAME, FOREIGN)
