@@ -109,7 +109,7 @@ class Coordinator:
     def _refuse_queue(self, name: TableName, error: Exception) -> QueueFull:
         """Answer everyone in a queue that has no worker, because there was no thread for one, or because the worker
         failed. The next commit starts anew. Returns the answer."""
-        full = QueueFull(f"nobody works on the commits to {name}: {error.__class__.__name__}: {error}")
+        full = QueueFull(f"the commits to {name} have no worker: {error.__class__.__name__}: {error}")
         with self._mutex:
             queue = self._queues.pop(name, None)
             held = self._states.forget(name)

@@ -200,8 +200,8 @@ class HeldLock(Protocol):
 
     @property
     def behind_foreign_writer(self) -> bool:
-        """Whether a foreign writer held the lock, or was queued before us, when we asked for it. False if that cannot
-        be told."""
+        """Whether a foreign writer held the lock, or was queued before us, when we asked for it. False if the driver
+        cannot tell."""
         ...
 
     def seconds_since_renewal(self) -> float:
@@ -358,7 +358,7 @@ class CommitPorts:
     """The ports that one coordinator works with.
 
     manifests: makes a fresh `Manifests` for each attempt of a group, which flushes only what that attempt staged.
-    foreign_writer_waits: whether a foreign writer waits for a table's lock; False if that cannot be told.
+    foreign_writer_waits: whether a foreign writer waits for a table's lock; False if that is unknown.
     """
 
     pointer: TablePointer

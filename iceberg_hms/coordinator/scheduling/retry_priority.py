@@ -7,7 +7,7 @@ prevent that:
 
 1. Of several refused clients, one gets its answer at a time. The server holds the answers of the others until that
    commit is back, so that they do not read the table only to lose against each other.
-2. From the moment a client is told of its refusal until its commit is back, other commits wait: for a bounded time, and
+2. From the moment a client gets its refusal until its commit is back, other commits wait: for a bounded time, and
    for at most a share of all time.
 3. The commit with the most refusals goes first, in the queue and among the held answers.
 4. Nobody waits for a sender whose refused commits did not come back lately (`returning_clients`).
@@ -36,8 +36,8 @@ HELD_MAX: Final = 64
 
 @dataclass(slots=True)
 class _Refused:
-    """A refused commit. times: how often. since: when its client was told last, or, while that answer is held, when
-    the commit was refused."""
+    """A refused commit. times: how often. since: when its client got the last refusal, or, while that answer is
+    held, when the commit was refused."""
 
     sender: str
     times: int = 0

@@ -117,7 +117,7 @@ def test_a_repeated_creation_is_already_committed(empty, ids):
     assert late.metadata.properties["a"] == "b"
     assert (late.attempts, late.group_size) == (0, 0)
     assert set(empty.files.locations()) == files, "nothing is written, and nothing deleted"
-    assert len(empty.events) == 2, "what was committed before is told once"
+    assert len(empty.events) == 2, "one event for one creation"
 
 
 def test_the_case_of_a_repeated_creation_s_uuid_does_not_matter(empty):

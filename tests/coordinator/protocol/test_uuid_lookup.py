@@ -1,4 +1,4 @@
-"""A table is looked for by its UUID while others rename it."""
+"""A search by UUID finds a table while other writers rename it."""
 
 from dataclasses import replace
 

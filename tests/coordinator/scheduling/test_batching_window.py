@@ -19,12 +19,12 @@ def groups(window, answered, returning, count):
 
 
 @pytest.mark.parametrize("answered", [2, 16, 64])
-def test_all_callers_are_waited_for_if_all_come_back(answered):
+def test_a_group_waits_for_all_callers_if_all_come_back(answered):
     assert groups(BatchingWindow(), answered, answered, 100) == ([answered] * 100, 0)
 
 
 @pytest.mark.parametrize("answered", [2, 16, 64])
-def test_callers_that_never_returning_in_time_are_hardly_waited_for(answered):
+def test_groups_hardly_wait_for_callers_that_never_come_back_in_time(answered):
     expected, misses = groups(BatchingWindow(), answered, 0, 1_000)
     assert misses < 25
     assert expected.count(0) > 970
@@ -41,7 +41,7 @@ def test_the_wait_between_probes_is_bounded_however_many_probes_missed():
 
 
 @pytest.mark.parametrize(("answered", "returning"), [(4, 2), (64, 61), (64, 20)])
-def test_those_that_do_returning_are_waited_for_and_the_others_are_not(answered, returning):
+def test_a_group_waits_for_as_many_callers_as_come_back(answered, returning):
     expected, misses = groups(BatchingWindow(), answered, returning, 1_000)
     assert misses < 25
     assert expected.count(returning) > 970

@@ -198,7 +198,7 @@ def gives_up(priority, sender, *, at, id_):
     return priority.seconds_to_wait([Queued(2)], at)
 
 
-def test_a_sender_that_missed_repeatedly_is_not_waited_for():
+def test_the_queue_does_not_wait_for_a_sender_that_missed_repeatedly():
     priority = priority_after()
     waits = []
     for number in range(MISSES_MAX + 2):
@@ -228,7 +228,7 @@ def test_the_answer_to_a_sender_that_does_not_come_back_is_not_held():
     assert not priority.record_outcome(Queued(7, outcome=LOST, sender="duckdb"), 10.1)
 
 
-def test_a_sender_that_comes_back_late_is_waited_for_the_next_time():
+def test_the_queue_waits_again_for_a_sender_that_came_back_late():
     priority = priority_after()
     for number in range(MISSES_MAX):
         gives_up(priority, "slow", at=100.0 * number, id_=1000 + number)

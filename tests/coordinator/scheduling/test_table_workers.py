@@ -149,7 +149,7 @@ def test_a_caller_that_waits_for_a_thread_times_out():
 
 
 class Scripted:
-    """A runtime whose threads run when they are told to, or cannot be had."""
+    """A runtime whose threads run when the test runs them, or cannot start."""
 
     def __init__(self):
         self.spawned, self.time, self.error = [], 0.0, None
