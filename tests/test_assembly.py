@@ -126,7 +126,7 @@ threads = [threading.Thread(target=pool.run, args=(use,), kwargs={"idempotent": 
 for thread in threads:
     thread.start()
 everyone.wait()
-taken = [mutex for mutex in mutexes(catalog._made) if mutex.acquire(blocking=False)]
+taken = [mutex for mutex in mutexes(catalog) if mutex.acquire(blocking=False)]
 child = os.fork()
 if child == 0:
     signal.alarm(30)

@@ -1,11 +1,10 @@
-"""A catalog of Iceberg tables in a Hive Metastore: the Python API's first room, and what every other door stands on.
+"""A catalog of Iceberg tables in a Hive Metastore: the Python API, which the REST server and the command line use too.
 
-It never touches a table that is not Iceberg's: loading one raises NotAnIcebergTable, which is a NoSuchTable.
+It never touches tables of other formats: loading one raises NotAnIcebergTable, which is a NoSuchTable.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,101 +12,60 @@ from types import TracebackType
 from typing import Any, Self
 
 from iceberg_hms.catalog import schemas
-from iceberg_hms.catalog.coalesced import Coalesced
 from iceberg_hms.catalog.events import Listener
 from iceberg_hms.catalog.purge import purge_files
-from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.identifiers import Identifier, new_name, table_name
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LOCK_MARK, LockMode
 
-#: A lock that a dead writer left is gone after the lease; whoever waits this much longer outlives it.
-LEASE_MARGIN_MS = 10_000
-
-#: A namespace property that is where its new tables go.
+#: The namespace property with the location of its new tables.
 LOCATION = "location"
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedTable:
-    """A table's state. metadata_location is None for a table that is staged and not yet committed."""
-
-    name: TableName
-    metadata_location: str | None
-    metadata: TableMetadata
-
-
-@dataclass(frozen=True, slots=True)
 class NamespaceUpdate:
-    """Which properties an update set, which it removed, and which it should have removed but did not find."""
+    """The properties that an update set and removed, and those to remove that were missing."""
 
     updated: tuple[str, ...]
     removed: tuple[str, ...]
     missing: tuple[str, ...]
 
 
-class _Parts:
-    """What a catalog is made of in one process."""
-
-    def __init__(self, services: Services) -> None:
-        self.services = services
-        runtime = services.world.runtime
-        self.bases = Coalesced(runtime, services.coordinator.load)
-        self.pointers = Coalesced(runtime, services.world.pointer.load)
-        self.rebase_words = RebasePolicies(
-            runtime,
-            setting=services.settings.rebase_appends,
-            max_age_seconds=services.settings.rebase_appends_max_age_ms / 1000,
-            load=services.namespaces.load,
-        )
-
-
 class Catalog:
     """Made by `iceberg_hms.connect`. Safe for threads. Close it, or use it as a context manager.
 
-    A forked child may go on with the catalog and with its tables, and closes it itself: it has connections, threads and
-    caches of its own. What else a catalog gave out before the fork stays with the parent.
-    Every call that asks the metastore may raise MetastoreUnavailable, AccessDenied or MetastoreRefused.
+    A forked child may go on with the catalog and its tables, and closes the catalog itself: it gets connections,
+    threads and caches of its own. Anything else that the catalog returned before the fork belongs to the parent.
+    Every call to the metastore may raise MetastoreUnavailable, AccessDenied or MetastoreRefused.
 
-    make_services: called at once, and by each forked child that uses the catalog. It shares nothing between processes
-    that has threads, locks or connections.
+    make_services: see `TableAccess`.
     """
 
     def __init__(self, make_services: Callable[[], Services]) -> None:
-        self._make_services = make_services
-        # By process. The parent's are kept in the child, and not used: there, its threads are gone, and its mutexes may
-        # be locked for good.
-        self._made = {os.getpid(): _Parts(make_services())}
-
-    @property
-    def _parts(self) -> _Parts:
-        process = os.getpid()
-        made = self._made.get(process)
-        # Several threads of a child may come first. One of them stores what it made; nothing is connected by then.
-        return made or self._made.setdefault(process, _Parts(self._make_services()))
+        self._access = TableAccess(make_services)
 
     @property
     def services(self) -> Services:
-        """What it stands on in this process; for the other modules of this package."""
-        return self._parts.services
+        """The services of this process; for other modules of this project."""
+        return self._access.services
 
     @property
     def settings(self) -> Settings:
         return self.services.settings
 
     def close(self) -> None:
-        """Give back connections and threads."""
+        """Close connections and end threads."""
         self.services.close()
 
     def __enter__(self) -> Self:
@@ -120,9 +78,9 @@ class Catalog:
 
     @property
     def locks(self) -> LockAdmin:
-        """Which locks are held, and which lock a table takes. Raises LockUnavailable for a catalog in memory."""
+        """Locks that are held, and which lock a table takes. Raises LockUnavailable for a catalog in memory."""
         if self.services.locks is None:
-            raise LockUnavailable("This catalog has no locks to look at", next_step="connect to a metastore")
+            raise LockUnavailable("This catalog has no locks to list", next_step="connect to a metastore")
         return self.services.locks
 
     def list_namespaces(self) -> list[str]:
@@ -133,7 +91,7 @@ class Catalog:
         return self.services.namespaces.exists(namespace.lower())
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
-        """Create a database. Without a `location` it goes to `<warehouse>/<namespace>.db`, as Hive puts it.
+        """Create a database. Its default `location` is `<warehouse>/<namespace>.db`, as in Hive.
         Raises AlreadyExists, InvalidInput."""
         name = new_name(namespace, "namespace")
         wanted = dict(properties or {})
@@ -152,7 +110,7 @@ class Catalog:
         updates = updates or {}
         both = sorted(set(updates) & set(removals))
         if both:
-            raise InvalidInput(f"to be set and removed at once: {', '.join(both)}")
+            raise InvalidInput(f"set and removed at once: {', '.join(both)}")
         present = self.load_namespace(namespace)
         removed = tuple(sorted(key for key in removals if key in present))
         missing = tuple(sorted(key for key in removals if key not in present))
@@ -170,24 +128,18 @@ class Catalog:
         return [TableName(namespace, name) for name in self.services.lister.list_tables(namespace)]
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Whether an Iceberg table of this name is there."""
-        try:
-            self._parts.pointers.get(table_name(identifier))
-        except NoSuchTable:
-            return False
-        return True
+        """Whether an Iceberg table of this name exists."""
+        return self._access.exists(table_name(identifier))
 
     def load_table(self, identifier: Identifier) -> Table:
-        """Raises NoSuchTable (NotAnIcebergTable if the name is somebody else's), MissingFile, CorruptFile."""
+        """Raises NoSuchTable (NotAnIcebergTable if the name belongs to another kind of table), MissingFile,
+        CorruptFile."""
         loaded = self.load(identifier)
-        return Table(self, loaded.name, loaded.metadata, str(loaded.metadata_location))
+        return Table(self._access, loaded.name, loaded.metadata, str(loaded.metadata_location))
 
     def load(self, identifier: Identifier) -> LoadedTable:
-        """As `load_table`, as plain state. Those who load a table at the same time share a look at the metastore, never
-        one that began before they came."""
-        name = table_name(identifier)
-        base = self._parts.bases.get(name)
-        return LoadedTable(name, base.pointer.metadata_location, base.metadata)
+        """As `load_table`, as plain state. Concurrent callers share a load, but none that began before they called."""
+        return self._access.load(table_name(identifier))
 
     def pointer(self, identifier: Identifier) -> Pointer:
         """The table's row in the metastore, as it is now. Raises NoSuchTable."""
@@ -206,7 +158,7 @@ class Catalog:
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> LoadedTable:
-        """What `create_table` would create, without creating it: no file is written and the metastore is only read.
+        """What `create_table` would create, without creating it: writes no file and only reads the metastore.
         Raises NoSuchNamespace, InvalidInput."""
         name = table_name(identifier)
         new_name(name.name, "table")
@@ -218,7 +170,7 @@ class Catalog:
             schemas.to_spec(partition_spec, table_schema),
             schemas.to_order(sort_order, table_schema),
             (location or self._default_location(name, namespace)).rstrip("/"),
-            self._marked(properties or {}),
+            self._with_lock_property(properties or {}),
             uuid=clock.uuid(),
             now_ms=clock.now_ms(),
         )
@@ -243,7 +195,7 @@ class Catalog:
         staged = self.stage_table(identifier, schema, partition_spec, sort_order, location, properties)
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), Client())
         report = self._create(staged.name, change)
-        return Table(self, staged.name, report.metadata, report.metadata_location)
+        return Table(self._access, staged.name, report.metadata, report.metadata_location)
 
     def commit(
         self,
@@ -259,13 +211,13 @@ class Catalog:
         """Commit requirements and updates in the REST protocol's JSON shapes. A commit that carries `assert-create`
         creates the table.
 
-        idempotency_key: a job's own key; if a snapshot in the ref's history carries it, the commit is done already.
-        wait_seconds: how long to wait for a turn and the lock; the default outlives a dead writer's lock.
-        Raises as Coordinator.commit: CommitFailed and its like prove that nothing was changed; CommitStateUnknown means
-        that files must not be deleted.
+        idempotency_key: a job's own key; if a snapshot in the ref's history has it, the commit was made before.
+        wait_seconds: how long to wait for a group and the lock; the default outlives a dead writer's lock.
+        Raises as `Coordinator.commit`. After CommitStateUnknown the caller must not delete files: the commit may be in
+        the table.
         """
         name = table_name(identifier)
-        change = self._sent(name, requirements, updates, client, idempotency_key)
+        change = self._client_change(name, requirements, updates, client, idempotency_key)
         if any(requirement.get("type") == "assert-create" for requirement in requirements):
             return self._create(name, change)
         return self.commit_change(name, change, wait_seconds=wait_seconds, size=size)
@@ -281,35 +233,34 @@ class Catalog:
         wait_seconds: float | None = None,
         size: int = 0,
     ) -> PendingCommit:
-        """`commit` to a table that is there, for callers that must not block: returns as soon as the change is queued.
-        See `Coordinator.submit` for what they owe. Raises InvalidInput and QueueFull at once."""
+        """`commit` to an existing table for callers that must not block: returns as soon as the change is queued.
+        `Coordinator.submit` says what they must do then. Raises InvalidInput and QueueFull at once."""
         name = table_name(identifier)
-        change = self._sent(name, requirements, updates, client, idempotency_key)
-        wait = self._wait(wait_seconds)
+        change = self._client_change(name, requirements, updates, client, idempotency_key)
+        wait = self._access.wait_seconds(wait_seconds)
         return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.Events` lists them), on
-        the thread that made it; it should return at once."""
+        the thread that published it; it should return at once."""
         self.services.subscribe(listener)
 
     def commit_change(
         self, identifier: Identifier, change: Change, *, wait_seconds: float | None = None, size: int = 0
     ) -> CommitReport:
-        """Commit any change: an operation of `iceberg_hms.changes`, or one's own. Raises as `commit`."""
-        name = table_name(identifier)
-        return self.services.coordinator.commit(name, change, wait_seconds=self._wait(wait_seconds), size=size)
+        """Commit any `Change`: an operation of `iceberg_hms.changes`, or the caller's own. Raises as `commit`."""
+        return self._access.commit(table_name(identifier), change, wait_seconds, size=size)
 
     @property
     def default_wait_seconds(self) -> float:
-        settings = self.settings
-        return max(settings.lock_timeout_ms, settings.lock_lease_default_ms + LEASE_MARGIN_MS) / 1000
+        """How long a commit waits if its caller does not say."""
+        return self._access.default_wait_seconds
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False, wait_seconds: float | None = None) -> None:
-        """Remove a table from the metastore. With `purge` its files are deleted too, once the drop is proven: metadata,
-        manifests and, unless the table says `gc.enabled=false`, data. Raises NoSuchTable, LockNotAcquired."""
+        """Remove a table from the metastore. With `purge`, delete its files too once the drop is proved: metadata,
+        manifests and, unless the table has `gc.enabled=false`, data. Raises NoSuchTable, LockNotAcquired."""
         dropped = self.services.coordinator.operations.drop(
-            table_name(identifier), wait_seconds=self._wait(wait_seconds)
+            table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
         )
         if purge and dropped is not None:
             purge_files(self.services.world, dropped.metadata, dropped.pointer.metadata_location)
@@ -321,7 +272,9 @@ class Catalog:
         new_name(to.name, "table")
         if not self.services.namespaces.exists(to.namespace):
             raise NoSuchNamespace(to.namespace)
-        self.services.coordinator.operations.rename(table_name(old), to, wait_seconds=self._wait(wait_seconds))
+        self.services.coordinator.operations.rename(
+            table_name(old), to, wait_seconds=self._access.wait_seconds(wait_seconds)
+        )
 
     def register_table(
         self,
@@ -331,8 +284,8 @@ class Catalog:
         overwrite: bool = False,
         wait_seconds: float | None = None,
     ) -> Table:
-        """Make a table of a metadata file that is there. With `overwrite` a table of this name is pointed at a copy of
-        it. Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
+        """Make a table of an existing metadata file. With `overwrite`, point a table of this name at a copy of the
+        file. Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = table_name(identifier)
         new_name(name.name, "table")
         if not self.services.namespaces.exists(name.namespace):
@@ -342,11 +295,11 @@ class Catalog:
             metadata_location,
             overwrite=overwrite,
             owner=self.settings.user or None,
-            wait_seconds=self._wait(wait_seconds),
+            wait_seconds=self._access.wait_seconds(wait_seconds),
         )
-        return Table(self, name, report.metadata, report.metadata_location)
+        return Table(self._access, name, report.metadata, report.metadata_location)
 
-    def _sent(
+    def _client_change(
         self,
         name: TableName,
         requirements: Sequence[Mapping[str, Any]],
@@ -359,11 +312,8 @@ class Catalog:
             updates,
             client,
             idempotency_key=idempotency_key,
-            rebase_policy=partial(self._parts.rebase_words.of, name.namespace),
+            rebase_policy=partial(self._access.rebase_policies.of, name.namespace),
         )
-
-    def _wait(self, wait_seconds: float | None) -> float:
-        return self.default_wait_seconds if wait_seconds is None else wait_seconds
 
     def _create(self, name: TableName, change: Change) -> CommitReport:
         new_name(name.name, "table")
@@ -371,8 +321,8 @@ class Catalog:
             raise NoSuchNamespace(name.namespace)
         return self.services.coordinator.operations.create(name, change, owner=self.settings.user or None)
 
-    def _marked(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """With lock=zookeeper new tables say so, for all writers to see."""
+    def _with_lock_property(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""
         marks = {LOCK_MARK: LockMode.ZOOKEEPER.value} if self.settings.lock == LockMode.ZOOKEEPER else {}
         return {**marks, **properties}
 

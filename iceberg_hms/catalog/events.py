@@ -1,4 +1,4 @@
-"""What happened, for the log and for listeners within the process."""
+"""Events of commits, for the log and for listeners in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LoggedEvents:
         self._listeners: tuple[Listener, ...] = ()
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener(event)` for every event, on the thread that made it; it should return at once."""
+        """Call `listener(event)` for every event, on the thread that published it; it should return at once."""
         self._listeners = (*self._listeners, listener)
 
     def publish(self, event: Mapping[str, Any]) -> None:
@@ -47,5 +47,5 @@ class LoggedEvents:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:  # the commit is done: a listener's defect is not its failure
+            except Exception:  # the commit is made: a listener's defect must not fail it
                 logger.exception("a listener failed on the event %s", event.get("event"))

@@ -1,4 +1,4 @@
-"""Delete the files of a table that is gone from the metastore."""
+"""Deletes the files of a dropped table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
-#: Table property: false says that the files are shared with others and must not be deleted.
+#: Table property; false: other tables share the data files, so a purge must keep them.
 GC_ENABLED = "gc.enabled"
 
 
 def purge_files(world: CommitPorts, metadata: TableMetadata, metadata_location: str) -> None:
     """Delete data (unless `gc.enabled=false`), manifests, lists, statistics and metadata files, in this order, so that
-    what was not reached can still be found from what is left. A file that cannot be deleted is logged and passed over:
-    the table itself is dropped already. Call only after the drop is proven."""
+    after an interruption the remaining files still lead to the rest. Logs files that it cannot delete and goes on: the
+    table itself is dropped already. Call only after the drop is proved."""
     lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
     manifests = _manifests(world, metadata)
     if metadata.properties.get(GC_ENABLED, "true").lower() != "false":
@@ -35,8 +35,7 @@ def purge_files(world: CommitPorts, metadata: TableMetadata, metadata_location: 
 
 
 def _named(entries: Any, key: str) -> list[str]:
-    """The files that a list of the metadata names. Nobody has checked it: what names no file is logged and passed
-    over."""
+    """The files that a list of the metadata names. Malformed entries are logged and skipped."""
     found: list[str] = []
     for entry in entries if isinstance(entries, Sequence) else ():
         path = entry.get(key) if isinstance(entry, Mapping) else None

@@ -1,4 +1,4 @@
-"""Which appends may be rebased where a table says nothing itself: its namespace's word, else the server's setting."""
+"""Which appends to rebase if a table has no policy of its own: its namespace's policy, else the server's setting."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from iceberg_hms.changes.blind_append import NONE, REBASE_APPENDS, RebasePolicy,
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.errors import IcebergHmsError
 
-#: How many namespaces are remembered.
-_REMEMBERED_MAX: Final = 1_000
+#: How many namespaces' policies are cached.
+CACHED_MAX: Final = 1_000
 
 
 class RebasePolicies:
-    """The words of namespaces, each remembered for a while. Safe for threads.
+    """Cached policies of namespaces. Safe for threads.
 
-    A namespace is read only when an append has lost its branch's place: a commit that wins costs no call.
-    What was read, also that it could not be read, counts for `max_age_seconds`.
+    A namespace is read only when an append's branch has moved: other commits cost no call. The result counts for
+    `max_age_seconds`, also a failure to read.
 
-    A namespace that cannot be read counts as `none`, whatever the reason. Its property may forbid what the server's
-    setting permits, and to refuse is always right: the branch did move, nothing of the change is in the table, and its
-    client validates and tries again, as on a server that rebases nothing. To report the metastore's error instead would
-    leave a client without an outcome that has one. The look-up takes as long as one call of the metastore may take
+    A namespace that cannot be read counts as `none`: its property may forbid what the server's setting permits.
+    Refusing
+    the append is always safe: the branch did move, the change is not in the table, and the client validates and
+    retries, as on a server that never rebases. Reporting the metastore's error instead would leave the client without a
+    known outcome. A read takes as long as one call of the metastore may take
     (`metastore.connect-timeout-ms`, `metastore.socket-timeout-ms`), once in `max_age_seconds` for each namespace.
 
     setting: `rebase-appends`. load: a namespace's properties; raises IcebergHmsError.
@@ -42,25 +43,25 @@ class RebasePolicies:
         self._max_age_seconds = max_age_seconds
         self._load = load
         self._mutex = self._runtime.mutex()
-        #: Each with the time when the call ended.
-        self._remembered: OrderedDict[str, tuple[float, RebasePolicy]] = OrderedDict()
+        #: Each with the time of the end of its call.
+        self._cached: OrderedDict[str, tuple[float, RebasePolicy]] = OrderedDict()
 
     def of(self, namespace: str) -> RebasePolicy:
-        """The word for tables of a namespace that say nothing themselves. Raises nothing of the metastore's."""
+        """The policy for tables of a namespace without one of their own. Raises no error of the metastore's."""
         with self._mutex:
-            known = self._remembered.get(namespace)
+            known = self._cached.get(namespace)
         if known is not None and self._runtime.now() - known[0] < self._max_age_seconds:
             return known[1]
-        word = self._read(namespace)
-        # Not the time before the call: one that ended by its time-out would then be over at once, and be made again for
-        # each append of a group.
+        policy = self._read(namespace)
+        # The time after the call: else a call that timed out would expire at once, and repeat for each append of a
+        # group.
         answered_at = self._runtime.now()
         with self._mutex:
-            self._remembered[namespace] = (answered_at, word)
-            self._remembered.move_to_end(namespace)
-            while len(self._remembered) > _REMEMBERED_MAX:
-                self._remembered.popitem(last=False)
-        return word
+            self._cached[namespace] = (answered_at, policy)
+            self._cached.move_to_end(namespace)
+            while len(self._cached) > CACHED_MAX:
+                self._cached.popitem(last=False)
+        return policy
 
     def _read(self, namespace: str) -> RebasePolicy:
         try:

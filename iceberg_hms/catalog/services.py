@@ -1,4 +1,4 @@
-"""What a catalog stands on, wired once by assembly.py."""
+"""The services of a catalog, wired by assembly.py."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class TableLister(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """subscribe: adds a listener to the world's events. close: gives back connections and threads; called once.
-    open_input: opens a location as a pyarrow file, for reading footers. locks: None where there are none to look at."""
+    """subscribe: adds a listener for events. close: closes connections and ends threads; called once.
+    open_input: opens a location as a pyarrow file, for reading footers. locks: None for a catalog in memory."""
 
     settings: Settings
     world: CommitPorts

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change, ChangeIdentity
@@ -22,22 +23,19 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from iceberg_hms.catalog.catalog import Catalog
-
-#: About what the record of a data file takes while its append waits: path, counts, and bounds of some columns.
+#: About how many bytes the record of a data file takes in the queue: path, counts, bounds of some columns.
 _FILE_BYTES: Final = 1_000
 
 
 class Table:
-    """A table as it was when it was loaded, refreshed, or last committed to through this object.
+    """A table's state when this object loaded, refreshed or last committed to it.
 
-    A commit never depends on how old this view is: it lands on the table as it is then, or names the assumption that
-    broke.
+    A commit does not depend on how old this state is: it applies to the current table, or raises the requirement that
+    failed.
     """
 
-    def __init__(self, catalog: Catalog, name: TableName, metadata: TableMetadata, metadata_location: str) -> None:
-        self._catalog = catalog
+    def __init__(self, access: TableAccess, name: TableName, metadata: TableMetadata, metadata_location: str) -> None:
+        self._access = access
         self.name = name
         self.metadata = metadata
         self.metadata_location = metadata_location
@@ -52,7 +50,7 @@ class Table:
 
     @property
     def spec(self) -> PartitionSpec:
-        """The default partition spec, which new files are written with."""
+        """The default partition spec, for new files."""
         return self.metadata.spec
 
     @property
@@ -62,12 +60,12 @@ class Table:
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        """The head of main; None while the table is empty."""
+        """The head of main; None for a table without snapshots."""
         return self.metadata.current_snapshot
 
     def refresh(self) -> Table:
-        """Look at the table as it is now; returns itself. Raises NoSuchTable."""
-        loaded = self._catalog.load(self.name)
+        """Load the current state; returns itself. Raises NoSuchTable."""
+        loaded = self._access.load(self.name)
         self._take(loaded.metadata, str(loaded.metadata_location))
         return self
 
@@ -82,27 +80,27 @@ class Table:
         wait_seconds: float | None = None,
         on_extra_columns: Literal["refuse", "ignore"] = "refuse",
     ) -> CommitReport:
-        """Add data files that are there already.
+        """Add existing data files.
 
         files: locations of Parquet files, whose footers give schema match, counts and bounds, or DataFile records.
-        branch: which branch they are added to; it is created from main if it is not there.
+        branch: the branch to add them to; created from main if it does not exist.
         summary: further properties of the snapshot.
         idempotency_key: a job's own key; a rerun with the same key and the same files finds its first commit and adds
         nothing. The key of another job, whose snapshot is in the branch's history and added other files, is refused.
         on_extra_columns: what to do with a file that has a column that the table lacks. "refuse": InvalidInput names
         the columns, since PyIceberg cannot read a table with such a file. "ignore": add it; Spark and Java skip the
         column. A column that was dropped from the table, with its field id, is no extra one. DataFile records are not
-        looked at.
+        checked.
         check_duplicates: whether a file that is live in the branch is refused, given as a path or as a record: its rows
         would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
         those that are new.
-        Lands on whatever the table is then, as often as it moves. Raises InvalidInput (a file that does not fit the
+        Applies to the current table, however often it moves. Raises InvalidInput (a file that does not fit the
         table, or is named twice), MissingFile, RequirementFailed (replaced table, dropped schema or spec, a schema that
         gives the files' columns another meaning: see `changes.append.Append.check`, a file that the branch has already,
         another job's key: delete none of the files), CommitStateUnknown.
         """
         if not files:
-            raise InvalidInput("there is nothing to append", next_step="give at least one file")
+            raise InvalidInput("nothing to append", next_step="give at least one file")
         if on_extra_columns not in ("refuse", "ignore"):
             raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
         custom = summaries.check_custom(summary or {}, idempotency_key)
@@ -111,29 +109,29 @@ class Table:
         except IcebergHmsError as error:
             return self._first_run(files, branch, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
-        clock = self._catalog.services.world.runtime
+        clock = self._access.services.world.runtime
         change = Append(
             data_files,
             branch=branch,
             summary=summary,
             idempotency_key=idempotency_key,
-            snapshot_id=self._catalog.services.new_snapshot_id(),
+            snapshot_id=self._access.services.new_snapshot_id(),
             schema_id=self.metadata.current_schema_id,
             spec_id=self.metadata.default_spec_id,
             table_uuid=self.metadata.uuid,
             now_ms=clock.now_ms,
-            caller=self._catalog.settings.user,
+            caller=self._access.services.settings.user,
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
             check_duplicates=check_duplicates,
             schema=self.metadata.schema,
             spec=self.metadata.spec_by_id(self.metadata.default_spec_id),
         )
-        # Here, where no other writer waits for it; the commit looks only through what is new since.
-        change.look_ahead(self.metadata, self._catalog.services.world.manifests())
+        # Before the commit, so that no other writer waits for it; the commit then reads only newer manifests.
+        change.look_ahead(self.metadata, self._access.services.world.manifests())
         return self._commit(change, wait_seconds, size=_FILE_BYTES * len(data_files))
 
     def history(self) -> list[Mapping[str, int]]:
-        """The snapshot log, oldest first: from `timestamp-ms` on `snapshot-id` was the current snapshot."""
+        """The snapshot log, oldest first: `snapshot-id` became the current snapshot at `timestamp-ms`."""
         return list(self.metadata.snapshot_log)
 
     def snapshots(self) -> list[Snapshot]:
@@ -141,7 +139,7 @@ class Table:
         return list(self.metadata.snapshots)
 
     def _commit(self, change: Change, wait_seconds: float | None, *, size: int) -> CommitReport:
-        report = self._catalog.commit_change(self.name, change, wait_seconds=wait_seconds, size=size)
+        report = self._access.commit(self.name, change, wait_seconds, size=size)
         self._take(report.metadata, report.metadata_location)
         return report
 
@@ -153,17 +151,17 @@ class Table:
         error: IcebergHmsError,
         wait_seconds: float | None,
     ) -> CommitReport:
-        """The report of a job's first run, for a rerun whose files cannot be described. Raises `error` if there was
-        none."""
+        """The report of a job's first run, for a rerun whose files cannot be read. Raises `error` if there was no first
+        run."""
         if key is None:
             raise error
         paths = (file if isinstance(file, str) else file.file_path for file in files)
         identity = ChangeIdentity(
-            snapshot_ids=(self._catalog.services.new_snapshot_id(),),
+            snapshot_ids=(self._access.services.new_snapshot_id(),),
             ref=branch,
             idempotency_key=key,
             files=frozenset(map(file_key, paths)),
-            caller=self._catalog.settings.user,
+            caller=self._access.services.settings.user,
         )
         return self._commit(Rerun(identity, error), wait_seconds, size=0)
 
@@ -177,9 +175,9 @@ class Table:
         return described
 
     def _schema_moved(self) -> bool:
-        """Look whether columns came since the table was looked at, which is often older than the files. If so, it is
-        as it is now from here on; a table that took the name of this one is not taken for it."""
-        loaded, known = self._catalog.load(self.name), self.metadata
+        """Reload the table, and return whether its columns changed: the loaded state is often older than the files.
+        Takes over the new state then; a replacement table of the same name does not count."""
+        loaded, known = self._access.load(self.name), self.metadata
         mapping = loaded.metadata.properties.get(NAME_MAPPING)
         same_columns = loaded.metadata.schema.same_as(known.schema) and mapping == known.properties.get(NAME_MAPPING)
         if loaded.metadata.uuid != known.uuid or same_columns:
@@ -190,7 +188,7 @@ class Table:
     def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
         """Read footers, `io.threads` at a time."""
         found: dict[str, DescribedFile] = {}
-        services = self._catalog.services
+        services = self._access.services
         width = services.settings.io_threads
         for start in range(0, len(locations), width):
             batch = locations[start : start + width]

@@ -20,7 +20,8 @@ from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, EngineError, IcebergHmsError
 
 if TYPE_CHECKING:
-    from iceberg_hms.catalog.catalog import Catalog, LoadedTable
+    from iceberg_hms.catalog.catalog import Catalog
+    from iceberg_hms.catalog.table_access import LoadedTable
     from iceberg_hms.changes.change import Manifests
     from iceberg_hms.coordinator.ports import Files, Pointer, TableName
 

@@ -28,7 +28,7 @@ from iceberg_hms.inspect.metadata import column_rows, metadata_facts, metadata_l
 from iceberg_hms.inspect.pointer import parameter_rows
 
 if TYPE_CHECKING:
-    from iceberg_hms.catalog.catalog import LoadedTable
+    from iceberg_hms.catalog.table_access import LoadedTable
     from iceberg_hms.coordinator.ports import Pointer
     from iceberg_hms.format.metadata.snapshot import Snapshot
 

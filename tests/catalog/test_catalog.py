@@ -36,7 +36,7 @@ def catalog(pointer, files):
         yield made
 
 
-def test_a_namespace_without_a_location_lies_in_the_warehouse(catalog):
+def test_a_namespaces_default_location_is_in_the_warehouse(catalog):
     assert catalog.load_namespace("LOGGING")["location"] == "file:/warehouse/logging.db"
     catalog.create_namespace("elsewhere", {"location": "file:/data/elsewhere", "comment": "c"})
     assert catalog.load_namespace("elsewhere") == {"location": "file:/data/elsewhere", "comment": "c"}
@@ -55,7 +55,7 @@ def test_namespace_properties_are_set_and_removed_and_missing_ones_are_named(cat
         catalog.update_namespace("nowhere", {"a": "1"})
 
 
-def test_a_table_is_created_where_its_namespace_lies(catalog):
+def test_a_table_is_created_in_its_namespaces_location(catalog):
     table = catalog.create_table(
         "logging.Events", SCHEMA, partition_spec=["day(event_time)"], properties={"owner": "me"}
     )
@@ -77,7 +77,7 @@ def test_unique_locations_differ():
         assert catalog.create_table("db.t", SCHEMA).metadata.location != first.metadata.location
 
 
-def test_a_staged_table_leaves_no_trace_and_can_be_created_by_a_commit(catalog, files, pointer):
+def test_staging_a_table_writes_nothing_and_a_commit_creates_it(catalog, files, pointer):
     staged = catalog.stage_table("logging.events", SCHEMA, location="file:/my/place/")
     assert staged.metadata_location is None
     assert staged.metadata.location == "file:/my/place"
@@ -128,7 +128,7 @@ def test_a_commit_takes_the_protocols_shapes(catalog):
     ],
     ids=lambda update: update["action"],
 )
-def test_what_is_malformed_does_not_get_into_the_table(catalog, pointer, update):
+def test_malformed_updates_are_refused(catalog, pointer, update):
     """Each shape is looked at by the door or where it is applied."""
     catalog.create_table("logging.events", SCHEMA)
     before = dict(pointer.rows)
@@ -137,7 +137,7 @@ def test_what_is_malformed_does_not_get_into_the_table(catalog, pointer, update)
     assert pointer.rows == before
 
 
-def test_tables_that_are_not_icebergs_are_left_alone(catalog, pointer):
+def test_other_tables_are_not_touched(catalog, pointer):
     name = TableName("logging", "hive")
     pointer.add_hive_table(name)
     before = dict(pointer.rows)
@@ -156,7 +156,7 @@ def test_tables_that_are_not_icebergs_are_left_alone(catalog, pointer):
     assert pointer.rows == before
 
 
-def test_what_is_not_there_is_named_and_nothing_is_made(catalog, files):
+def test_errors_name_what_is_missing_and_nothing_is_created(catalog, files):
     with pytest.raises(NoSuchTable, match=r"Table does not exist: logging\.none"):
         catalog.load_table("logging.none")
     with pytest.raises(NoSuchNamespace, match="Namespace does not exist: nowhere"):
@@ -186,7 +186,7 @@ def test_the_default_wait_outlives_a_dead_writers_lock(catalog):
     assert catalog.default_wait_seconds == 310.0
 
 
-def test_reads_and_row_are_there_for_those_who_look(catalog):
+def test_callers_can_read_the_row_and_the_manifests(catalog):
     table = catalog.create_table("logging.events", SCHEMA)
     assert catalog.pointer("logging.events").metadata_location == table.metadata_location
     assert catalog.manifests() is not None

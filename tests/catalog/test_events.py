@@ -15,7 +15,7 @@ def test_a_commit_is_one_line_in_the_log(caplog):
     assert "committed table=db.t location=file:/m1 snapshots=7,8 attempts=2 replays=1" in caplog.messages[0]
 
 
-def test_listeners_hear_every_event_and_cannot_break_each_other(caplog):
+def test_listeners_get_every_event_and_cannot_break_each_other(caplog):
     events, heard = LoggedEvents(), []
 
     def broken(event):

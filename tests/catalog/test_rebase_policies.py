@@ -1,4 +1,4 @@
-"""What a namespace says of appends: how often it is asked, and what counts when it does not answer."""
+"""Namespaces' policies on rebasing: how often they are read, and what counts if a read fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from iceberg_hms.catalog.rebase_policies import _REMEMBERED_MAX, RebasePolicies
+from iceberg_hms.catalog.rebase_policies import CACHED_MAX, RebasePolicies
 from iceberg_hms.changes.blind_append import ALL, NONE, PLAIN, REBASE_APPENDS
 from iceberg_hms.clock import SystemClock
 from iceberg_hms.errors import AccessDenied, IcebergHmsError, MetastoreUnavailable, NoSuchNamespace
@@ -37,7 +37,7 @@ class Namespaces:
         return self.properties
 
 
-def words(
+def policies(
     namespaces: Namespaces, setting: str = PLAIN, *, clock: StoppedClock | None = None, max_age_seconds: float = 5.0
 ) -> RebasePolicies:
     runtime = ThreadRuntime(clock or StoppedClock())
@@ -48,21 +48,21 @@ def words(
 @pytest.mark.parametrize(
     ("text", "found"), [("plain", PLAIN), (" ALL ", ALL), ("none", NONE), ("yes", NONE), ("", NONE)]
 )
-def test_the_namespace_s_word_beats_the_server_s(setting: str, text: str, found: str) -> None:
-    word = words(Namespaces({REBASE_APPENDS: text}), setting).of("db")
+def test_a_namespaces_policy_overrides_the_servers(setting: str, text: str, found: str) -> None:
+    word = policies(Namespaces({REBASE_APPENDS: text}), setting).of("db")
     assert word.mode == found
     assert word.stated_by == f"the namespace db says {REBASE_APPENDS}={text}"
 
 
 @pytest.mark.parametrize("setting", [PLAIN, ALL, NONE])
-def test_where_the_namespace_says_nothing_the_server_s_word_counts(setting: str) -> None:
-    word = words(Namespaces({"owner": "etl"}), setting).of("db")
+def test_the_servers_policy_applies_where_the_namespace_has_none(setting: str) -> None:
+    word = policies(Namespaces({"owner": "etl"}), setting).of("db")
     assert (word.mode, word.stated_by) == (setting, f"the server says rebase-appends={setting}")
 
 
-def test_a_namespace_is_asked_again_only_after_a_while() -> None:
+def test_a_namespaces_policy_is_cached_for_a_while() -> None:
     namespaces, clock = Namespaces({REBASE_APPENDS: "all"}), StoppedClock()
-    found = words(namespaces, clock=clock)
+    found = policies(namespaces, clock=clock)
     assert [found.of("db").mode for _ in range(3)] == [ALL] * 3
     assert found.of("other").mode == ALL
     assert namespaces.asked == ["db", "other"]
@@ -74,9 +74,9 @@ def test_a_namespace_is_asked_again_only_after_a_while() -> None:
     assert namespaces.asked == ["db", "other", "db"]
 
 
-def test_without_a_memory_it_is_asked_each_time() -> None:
+def test_with_age_zero_each_request_reads_the_namespace() -> None:
     namespaces = Namespaces()
-    found = words(namespaces, max_age_seconds=0.0)
+    found = policies(namespaces, max_age_seconds=0.0)
     for _ in range(3):
         found.of("db")
     assert namespaces.asked == ["db"] * 3
@@ -85,10 +85,10 @@ def test_without_a_memory_it_is_asked_each_time() -> None:
 @pytest.mark.parametrize(
     "refusal", [MetastoreUnavailable("down"), NoSuchNamespace("db"), AccessDenied("not yours")], ids=lambda e: type(e)
 )
-def test_one_that_cannot_be_read_may_forbid_it_and_is_not_asked_again_at_once(refusal: IcebergHmsError) -> None:
+def test_an_unreadable_namespace_counts_as_none_and_is_cached_too(refusal: IcebergHmsError) -> None:
     namespaces, clock = Namespaces({REBASE_APPENDS: "all"}), StoppedClock()
     namespaces.refusal = refusal
-    found = words(namespaces, ALL, clock=clock)
+    found = policies(namespaces, ALL, clock=clock)
     for _ in range(3):
         word = found.of("db")
         assert word.mode == NONE
@@ -100,7 +100,7 @@ def test_one_that_cannot_be_read_may_forbid_it_and_is_not_asked_again_at_once(re
     assert found.of("db").mode == ALL
 
 
-def test_a_call_that_takes_longer_than_its_answer_counts_is_made_once_for_a_group() -> None:
+def test_a_slow_read_happens_once_for_a_group() -> None:
     clock, asked = StoppedClock(), list[str]()
 
     def load(namespace: str) -> Mapping[str, str]:
@@ -113,7 +113,7 @@ def test_a_call_that_takes_longer_than_its_answer_counts_is_made_once_for_a_grou
     assert asked == ["db"]
 
 
-def test_a_defect_is_not_taken_for_an_outage() -> None:
+def test_a_defect_does_not_count_as_an_outage() -> None:
     def load(_: str) -> Mapping[str, str]:
         raise ZeroDivisionError
 
@@ -122,19 +122,19 @@ def test_a_defect_is_not_taken_for_an_outage() -> None:
         found.of("db")
 
 
-def test_so_many_namespaces_are_remembered_and_no_more() -> None:
+def test_the_cache_of_namespaces_is_bounded() -> None:
     namespaces = Namespaces()
-    found = words(namespaces)
-    for number in range(_REMEMBERED_MAX + 1):
+    found = policies(namespaces)
+    for number in range(CACHED_MAX + 1):
         found.of(str(number))
-    found.of(str(_REMEMBERED_MAX))
-    assert len(namespaces.asked) == _REMEMBERED_MAX + 1
+    found.of(str(CACHED_MAX))
+    assert len(namespaces.asked) == CACHED_MAX + 1
     found.of("0")
     assert namespaces.asked[-1] == "0", "the oldest was forgotten"
 
 
-def test_many_threads_get_one_word() -> None:
-    found = words(Namespaces({REBASE_APPENDS: "all"}))
+def test_many_threads_get_one_policy() -> None:
+    found = policies(Namespaces({REBASE_APPENDS: "all"}))
     start, heard = Barrier(8), list[str]()
 
     def ask() -> None:

@@ -31,7 +31,7 @@ def test_ours_and_the_specs_json_pass() -> None:
 
 
 @pytest.mark.parametrize("source", [None, "id long", 5, [("id", "long")], {}, {"type": "struct", "fields": [{}]}])
-def test_what_is_no_schema_is_refused(source: Any) -> None:
+def test_other_objects_are_no_schema(source: Any) -> None:
     with pytest.raises(InvalidInput):
         to_schema(source)
 
@@ -108,7 +108,7 @@ def test_a_column_whose_name_looks_like_a_term_is_a_column() -> None:
     ],
     ids=str,
 )
-def test_a_spec_that_cannot_be_is_refused(terms: Any, message: str) -> None:
+def test_an_invalid_spec_is_refused(terms: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         to_spec(terms, EVENTS)
 
@@ -142,6 +142,6 @@ def test_orders_of_other_forms_pass() -> None:
 
 
 @pytest.mark.parametrize("source", [["nothing"], ["tags"], [5], 5, {"fields": 5}], ids=str)
-def test_an_order_that_cannot_be_is_refused(source: Any) -> None:
+def test_an_invalid_sort_order_is_refused(source: Any) -> None:
     with pytest.raises(InvalidInput):
         to_order(source, EVENTS)

@@ -8,10 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.datafiles.footers import describe_parquet
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
 SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("message", pa.string())])
 
@@ -37,25 +40,50 @@ def files():
 
 
 @pytest.fixture
-def table(files):
-    with memory_catalog(files=files) as catalog:
-        catalog.create_namespace("logging")
-        yield catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
+def pointer():
+    return MemoryTablePointer(namespaces=())
 
 
-def entries(table):
-    reader = table._catalog.services.world.manifests()
-    return list(reader.entries(reader.list(table.current_snapshot)))
+@pytest.fixture
+def catalog(files, pointer):
+    with memory_catalog(files=files, pointer=pointer) as made:
+        made.create_namespace("logging")
+        yield made
 
 
-def test_an_append_weighs_by_its_files_while_it_waits(table, files, monkeypatch):
-    sizes, commit = [], table._catalog.commit_change
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
 
-    def weighed(*args, size, **options):
-        sizes.append(size)
-        return commit(*args, size=size, **options)
 
-    monkeypatch.setattr(table._catalog, "commit_change", weighed)
+@pytest.fixture
+def entries(catalog):
+    def read(table):
+        reader = catalog.manifests()
+        return list(reader.entries(reader.list(table.current_snapshot)))
+
+    return read
+
+
+class WatchedAccess(TableAccess):
+    """Calls `before_commit(size)` before each commit."""
+
+    def __init__(self, catalog, before_commit):
+        super().__init__(lambda: catalog.services)
+        self._before_commit = before_commit
+
+    def commit(self, name, change, wait_seconds, *, size):
+        self._before_commit(size)
+        return super().commit(name, change, wait_seconds, size=size)
+
+    def table(self, name):
+        loaded = self.load(name)
+        return Table(self, loaded.name, loaded.metadata, loaded.metadata_location)
+
+
+def test_an_append_counts_in_the_queue_by_its_files(catalog, table, files):
+    sizes = []
+    table = WatchedAccess(catalog, sizes.append).table(table.name)
     for number in range(3):
         files.write(f"file:/in/{number}.parquet", parquet(1, "ERROR"))
     table.append(["file:/in/0.parquet"])
@@ -63,7 +91,7 @@ def test_an_append_weighs_by_its_files_while_it_waits(table, files, monkeypatch)
     assert sizes == [1_000, 2_000]
 
 
-def test_paths_are_appended_with_what_their_footers_say(table, files):
+def test_appended_paths_have_the_metrics_of_their_footers(table, files, entries):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     files.write("file:/in/2.parquet", parquet(2, "ERROR", "WARN"))
     report = table.append(["file:/in/1.parquet", "file:/in/2.parquet"])
@@ -80,7 +108,7 @@ def test_paths_are_appended_with_what_their_footers_say(table, files):
     assert [snapshot.snapshot_id for snapshot in table.snapshots()] == list(report.snapshot_ids)
 
 
-def test_a_file_with_columns_that_the_table_lacks_is_refused_by_their_names(table, files):
+def test_a_file_with_extra_columns_is_refused_with_their_names(table, files):
     files.write("file:/in/1.parquet", with_extra_columns())
     with pytest.raises(InvalidInput, match=r"1\.parquet has columns that the table lacks: host, port;") as caught:
         table.append(["file:/in/1.parquet"])
@@ -89,13 +117,13 @@ def test_a_file_with_columns_that_the_table_lacks_is_refused_by_their_names(tabl
     assert table.refresh().current_snapshot is None
 
 
-def test_who_insists_appends_a_file_with_columns_that_the_table_lacks(table, files):
+def test_a_caller_may_append_a_file_with_extra_columns(table, files, entries):
     files.write("file:/in/1.parquet", with_extra_columns())
     table.append(["file:/in/1.parquet"], on_extra_columns="ignore")
     assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet"]
 
 
-def test_a_column_that_came_since_the_table_was_looked_at_is_no_extra_one(table, files):
+def test_a_column_added_since_the_load_is_no_extra_one(table, files, catalog, entries):
     files.write("file:/in/1.parquet", with_extra_columns())
     schema = table.metadata.schema.raw
     added = [("host", "string"), ("port", "long")]
@@ -104,15 +132,14 @@ def test_a_column_that_came_since_the_table_was_looked_at_is_no_extra_one(table,
         {"action": "add-schema", "schema": {**schema, "schema-id": 1, "fields": [*schema["fields"], *fields]}},
         {"action": "set-current-schema", "schema-id": -1},
     ]
-    table._catalog.commit("logging.events", requirements=[], updates=updates)
+    catalog.commit("logging.events", requirements=[], updates=updates)
     assert table.metadata.schema.find("host") is None
     table.append(["file:/in/1.parquet"])
     assert set(entries(table)[0].data_file.lower_bounds) == {1, 2, 4, 5}
 
 
-def test_columns_of_another_table_of_the_name_are_extra_ones(table, files):
+def test_columns_of_a_replacement_table_are_extra_ones(table, files, catalog):
     files.write("file:/in/1.parquet", with_extra_columns())
-    catalog = table._catalog
     catalog.drop_table("logging.events")
     catalog.create_table("logging.events", SCHEMA.append(pa.field("host", pa.string())))
     with pytest.raises(InvalidInput, match="the table lacks: host, port"):
@@ -120,21 +147,21 @@ def test_columns_of_another_table_of_the_name_are_extra_ones(table, files):
 
 
 @pytest.mark.parametrize("wish", ["Ignore", "", None])
-def test_what_to_do_with_extra_columns_is_one_of_two_words(table, files, wish):
+def test_on_extra_columns_takes_two_values_only(table, files, wish):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     with pytest.raises(InvalidInput, match="on_extra_columns must be"):
         table.append(["file:/in/1.parquet"], on_extra_columns=wish)
     assert table.refresh().current_snapshot is None
 
 
-def test_files_without_field_ids_bring_the_name_mapping_that_readers_need(table, files):
+def test_appending_files_without_field_ids_sets_the_name_mapping(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     assert "schema.name-mapping.default" not in table.properties
     table.append(["file:/in/1.parquet"])
     assert "event_time" in table.properties["schema.name-mapping.default"]
 
 
-def test_records_and_paths_may_be_mixed_and_are_kept_in_order(table, files):
+def test_records_and_paths_may_be_mixed_and_are_kept_in_order(table, files, entries):
     for number in (1, 2):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
     record = describe_parquet("file:/in/1.parquet", table.metadata, files.open).data_file
@@ -142,7 +169,7 @@ def test_records_and_paths_may_be_mixed_and_are_kept_in_order(table, files):
     assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet", "file:/in/2.parquet"]
 
 
-def test_many_footers_are_read(table, files):
+def test_many_footers_are_read(table, files, entries):
     paths = [f"file:/in/{number}.parquet" for number in range(20)]
     for path in paths:
         files.write(path, parquet(3, "INFO"))
@@ -150,16 +177,16 @@ def test_many_footers_are_read(table, files):
     assert len(entries(table)) == 20
 
 
-def test_an_old_view_of_the_table_appends_to_the_table_as_it_is(table, files):
+def test_an_append_with_an_old_state_applies_to_the_current_table(table, files, catalog, entries):
     for number in (1, 2):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
-    other = table._catalog.load_table("logging.events")
+    other = catalog.load_table("logging.events")
     table.append(["file:/in/1.parquet"])
     other.append(["file:/in/2.parquet"])
     assert len(entries(table.refresh())) == 2
 
 
-def test_a_rerun_with_the_same_key_adds_nothing(table, files):
+def test_a_rerun_with_the_same_key_adds_nothing(table, files, entries):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     table.append(["file:/in/1.parquet"], idempotency_key="load-1")
     assert table.append(["file:/in/1.parquet"], idempotency_key="load-1").already_committed
@@ -167,7 +194,7 @@ def test_a_rerun_with_the_same_key_adds_nothing(table, files):
 
 
 @pytest.mark.parametrize("spelling", ["file:/in/1.parquet", "file:///in/1.parquet", "/in//1.parquet"])
-def test_a_file_that_the_table_has_is_refused_as_a_path_and_as_a_record(table, files, spelling):
+def test_a_duplicate_file_is_refused_as_path_and_as_record(table, files, spelling, entries):
     for number in (1, 2):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
     first = table.append(["file:/in/1.parquet"]).snapshot_ids[0]
@@ -184,45 +211,41 @@ def test_a_file_that_the_table_has_is_refused_as_a_path_and_as_a_record(table, f
     assert len(entries(table)) == 2
 
 
-def test_a_file_that_another_process_appended_since_is_refused(table, files):
+def test_a_file_that_another_writer_appended_meanwhile_is_refused(table, files, catalog):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
-    other = table._catalog.load_table("logging.events")
+    other = catalog.load_table("logging.events")
     table.append(["file:/in/1.parquet"])
     with pytest.raises(RequirementFailed, match=r"file:/in/1\.parquet"):
         other.append(["file:/in/1.parquet"])
 
 
-def test_a_file_is_given_once_however_it_is_spelled(table, files):
+def test_two_spellings_of_one_file_are_refused(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     with pytest.raises(InvalidInput, match=r"twice: file:///in/1\.parquet"):
         table.append(["file:/in/1.parquet", "file:///in/1.parquet"])
 
 
-def test_the_manifests_are_looked_through_before_the_commit_waits_for_anybody(table, files, monkeypatch):
-    """So that under the lock only those are read which are new since."""
+def test_an_append_reads_old_manifests_before_its_commit(table, files, pointer, monkeypatch):
+    """So that it reads only newer ones under the lock."""
     for number in range(4):
         files.write(f"file:/in/{number}.parquet", parquet(1, "ERROR"))
     for number in range(3):
         table.append([f"file:/in/{number}.parquet"])
-    store = table._catalog.services.world.manifests()._store
-    store._cache._entries.clear()
-    store._filters._entries.clear()
-    commit, read = table._catalog.commit_change, files.read
-    reads = []
+    reads, read = [], files.read
+    monkeypatch.setattr(files, "read", lambda location: reads.append(location) or read(location))
 
-    def committing(*arguments, **options):
-        manifests = {line.manifest_path for line in store.open().list(table.current_snapshot)}
+    def committing(_):
+        manifests = {line.manifest_path for line in fresh.manifests().list(table.current_snapshot)}
         assert manifests <= set(reads)
         reads.clear()
-        return commit(*arguments, **options)
 
-    monkeypatch.setattr(files, "read", lambda location: reads.append(location) or read(location))
-    monkeypatch.setattr(table._catalog, "commit_change", committing)
-    table.append(["file:/in/3.parquet"])
+    # Its caches are empty.
+    with memory_catalog(files=files, pointer=pointer) as fresh:
+        WatchedAccess(fresh, committing).table(table.name).append(["file:/in/3.parquet"])
     assert not any("-m0.avro" in location for location in reads)
 
 
-def test_a_rerun_whose_file_is_gone_by_now_finds_its_first_run(table, files):
+def test_a_rerun_whose_file_was_deleted_finds_its_first_run(table, files):
     """Its file may have been compacted, and deleted since. "There is no such file" would say that the job failed."""
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     first = table.append(["file:/in/1.parquet"], idempotency_key="load-1")
@@ -238,7 +261,7 @@ def test_a_rerun_whose_file_is_gone_by_now_finds_its_first_run(table, files):
         table.append(["file:/in/none.parquet"], idempotency_key="load-1")
 
 
-def test_a_key_that_other_files_were_added_under_is_refused_and_nothing_is_changed(table, files):
+def test_an_idempotency_key_of_other_files_is_refused(table, files):
     for number in (1, 2, 3):
         files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
     first = table.append(["file:/in/1.parquet", "file:/in/2.parquet"], idempotency_key="load-1").snapshot_ids[0]
@@ -265,7 +288,7 @@ def test_an_empty_key_is_refused(table, files, key):
         table.append(["file:/in/1.parquet"], idempotency_key=key)
 
 
-def test_a_branch_is_made_when_it_is_not_there(table, files):
+def test_a_missing_branch_is_created(table, files):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
     table.append(["file:/in/1.parquet"], branch="audit")
     assert table.metadata.ref("audit") is not None
@@ -280,7 +303,7 @@ def test_a_branch_is_made_when_it_is_not_there(table, files):
         (parquet(1, "ERROR")[:-100], CorruptFile, "damaged"),
     ],
 )
-def test_a_file_that_cannot_be_appended_changes_nothing(table, files, content, error, says):
+def test_an_unreadable_file_changes_nothing(table, files, content, error, says):
     if content is not None:
         files.write("file:/in/bad.parquet", content)
     before = set(files.locations())
@@ -295,9 +318,8 @@ def test_nothing_to_append_is_refused(table):
         table.append([])
 
 
-def test_a_table_that_was_replaced_is_not_appended_to(table, files):
+def test_a_table_that_was_replaced_is_not_appended_to(table, files, catalog):
     files.write("file:/in/1.parquet", parquet(1, "ERROR"))
-    catalog = table._catalog
     catalog.drop_table("logging.events")
     catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
     with pytest.raises(RequirementFailed, match="UUID"):

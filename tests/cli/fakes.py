@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from typer.testing import CliRunner
 
-from iceberg_hms.catalog.catalog import LoadedTable
+from iceberg_hms.catalog.table_access import LoadedTable
 from iceberg_hms.cli.common import Environment
 from iceberg_hms.cli.main import app
 from iceberg_hms.config import Settings

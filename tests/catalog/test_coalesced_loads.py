@@ -1,4 +1,4 @@
-"""Many who ask the same at once."""
+"""Concurrent callers that load the same key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from iceberg_hms.catalog.coalesced import Coalesced
+from iceberg_hms.catalog.coalesced_loads import CoalescedLoads
 from iceberg_hms.coordinator.ports import ThreadEvent
 from iceberg_hms.errors import MetastoreUnavailable, NoSuchTable
 from iceberg_hms.runtime import ThreadRuntime
@@ -18,7 +18,7 @@ LIMIT = 20
 
 
 class Watched(ThreadRuntime):
-    """Tells when somebody begins to wait for an event."""
+    """Releases `waiting` when a thread begins to wait for an event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Question:
         return answer.result(LIMIT)
 
     def call(self, number: int) -> Future[object]:
-        """The answer to be given to a call, once it has come."""
+        """The answer that a test sets for a call, once the call was made."""
         with self._called:
             assert self._called.wait_for(lambda: len(self.calls) > number, LIMIT)
             return self.calls[number][1]
@@ -64,14 +64,16 @@ class Scene:
     def __init__(self, pool: ThreadPoolExecutor, wait_seconds: float = LIMIT) -> None:
         self.runtime = Watched()
         self.question = Question()
-        self.coalesced: Coalesced[str, object] = Coalesced(self.runtime, self.question, wait_seconds=wait_seconds)
+        self.coalesced: CoalescedLoads[str, object] = CoalescedLoads(
+            self.runtime, self.question, wait_seconds=wait_seconds
+        )
         self._pool = pool
 
     def ask(self, key: str = "t") -> Future[object]:
         return self._pool.submit(self.coalesced.get, key)
 
     def one_under_way_and(self, waiting: int) -> tuple[Future[object], list[Future[object]]]:
-        """One call under way, and callers that came after it began."""
+        """A running call, and callers that arrived after it began."""
         first = self.ask()
         self.question.call(0)
         others = [self.ask() for _ in range(waiting)]
@@ -79,7 +81,13 @@ class Scene:
         return first, others
 
     def is_idle(self) -> bool:
-        return not (self.coalesced._next or self.coalesced._under_way)
+        """Whether the next caller waits for nobody and has a call of its own."""
+        while self.runtime.waiting.acquire(blocking=False):
+            pass
+        made = len(self.question.calls)
+        asked = self.ask()
+        self.question.call(made).set_result("own")
+        return asked.result(LIMIT) == "own" and not self.runtime.waiting.acquire(blocking=False)
 
 
 @pytest.fixture
@@ -93,18 +101,18 @@ def scene(pool: ThreadPoolExecutor) -> Scene:
     return Scene(pool)
 
 
-def test_many_at_once_cause_two_calls(scene: Scene) -> None:
+def test_many_concurrent_callers_cause_two_calls(scene: Scene) -> None:
     first, others = scene.one_under_way_and(30)
     assert len(scene.question.calls) == 1
     scene.question.call(0).set_result("old")
     scene.question.call(1).set_result("new")
     assert first.result(LIMIT) == "old"
-    assert [other.result(LIMIT) for other in others] == ["new"] * 30, "none was shown what was asked before it came"
+    assert [other.result(LIMIT) for other in others] == ["new"] * 30, "no result is of a call from before its caller"
     assert len(scene.question.calls) == 2
     assert scene.is_idle()
 
 
-def test_who_comes_while_the_next_call_is_under_way_waits_for_the_one_after_it(scene: Scene) -> None:
+def test_a_caller_during_a_call_waits_for_the_one_after_it(scene: Scene) -> None:
     _, second = scene.one_under_way_and(1)
     scene.question.call(0).set_result(0)
     scene.question.call(1)
@@ -118,10 +126,10 @@ def test_who_comes_while_the_next_call_is_under_way_waits_for_the_one_after_it(s
     assert scene.is_idle()
 
 
-def test_one_after_the_other_each_have_a_call_of_their_own(scene: Scene) -> None:
+def test_callers_one_after_the_other_each_make_a_call(scene: Scene) -> None:
     for number in range(3):
         asked = scene.ask()
-        scene.question.call(number).set_result(number)
+        scene.question.call(2 * number).set_result(number)
         assert asked.result(LIMIT) == number
         assert scene.is_idle()
 
@@ -147,7 +155,7 @@ def test_each_caller_gets_an_error_of_its_own(scene: Scene) -> None:
     assert scene.is_idle()
 
 
-def test_an_error_is_not_remembered(scene: Scene) -> None:
+def test_an_error_is_not_cached(scene: Scene) -> None:
     first, others = scene.one_under_way_and(1)
     scene.question.call(0).set_exception(MetastoreUnavailable("away"))
     scene.question.call(1).set_result("back")
@@ -156,9 +164,7 @@ def test_an_error_is_not_remembered(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt(), ValueError("a defect, which may not be copied")])
-def test_who_waited_for_a_call_that_did_not_end_as_calls_do_asks_for_itself(
-    scene: Scene, ending: BaseException
-) -> None:
+def test_callers_load_by_themselves_after_a_call_that_was_interrupted(scene: Scene, ending: BaseException) -> None:
     first, others = scene.one_under_way_and(3)
     scene.question.call(0).set_result("old")
     scene.question.call(1).set_exception(ending)
@@ -171,7 +177,7 @@ def test_who_waited_for_a_call_that_did_not_end_as_calls_do_asks_for_itself(
     assert scene.is_idle()
 
 
-def test_nobody_waits_for_others_longer_than_the_limit(pool: ThreadPoolExecutor) -> None:
+def test_no_caller_waits_for_others_beyond_the_limit(pool: ThreadPoolExecutor) -> None:
     scene = Scene(pool, wait_seconds=0.01)
     first, others = scene.one_under_way_and(3)
     scene.question.call(3)
@@ -184,7 +190,7 @@ def test_nobody_waits_for_others_longer_than_the_limit(pool: ThreadPoolExecutor)
     assert scene.is_idle()
 
 
-def test_an_answer_that_is_nothing_is_an_answer(scene: Scene) -> None:
+def test_none_is_a_result_too(scene: Scene) -> None:
     _, others = scene.one_under_way_and(2)
     scene.question.call(0).set_result(None)
     scene.question.call(1).set_result(None)
@@ -192,7 +198,7 @@ def test_an_answer_that_is_nothing_is_an_answer(scene: Scene) -> None:
     assert len(scene.question.calls) == 2
 
 
-def test_no_answer_is_older_than_its_question(pool: ThreadPoolExecutor) -> None:
+def test_no_result_is_older_than_its_request(pool: ThreadPoolExecutor) -> None:
     """Writers count up and readers ask; each reader must see what was counted before it asked."""
     counted = 0
     mutex = threading.Lock()
@@ -201,7 +207,7 @@ def test_no_answer_is_older_than_its_question(pool: ThreadPoolExecutor) -> None:
         with mutex:
             return counted
 
-    coalesced: Coalesced[str, int] = Coalesced(ThreadRuntime(), look)
+    coalesced: CoalescedLoads[str, int] = CoalescedLoads(ThreadRuntime(), look)
 
     def run(step: Callable[[], bool]) -> bool:
         return all(step() for _ in range(2_000))

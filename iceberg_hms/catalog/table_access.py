@@ -1,0 +1,104 @@
+"""Loads tables and commits to them, by name: what a catalog and its tables share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iceberg_hms.catalog.coalesced_loads import CoalescedLoads
+from iceberg_hms.catalog.rebase_policies import RebasePolicies
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.changes.change import Change
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.errors import NoSuchTable
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+#: A dead writer's lock ends with its lease; a caller that waits this much longer outlives it.
+LEASE_MARGIN_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """A table's state. metadata_location is None for a staged table that is not yet committed."""
+
+    name: TableName
+    metadata_location: str | None
+    metadata: TableMetadata
+
+
+class _ProcessState:
+    """The parts of a catalog in one process."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        runtime = services.world.runtime
+        self.base_loads = CoalescedLoads(runtime, services.coordinator.load)
+        self.pointer_loads = CoalescedLoads(runtime, services.world.pointer.load)
+        self.rebase_policies = RebasePolicies(
+            runtime,
+            setting=services.settings.rebase_appends,
+            max_age_seconds=services.settings.rebase_appends_max_age_ms / 1000,
+            load=services.namespaces.load,
+        )
+
+
+class TableAccess:
+    """Safe for threads. A forked child may go on with it: it gets services of its own on first use.
+
+    make_services: called at once, and by each forked child. What it returns shares no thread, mutex or connection with
+    another process.
+    """
+
+    def __init__(self, make_services: Callable[[], Services]) -> None:
+        self._make_services = make_services
+        # By process id. A child keeps its parent's state and does not use it: the parent's threads do not exist there,
+        # and its mutexes may stay locked for ever.
+        self._states = {os.getpid(): _ProcessState(make_services())}
+
+    @property
+    def _state(self) -> _ProcessState:
+        process = os.getpid()
+        state = self._states.get(process)
+        # If several threads of a child arrive first, one of them stores its state; the others' are not connected yet.
+        return state or self._states.setdefault(process, _ProcessState(self._make_services()))
+
+    @property
+    def services(self) -> Services:
+        """The services of this process."""
+        return self._state.services
+
+    def load(self, name: TableName) -> LoadedTable:
+        """The table's current state. Concurrent callers share a load, but none that began before they called. Raises
+        NoSuchTable, MissingFile, CorruptFile."""
+        base = self._state.base_loads.get(name)
+        return LoadedTable(name, base.pointer.metadata_location, base.metadata)
+
+    def exists(self, name: TableName) -> bool:
+        """Whether an Iceberg table of this name exists."""
+        try:
+            self._state.pointer_loads.get(name)
+        except NoSuchTable:
+            return False
+        return True
+
+    def commit(self, name: TableName, change: Change, wait_seconds: float | None, *, size: int) -> CommitReport:
+        """Commit a change. Raises as `Coordinator.commit`. size: about how many bytes the change takes while it
+        waits."""
+        return self.services.coordinator.commit(name, change, wait_seconds=self.wait_seconds(wait_seconds), size=size)
+
+    @property
+    def rebase_policies(self) -> RebasePolicies:
+        """The namespaces' policies on rebasing appends."""
+        return self._state.rebase_policies
+
+    @property
+    def default_wait_seconds(self) -> float:
+        """How long a commit waits if its caller does not say: long enough to outlive a dead writer's lock."""
+        settings = self.services.settings
+        return max(settings.lock_timeout_ms, settings.lock_lease_default_ms + LEASE_MARGIN_MS) / 1000
+
+    def wait_seconds(self, given: float | None) -> float:
+        """The caller's value, else the default."""
+        return self.default_wait_seconds if given is None else given
