@@ -1,4 +1,4 @@
-"""A run of many schedules in parts, so that several processes can share it."""
+"""Runs many schedules in batches, which several processes can share."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from multiprocessing import get_context
 from simulation.scenarios.catalogue import by_name
 from simulation.schedule import Result, run_schedules
 
-#: How many schedules a process runs before it tells how they went.
+#: How many schedules a process runs before it reports their totals.
 _BATCH = 50
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some schedules of a run: as many as one process runs before it tells how they went.
+    """Some schedules of a run.
 
-    scenario: one, or `all`. first, end: which of the run. stops: at the first schedule that fails.
+    scenario: a name, or `all`. first, end: which schedules of the run. stops: after the first that fails.
     """
 
     scenario: str
@@ -32,21 +32,21 @@ class Batch:
 
 @dataclass
 class RunTotals:
-    """failures: the schedules that failed. text: traces that were asked for."""
+    """answers: how many attempts were answered so. failures: the failed schedules. text: the traces, if wanted."""
 
     schedules: int = 0
-    answer: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
     text: str = ""
     failures: list[Result] = field(default_factory=list)
 
 
 def run_batch(batch: Batch) -> RunTotals:
-    """Run schedules in this process."""
+    """Run a batch in this process."""
     totals = RunTotals()
     scenarios = by_name(batch.scenario)
     for result in run_schedules(scenarios, batch.end, batch.seed, skipped=batch.first, traces=batch.trace):
         totals.schedules += 1
-        totals.answer.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
+        totals.answers.update(committed=result.committed, failed=result.failed, unknown=result.unknown)
         if result.failure is not None:
             totals.failures.append(result)
             if batch.stops:
@@ -57,8 +57,8 @@ def run_batch(batch: Batch) -> RunTotals:
 
 
 def run_in_batches(run: Batch, jobs: int) -> Iterator[RunTotals]:
-    """A run in parts, each in one of so many processes; in the order of the seeds, so that the first failure is the
-    same however many there are."""
+    """Run batches in several processes. Totals come in the order of the seeds, so that the first failure is the same
+    for any number of processes."""
     batches = [
         replace(run, first=first, end=min(first + _BATCH, run.end)) for first in range(run.first, run.end, _BATCH)
     ]

@@ -1,4 +1,4 @@
-"""One schedule from its seed to its verdict, and many of them."""
+"""One schedule from its seed to its result, and many of them."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from simulation.world.metastore import METADATA_LOCATION, LockRow, Metastore, ic
 from simulation.world.metastore_server import SimulatedServer
 from simulation.world.storage import Storage
 
-#: How often a crashed writer's work is taken up by a new process.
+#: How often a new process resumes a crashed writer's work, at most.
 _SUCCESSORS_MAX: Final = 3
-#: Who has been awake for so long has given up what it lost in its sleep.
+#: A process that has been awake for so long has given up the locks that it lost while asleep.
 _AWAKE_SECONDS: Final = 30.0
 #: The address of a server whose lock API is broken.
 _WITHOUT_LOCKS: Final = "thrift://blind:9083"
@@ -50,12 +50,12 @@ _WITHOUT_LOCKS: Final = "thrift://blind:9083"
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a schedule.
+    """The result of a schedule.
 
     failure: the invariant and what it found, None if all held.
-    trace: one line an event; of a failure, or if it was asked for.
+    trace: one line for each event, if the schedule failed or the caller asked for it.
     seconds: simulated.
-    committed, failed, unknown: attempts, by what their clients were told.
+    committed, failed, unknown: how many attempts were answered so.
     """
 
     scenario: str
@@ -70,7 +70,7 @@ class Result:
 
 
 class Schedule:
-    """The world of one scenario under one seed."""
+    """One scenario under one seed: it wires servers, processes and checker together."""
 
     def __init__(self, scenario: Scenario, seed: int, pool: WorkerPool) -> None:
         random = SeededRandom(seed).fork(scenario.name)
@@ -143,7 +143,7 @@ class Schedule:
         self.wire.on_crash = self._on_crash
 
     def run(self, *, traces: bool = False) -> Result:
-        """Run it to its end. traces: keep the trace of a schedule that holds, too."""
+        """Run it to its end. traces: keep the trace even if nothing fails."""
         self.prepare()
         for writer in self._everybody():
             writer.start()
@@ -165,7 +165,7 @@ class Schedule:
         )
 
     def prepare(self) -> None:
-        """Make the processes; none of them has begun."""
+        """Make the processes, without starting them."""
         scenario = self.scenario
         names, starts_within = (NAMES, 30.0) if scenario.catalog_callers else ((TABLE,), scenario.starts_within)
         self._writers = [
@@ -208,19 +208,19 @@ class Schedule:
         return [*self._writers, *self._other_actors]
 
     def _ours(self) -> list[str]:
-        """The processes whose swaps follow what they replace."""
+        """The processes whose swaps must log the file that they replace."""
         return [*(writer.node.process.name for writer in self._writers), *self._expirers(), "auditor", "operator"]
 
     def _expirers(self) -> list[str]:
         return [f"expirer{index + 1}" for index in range(self.scenario.expirers)]
 
     def check_at_rest(self) -> None:
-        """What must hold when nothing runs any more."""
+        """Check what must hold when nothing runs any more."""
         living = [each.node.process.name for each in self._everybody() if each.node.process.alive]
         self.checker.check(at_rest=True, alive=living, locks=self._locks_left())
 
     def _audit(self) -> None:
-        """Called once, when nothing runs any more."""
+        """Called once, when nothing runs any more: check, and let a last writer commit."""
         self.wire.stop_faults()
         self.metastore.lock_api_works = self.scenario.lock_api_works
         self.check_at_rest()
@@ -266,7 +266,7 @@ class Schedule:
         return ensemble
 
     def _on_crash(self, process: Process) -> None:
-        """Somebody notices, some time, and runs the job again with its own key."""
+        """After a while a new process runs the crashed writer's jobs again, under their idempotency keys."""
         random = self.cluster.random
         cut_off = [
             attempt.operation
@@ -295,10 +295,10 @@ class Schedule:
         now = self.scheduler.now
         for process in (each.node.process for each in self._everybody()):
             if process.name == entry.process and process.alive and now - process.paused_until > _AWAKE_SECONDS:
-                self.scheduler.fail(f"live-locks-kept: {by} took lock {entry.id} from {entry.process}, who lives")
+                self.scheduler.fail(f"live-locks-kept: {by} removed lock {entry.id} of {entry.process}, which lives")
 
     def _locks_left(self) -> tuple[str, ...]:
-        """Processes with entries; after a lost call an entry may be left for its lease to end."""
+        """The processes with lock entries; none where lost calls may leave an entry until its lease ends."""
         faults = self.scenario.faults
         lossy = faults.lost_requests or faults.lost_replies or faults.partitions or faults.silences
         if lossy or "break" in self.scenario.operator_actions:
@@ -308,7 +308,7 @@ class Schedule:
 
 
 def run_schedule(scenario: Scenario, seed: int, pool: WorkerPool | None = None) -> Result:
-    """One schedule: the same scenario and seed give the same events."""
+    """Run one schedule: the same scenario and seed give the same events."""
     own = pool or WorkerPool()
     try:
         with quiet_logs(), remembered():
@@ -321,8 +321,8 @@ def run_schedule(scenario: Scenario, seed: int, pool: WorkerPool | None = None) 
 def run_schedules(
     scenarios: Sequence[Scenario], schedules: int, seed: int, *, skipped: int = 0, traces: bool = False
 ) -> Iterator[Result]:
-    """Schedules under the seeds seed, seed + 1, ...; the scenarios take turns. traces: keep them all.
-    skipped: how many of the first are left out."""
+    """Run schedules under the seeds seed, seed + 1, ..., with the scenarios in turn. traces: keep all of them.
+    skipped: how many of the first to leave out."""
     pool = WorkerPool()
     try:
         with quiet_logs(), remembered():
@@ -334,7 +334,7 @@ def run_schedules(
 
 @contextmanager
 def quiet_logs() -> Iterator[None]:
-    """The coordinator's warnings are what a schedule is made of: nobody reads thousands of them."""
+    """Silence the logs within: faults cause thousands of warnings."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -345,5 +345,5 @@ def quiet_logs() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _settings() -> Settings:
-    """Defaults, with less to wait for where only the length of the trace would grow."""
+    """The default settings, with fewer status checks, which only make traces longer."""
     return replace(Settings.load({}, environ={}), status_check_max_wait_ms=10_000)

@@ -1,4 +1,4 @@
-"""Those who move tables, and the operator who says which lock they take, while others write to them."""
+"""Callers of catalog operations, and the operator who changes lock modes, while others write to the tables."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from simulation.world.cluster import TABLE, Cluster, ClusterNode
 from simulation.world.first_table import empty_table
 from simulation.world.history import Answer, CatalogCall, CatalogCallKind, WriteAttempt
 
-#: The names under which tables come and go, in two databases.
+#: The names under which tables are created and dropped, in two databases.
 NAMES = (TABLE, TableName("default", "u"))
-#: Seconds within which a mover begins.
+#: Seconds within which a caller begins.
 _WITHIN = 40.0
-#: Seconds between two acts of the operator, at most.
-_BETWEEN_ACTS = 60.0
-#: Or this, which is when most writers are at work.
+#: Seconds between two actions of the operator, at most.
+_BETWEEN_ACTIONS = 60.0
+#: Half of the time this: most writers work then.
 _SOON = 10.0
-_ACTS_MAX = 5
+_ACTIONS_MAX = 5
 
 
 class CatalogCaller:
-    """A process that makes one move of one table."""
+    """A process that calls one catalog operation on one table."""
 
     def __init__(self, cluster: Cluster, name: str, kinds: Sequence[CatalogCallKind], registrable: list[str]) -> None:
-        """pool: metadata files of dropped tables whose files were kept, each to be registered once."""
+        """registrable: the metadata files of dropped tables whose files were kept, each to be registered once."""
         self.node = ClusterNode(cluster, name)
         self._random = self.node.random
         self._registrable = registrable
@@ -50,18 +50,18 @@ class CatalogCaller:
         try:
             finish = self._make()
         except IcebergHmsError as error:
-            # Any other error leaves it open, as a REST client has it: 5xx proves nothing.
+            # Any other error proves nothing, like a 5xx answer to a REST client.
             answer, finish = Answer.FAILED if error.proved_failed else Answer.UNKNOWN, None
             detail = f"{type(error).__name__}: {error.message.partition(': ')[0]}"
         else:
             answer, detail = Answer.COMMITTED, ""
-        node.cluster.wire.note(node.process, f"{call.kind} of {call.name} is told {answer.value}", detail)
+        node.cluster.wire.note(node.process, f"{call.kind} of {call.name} is answered {answer.value}", detail)
         node.cluster.history.record_catalog_answer(call, answer)
         if finish is not None:
             finish()
 
     def _make(self) -> Callable[[], None] | None:
-        """Make the move; returns what is left to do when it is known to be made."""
+        """Call the operation; returns what is left to do once it is known to be made."""
         catalog_calls, call = self._coordinator.operations, self.call
         wait = self._random.pick(self.node.cluster.waits)
         match call.kind:
@@ -88,14 +88,14 @@ class CatalogCaller:
         return None
 
     def _overwrite(self, wait: float) -> None:
-        """Register over a table: an older file of its own, or one of a table that was dropped."""
+        """Register an older metadata file of the table, or one of a dropped table, over it."""
         base = self._coordinator.load(self.call.name)
         older = [entry["metadata-file"] for entry in base.metadata.metadata_log] or [base.pointer.metadata_location]
         source = self._registrable.pop() if self._registrable and self._random.chance(0.5) else self._random.pick(older)
         self._coordinator.operations.register(self.call.name, source, overwrite=True, wait_seconds=wait)
 
     def _replace(self, wait: float) -> None:
-        """Replace a table, as CREATE OR REPLACE does: its history stays, main begins anew."""
+        """Replace a table, as CREATE OR REPLACE does: its history stays, and main begins anew."""
         mark = f"replaced-by-{self.call.caller}"
         attempt = WriteAttempt(f"{self.call.caller}.replace", self.node.process.name, mark=mark, replaces=True)
         self.node.cluster.history.begin(attempt)
@@ -113,35 +113,37 @@ class CatalogCaller:
 
 
 class Operator:
-    """Marks the table or its database, and breaks and heals the metastore's lock API; some acts, in some order."""
+    """Switches the table's lock mode, and breaks and heals the metastore's lock API: some actions, in some order."""
 
     def __init__(self, cluster: Cluster, operator_actions: Sequence[str]) -> None:
         self.node = ClusterNode(cluster, "operator")
-        self._actions = [cluster.random.pick(operator_actions) for _ in range(1 + cluster.random.below(_ACTS_MAX))]
+        self._actions = [cluster.random.pick(operator_actions) for _ in range(1 + cluster.random.below(_ACTIONS_MAX))]
 
     def start(self) -> None:
         self.node.runtime.spawn("operator", self._run)
 
     def _run(self) -> None:
         wire, process = self.node.cluster.wire, self.node.process
-        for act in self._actions:
+        for action in self._actions:
             soon = self.node.random.chance(0.5)
-            pause = wire.between(0.0, _SOON) if soon else wire.random_duration(_BETWEEN_ACTS)
+            pause = wire.between(0.0, _SOON) if soon else wire.random_duration(_BETWEEN_ACTIONS)
             self.node.runtime.sleep(pause)
-            wire.note(process, act, "")
+            wire.note(process, action, "")
             try:
-                self._do(act)
+                self._do(action)
             except IcebergHmsError as error:
-                wire.note(process, act, error)
+                wire.note(process, action, error)
             else:
-                wire.note(process, act, "done")
+                wire.note(process, action, "done")
 
-    def _do(self, act: str) -> None:
+    def _do(self, action: str) -> None:
         admin = self.node.lock_admin()
         metastore = self.node.cluster.metastore
-        what, _, mode = act.partition(" ")
+        what, _, mode = action.partition(" ")
         match what:
             case "use":
                 admin.use(TABLE, mode, wait_seconds=self.node.random.pick(self.node.cluster.waits))
-            case _:
+            case "break" | "heal":
                 metastore.lock_api_works = what == "heal"
+            case _:
+                raise ValueError(f"no such action: {action}")

@@ -1,12 +1,12 @@
-"""What stock clients of the REST server send: snapshots that they made themselves, with lists and manifests on disk.
+"""What stock clients of the REST server send: snapshots that they made, with lists and manifests on disk.
 
-APPEND     a data file, plain because the table promises snapshot isolation alone
-VALIDATED  a data file, by a writer that may have read the table: its summary has a key that says so
-MERGE      a data file, in one manifest with those of some manifests of the table, which it stands for
-DELETE     a data file goes: its manifest is written anew, without it
-MASK       a data file's rows are deleted by a delete file beside it; from version 2 on
-REWRITE    two data files become one, which has the same rows
-CLUMSY     a property, and a snapshot, and then an update that cannot be applied
+APPEND     adds a data file: a blind append, because the table promises snapshot isolation only
+VALIDATED  adds a data file, by a writer that may have read the table: its summary has a property that says so
+MERGE      adds a data file, in one manifest with the files of some manifests of the table, which it replaces
+DELETE     removes a data file: writes its manifest again, without it
+MASK       deletes the rows of a data file by a delete file; from format version 2 on
+REWRITE    replaces two data files by one with the same rows
+INVALID    sets a property, adds a snapshot, and has an update that cannot be applied
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from simulation.world.cluster import TABLE, ClusterNode
 from simulation.world.history import WriteAttempt
 
-#: A key of which nobody knows what it assumes of the table.
+#: An unknown summary property, which may mean that the writer read the table.
 _READS = {"flink.max-committed-checkpoint-id": "7"}
-#: How many manifests a merge takes at most.
+#: How many manifests a merge replaces at most.
 _MERGED_MAX = 3
 
 
@@ -39,17 +39,17 @@ class CommitKind(StrEnum):
     DELETE = "delete"
     MASK = "mask"
     REWRITE = "rewrite"
-    CLUMSY = "clumsy"
+    INVALID = "invalid"
 
 
-#: Those that a table that moved may refuse, whatever it says of rebased appends.
+#: The kinds that a changed table may refuse, whatever its rebase setting.
 NEVER_REBASED = frozenset((CommitKind.DELETE, CommitKind.MASK))
 
 
 @dataclass(frozen=True)
 class SentSnapshot:
-    """One snapshot as it was sent. base: the table as its client saw it.
-    made: the files that only it names, its list first; not its data."""
+    """One snapshot as a client sends it. base: the table that the client read. made: the files that only the snapshot
+    names, its list first, without its data."""
 
     base: TableMetadata
     updates: Sequence[Update]
@@ -66,7 +66,7 @@ class _Before:
     masked: frozenset[str | None]
 
     def live(self) -> list[str]:
-        """Its data files whose rows are there."""
+        """Its data files without a delete file."""
         paths = (entry.data_file.file_path for _, entry in self.entries if entry.data_file.content == FileContent.DATA)
         return [path for path in paths if path not in self.masked]
 
@@ -81,9 +81,10 @@ class _Before:
 
 
 class SnapshotBuilder:
-    """Makes one wish's snapshot, time after time: the same snapshot id and data, new manifests and a new list.
+    """Makes the snapshot of one operation, as often as needed: the same snapshot id and data, new manifests and a new
+    list.
 
-    What it deletes or rewrites is chosen once; if that is gone from the table the client gives up. data: its own files.
+    It chooses once what it deletes or rewrites; when that has left the table, the client gives up. data: its own files.
     """
 
     def __init__(self, node: ClusterNode, attempt: WriteAttempt, commit_kind: CommitKind) -> None:
@@ -96,8 +97,8 @@ class SnapshotBuilder:
         self.data: dict[str, None] = {}
 
     def make(self, base: TableMetadata) -> SentSnapshot | None:
-        """The snapshot on a table as its client sees it. None: there is nothing to do, or no longer.
-        Raises StorageError and MissingFile."""
+        """The snapshot on a table that its client read. None: there is nothing to do, or no longer. Raises StorageError
+        and MissingFile."""
         attempt = self._attempt
         ref = base.ref(attempt.branch)
         head = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
@@ -124,7 +125,7 @@ class SnapshotBuilder:
         return made
 
     def _namespace_policy(self) -> blind_append.RebasePolicy:
-        """What the namespace says, as it is: no call of the metastore, which could be lost."""
+        """The namespace's setting, read without a call that could fail."""
         text = self._node.cluster.metastore.database_parameters(TABLE.namespace).get(blind_append.REBASE_APPENDS)
         return (
             blind_append.default_policy()
@@ -133,7 +134,7 @@ class SnapshotBuilder:
         )
 
     def forget(self) -> None:
-        """What was made is gone: make it anew the next time."""
+        """The manifests of the last attempt are deleted: write new ones."""
         self._merged = None
 
     def _look_at(self, head: Snapshot | None) -> _Before:
@@ -147,7 +148,7 @@ class SnapshotBuilder:
         own = self._write(base, [self._added()])
         extra = _READS if self._commit_kind is CommitKind.VALIDATED else {}
         made = self._snapshot(base, before, own, (), {"operation": "append", **_ADDED, **extra})
-        if self._commit_kind is CommitKind.CLUMSY:
+        if self._commit_kind is CommitKind.INVALID:
             marked = updates.set_properties({self._attempt.mark or "": "1"})
             made = replace(made, updates=(marked, *made.updates, updates.set_snapshot_ref("nowhere", 1, kind="tag")))
         return made
@@ -189,14 +190,14 @@ class SnapshotBuilder:
         rows = tuple(sorted(self._rows_of_chosen()))
         self._node.cluster.storage.carried[self._attempt.data_file or ""] = rows
         replaced = before.manifests_of(self._chosen)
-        # Deletes that come while it is rewritten still count for the new file, where they are told by their number.
+        # With the old sequence number, deletes that land during the rewrite still apply to the new file.
         number = base.last_sequence_number if base.format_version > 1 and self._node.random.chance(0.5) else None
         added = replace(self._added(len(rows)), sequence_number=number)
         own = [*self._write(base, [added]), *self._write(base, self._without_chosen(before, replaced))]
         return self._snapshot(base, before, own, replaced, {"operation": "replace", **_ADDED, **_removed(2)})
 
     def _choose(self, before: _Before, count: int) -> bool:
-        """What the wish is about, the first time; afterwards, whether it is there still."""
+        """Choose the files to delete or rewrite the first time; afterwards, whether they are still live."""
         live = before.live()
         if not self._chosen and len(live) >= count:
             first = self._node.random.below(len(live) - count + 1)
@@ -238,7 +239,7 @@ class SnapshotBuilder:
         replaced: Sequence[ManifestFile],
         summary: dict[str, str],
     ) -> SentSnapshot:
-        """The snapshot with the numbers that its client counts on: not by our own code, whose defects are hunted."""
+        """The snapshot with the numbers that its client expects. It does not use the code under test."""
         attempt, parent = self._attempt, before.snapshot
         gone = {each.manifest_path for each in replaced}
         kept = [each for each in before.manifests if each.manifest_path not in gone]

@@ -27,13 +27,13 @@ from simulation.engine.scheduler import Task
 from simulation.world.cluster import TABLE, Cluster, ClusterNode
 from simulation.world.history import Answer, WriteAttempt
 
-#: How often a client sends a commit again whose outcome is not known.
+#: How often a client sends a commit with an unknown outcome again, at most.
 _RESENDS = 2
 #: Seconds within which it does so.
 _RESEND_WITHIN = 300.0
-#: Seconds within which a client comes that comes at once.
+#: Seconds within which a client that does not think sends its next commit.
 _AT_ONCE = 0.02
-#: How often one looks whether the others have begun.
+#: How often a one-shot client checks whether the others have begun, at most.
 _LOOKS_MAX = 20
 
 
@@ -41,15 +41,19 @@ _LOOKS_MAX = 20
 class Clients:
     """How the clients of each server behave.
 
-    each: how many there are; commits: how many each makes, one after the other. doings: one of these each time.
-    firm: what others do beside them, one commit each.
-    branches: one of these each time. retries: after a commit was refused, as Java has it (`commit.retry.num-retries`).
-    think: seconds between two commits, at most. back_within: seconds within which who was refused comes back.
-    backoff: if there is one, seconds after which a refused client comes back, and twice as late each further time.
-    gives_up: how likely it does not. leaves: how likely a client leaves its own list where another replaced it, as
-    PyIceberg does and Java does not. litters: how likely it leaves what it made for an attempt that was refused; it may
-    then name the same manifests the next time, as Java does. resent: how likely the first answer is lost on its way,
-    and the request sent again within `resent_within` seconds, by a proxy that says nothing of it to the client.
+    count: of clients; commits: how many each makes, one after the other; commit_kinds: one of these each time.
+    one_shot: one more client for each of these kinds, which commits once.
+    branches: one of these each time. retries: after a refused commit, as Java's `commit.retry.num-retries`.
+    think: seconds between two commits, at most. back_within: seconds within which a refused client retries.
+    backoff: if there is one, seconds after which a refused client retries, doubled each time.
+    gives_up: how likely it does not retry.
+    leaves_lists: how likely a client keeps its own list after another replaced it, as PyIceberg does and Java does not.
+    leaves_manifests: how likely a client keeps the files of a refused attempt; its next one may name the same
+    manifests,
+    as Java's does.
+    resent: how likely the first answer is lost, and a proxy sends the request again within `resent_within` seconds
+    without
+    the client's knowledge.
     """
 
     count: int = 4
@@ -76,7 +80,7 @@ class CommitServer:
         self._coordinator = self.node.coordinator()
         self._clients = clients
         self._random = self.node.random
-        #: The attempts that wait for an answer, how often they were sent, and the threads that wait.
+        #: The attempts that wait for an answer, how often they were made, and the tasks that wait.
         self._waiting: dict[WriteAttempt, tuple[int, Task]] = {}
 
     def start(self) -> None:
@@ -88,7 +92,7 @@ class CommitServer:
             self.node.runtime.spawn(f"client {number}", partial(self._work, str(number), commit_kinds))
 
     def _work_once(self, name: str, commit_kind: CommitKind) -> None:
-        """Begin when others are at work, so that there is something to delete."""
+        """Begin when the others have committed, so that there is something to delete."""
         runtime = self.node.runtime
         for _ in range(_LOOKS_MAX):
             runtime.sleep(self._random.between(0.0, 2 * self._clients.think))
@@ -101,7 +105,7 @@ class CommitServer:
 
     def _work(self, name: str, commit_kinds: Sequence[CommitKind]) -> None:
         for number, commit_kind in enumerate(commit_kinds):
-            # As likely at once as later: bursts make groups, and what waits for its time needs later ones.
+            # Bursts make groups; deletions of old files need later commits.
             think = self._clients.think if self._random.chance(0.5) else min(self._clients.think, _AT_ONCE)
             self.node.runtime.sleep(self._random.between(0.0, think))
             self._fulfil(f"{self.node.process.name}.{name}.{number}-{commit_kind}", commit_kind)
@@ -144,12 +148,12 @@ class CommitServer:
         attempt.rewrites = commit_kind is CommitKind.REWRITE
         if commit_kind in NEVER_REBASED:
             attempt.data_file = None
-        if commit_kind is CommitKind.CLUMSY:
+        if commit_kind is CommitKind.INVALID:
             attempt.mark = f"mark-{operation}"
         return attempt
 
     def _commit(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> bool:
-        """Send it, and again where its outcome is not known. True: it was refused, and its client may try again."""
+        """Send a snapshot, and again while its outcome is unknown. True: it was refused, and its client may retry."""
         requirements = for_update_table(snapshot.base, snapshot.updates)
         if self._clients.resent and self._random.chance(self._clients.resent):
             self._send(attempt, from_request(list(requirements), list(snapshot.updates)), snapshot, heard=False)
@@ -159,13 +163,13 @@ class CommitServer:
             change = from_request(list(requirements), list(snapshot.updates), rebase_policy=words)
             may_try_again = self._send(attempt, change, snapshot)
             if attempt.answer is not Answer.UNKNOWN or self._random.chance(0.5):
-                # Who once did not know deletes nothing any more, and so makes nothing anew.
+                # After an unknown outcome a client deletes nothing, and so never makes its snapshot anew.
                 return may_try_again and attempt.answer is Answer.FAILED
             self.node.sleep_beside(_RESEND_WITHIN)
         return False
 
     def _send(self, attempt: WriteAttempt, change: Change, snapshot: SentSnapshot, *, heard: bool = True) -> bool:
-        """True: it was refused, and may be made anew. heard: whether the answer comes to the client."""
+        """True: it was refused, and its client may retry. heard: whether the answer reaches the client."""
         cluster, runtime = self.node.cluster, self.node.runtime
         present = cluster.present(attempt)
         attempt.ahead = tuple(
@@ -182,15 +186,15 @@ class CommitServer:
         except IcebergHmsError as error:
             detail = f"{type(error).__name__}: {error.message}"
             if present and isinstance(error, MetastoreUnavailable):
-                # It was sent before, and nobody could look: a client that is told to come again keeps its files.
+                # It was sent before, and the server could not check the table: the client keeps its files.
                 answer = Answer.UNKNOWN
             may_try_again = isinstance(error, CommitFailed | QueueFull)
-            # What is known to be wrong with the table or its places has a type of its own.
+            # Known problems of the table or of its storage have error types of their own.
             blames = isinstance(error, InvariantViolated | InvalidInput) or type(error) is CommitFailed
             attempt.called_invalid = blames and attempt.mark is None
             attempt.refused_while_present = present and isinstance(error, InvalidInput | RequirementFailed)
             if isinstance(error, QueueFull):
-                # It was turned away at the door, so it has not come back.
+                # A full queue refused it, so it was not queued.
                 attempt.sent_at.remove(begun)
             if isinstance(error, RequirementFailed) and error.name == ASSERT_REF_SNAPSHOT_ID:
                 attempt.lost_at.append(runtime.now())
@@ -200,14 +204,14 @@ class CommitServer:
         finally:
             del self._waiting[attempt]
             attempt.waited = max(attempt.waited, runtime.now() - begun)
-        verb = "is told" if heard else "is not heard:"
+        verb = "is answered" if heard else "is not heard:"
         cluster.wire.note(self.node.process, f"{attempt.operation} {verb} {answer.value}", detail)
         if heard:
             cluster.history.record_answer(attempt, answer)
         return may_try_again
 
     def _leave_list(self, attempt: WriteAttempt, snapshot: SentSnapshot, report: CommitReport, *, heard: bool) -> None:
-        """What a client does with its list when its snapshot has another one. Without an answer it leaves it."""
+        """A client keeps or deletes its list when its snapshot has another one. Without an answer it keeps it."""
         own = snapshot.made[0]
         committed = report.metadata.snapshot_by_id(attempt.snapshot_id or 0)
         if committed is None or committed.manifest_list == own:
@@ -219,14 +223,14 @@ class CommitServer:
             attempt.left_at = self.node.runtime.now()
 
     def _discard(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> None:
-        """What a client deletes when its commit was refused. Its data it keeps for the next time."""
+        """After a refusal the client deletes its list and manifests, and keeps its data for the next attempt."""
         attempt.lists.discard(snapshot.made[0])
         for location in snapshot.made:
             attempt.left_manifests.pop(location, None)
             self.node.cluster.storage.delete(location)
 
     def _leave_manifests(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> None:
-        """Leave all that was made for an attempt that was refused."""
+        """After a refusal the client leaves its list and manifests."""
         for manifest in self.node.cluster.storage.store.lists[snapshot.made[0]]:
             if manifest.manifest_path in snapshot.made:
                 attempt.left_manifests[manifest.manifest_path] = bool(manifest.existing_files_count)

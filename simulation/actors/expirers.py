@@ -1,4 +1,4 @@
-"""Those who expire snapshots while others write."""
+"""A process that expires snapshots while others write."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from simulation.actors import requests
 from simulation.actors.requests import for_update_table
 from simulation.world.cluster import TABLE, Cluster, ClusterNode
 
-#: Seconds within which one expires.
+#: Seconds within which it begins.
 _WITHIN = 12.0
-#: How many snapshots of each branch it keeps at most, the head included.
+#: How many snapshots of each branch it keeps, the head included, at most.
 _KEPT_MAX = 3
 
 
 class Expirer:
-    """A process that once removes all snapshots but the last ones of each branch, and then their lists, as Java's
-    expireSnapshots does."""
+    """Removes all snapshots but the last ones of each branch once, and then their lists, as Java's expireSnapshots."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.node = ClusterNode(cluster, name)
@@ -60,6 +59,6 @@ class Expirer:
     def _delete(self, location: str) -> None:
         cluster = self.node.cluster
         for attempt in cluster.history.attempts:
-            # Whoever made it had it in its hands until its snapshot was in the table.
+            # Its client gave it up when its snapshot landed.
             attempt.lists.discard(location)
         cluster.storage.delete(location)

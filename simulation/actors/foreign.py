@@ -1,5 +1,4 @@
-"""The metastore as writers use it that are none of ours: calls of their own, and Java's and PyIceberg's way with the
-lock."""
+"""The metastore as foreign writers use it: calls without our drivers, and locks as Java and PyIceberg take them."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ _LONGEST_WAIT: Final = 10.0
 
 
 class ForeignMetastore:
-    """One writer's calls, on one connection that is opened again when it is broken. All raise MetastoreError."""
+    """The calls of one writer, on a connection that it opens again when it broke. All raise MetastoreError."""
 
     def __init__(self, network: Network, name: str) -> None:
         self._network = network
@@ -46,7 +45,7 @@ class ForeignMetastore:
         return self._call("get_table_req", req=GetTableRequest(dbName=name.namespace, tblName=name.name)).table
 
     def swap(self, name: TableName, row: Any, location: str, *, blindly: bool) -> None:
-        """Point a table elsewhere, over the row as it was read."""
+        """Set the metadata location, and write back the row as it was read."""
         before = row.parameters[METADATA_LOCATION]
         new = copied(row)
         new.parameters.update({METADATA_LOCATION: location, PREVIOUS_METADATA_LOCATION: before})
@@ -65,7 +64,7 @@ class ForeignMetastore:
         try:
             yield
         finally:
-            # What is not given back is left to its lease.
+            # A lock that cannot be released ends with its lease.
             with suppress(MetastoreError):
                 self._call("unlock", rqst=UnlockRequest(lockid=lock))
 

@@ -1,8 +1,7 @@
-"""What clients put into their commits: updates, requirements, and which requirements follow from which updates.
+"""What clients send in commits: updates, requirements, and the requirements that updates imply.
 
-The last as in Java's UpdateRequirements, so that a commit made here conflicts exactly where one made there does.
-Properties, the location, snapshots that no ref points to yet and statistics ask for no more than the table's identity:
-those replay.
+The last follow Java's UpdateRequirements, so that a commit made here conflicts exactly where Java's does. Properties,
+the location, snapshots without a ref and statistics require only the table's identity: those can be replayed.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ def for_create_table() -> tuple[Requirement, ...]:
 
 
 def for_update_table(base: TableMetadata, updates: Iterable[Update]) -> tuple[Requirement, ...]:
-    """For updates that were made looking at `base`."""
+    """For updates that were made on `base`."""
     return _Derivation(base, replace=False).of(updates)
 
 

@@ -1,4 +1,4 @@
-"""Our writers, and those who write without us."""
+"""Writers with a coordinator, and foreign writers."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ from simulation.world.first_table import empty_table
 from simulation.world.history import Answer, WriteAttempt, WriterKind
 from simulation.world.metastore import METADATA_LOCATION
 
-#: How often a client that was told "unknown" sends the same change again, at most.
+#: How often a client sends a change with an unknown outcome again, at most.
 _RESENDS = 2
 #: Seconds within which it does so.
 _RESEND_WITHIN = 300.0
-#: How often a foreign writer builds anew after a conflict.
+#: How often a foreign writer retries after a conflict.
 _FOREIGN_RETRIES = 4
 #: Seconds of its first wait (`commit.retry.min-wait-ms`); each further one is twice as long.
 _FIRST_BACKOFF = 0.1
-#: How likely a foreign writer that finds the table moved does not come back.
+#: How likely a foreign writer gives up after a conflict.
 _GIVES_UP = 0.3
 
 
 def key_of(operation: str) -> str | None:
-    """The idempotency key of a wish. Every other one has none, and counts on its snapshot id when it is sent again."""
+    """The idempotency key of an operation. Every other operation has none, and is known by its snapshot id."""
     return operation if operation.endswith("1") else None
 
 
 class CoordinatorWriter:
     """A client with its coordinator in one process.
 
-    resume: what a crashed writer was after, to be sent again under its keys.
-    shared: what other writers are after as well, at the same time: the same files, without keys. Two clients want each.
-    names: of the tables, one of which each change goes to. within: seconds within which it begins.
-    blind: as `Node`. rest: how likely an append is sent as a stock client of the REST server sends it.
+    resume: the operations of a crashed writer, sent again under their keys. shared: the operations that other writers
+    have as well: the same files at the same time, without keys, twice each. names: of the tables, one of which each
+    change goes to. starts_within: seconds within which it begins. without_lock_api: see `ClusterNode`. rest: how likely
+    an append is sent as a stock client of the REST server sends it.
     """
 
     def __init__(
@@ -133,18 +133,18 @@ class CoordinatorWriter:
             self.node.sleep_beside(_RESEND_WITHIN)
         of_this_file = [each for each in self.node.cluster.history.attempts if each.data_file == attempt.data_file]
         if all(each.answer is Answer.FAILED for each in of_this_file):
-            # A failure is an order to delete.
+            # A failure proves that the file is not in the table.
             self.node.cluster.storage.delete(attempt.data_file or "")
 
     def _looked_ahead(self, change: Append, name: TableName, *, often: bool) -> Append:
-        """An append as `Table.append` hands it in. often: whether that matters, since others add the same file."""
+        """An append as `Table.append` passes it on. often: look ahead at times, because others add the same file."""
         if often and self._random.chance(0.5):
             with contextlib.suppress(IcebergHmsError):
                 change.look_ahead(self._coordinator.load(name).metadata, self.node.manifests())
         return change
 
     def _other_change(self, operation: str, name: TableName) -> tuple[WriteAttempt, Change]:
-        """A change of properties, or a tag that only one writer can make; both may assume that main did not move."""
+        """A change of properties, perhaps with a tag that only one writer can create; it may require a snapshot."""
         base = self._coordinator.load(name).metadata
         main = base.current_snapshot_id
         attempt = WriteAttempt(operation, self.node.process.name, mark=f"mark-{operation}")
@@ -162,7 +162,7 @@ class CoordinatorWriter:
     def _commit(self, attempt: WriteAttempt, change: Change, name: TableName) -> None:
         cluster, process = self.node.cluster, self.node.process
         wait = self._random.pick(cluster.waits)
-        # A job that has a key is known by it, whichever of its runs is in the table.
+        # A job with a key is recognized by it, whichever of its runs is in the table.
         runs = (
             [each for each in cluster.history.attempts if each.operation == attempt.operation]
             if key_of(attempt.operation)
@@ -180,17 +180,17 @@ class CoordinatorWriter:
             attempt.refused_as_duplicate = isinstance(error, RequirementFailed) and error.name == NEW_FILES
         else:
             answer, detail = Answer.COMMITTED, ""
-        cluster.wire.note(process, f"{attempt.operation} is told {answer.value}", detail)
+        cluster.wire.note(process, f"{attempt.operation} is answered {answer.value}", detail)
         cluster.history.record_answer(attempt, answer)
 
 
 class ForeignWriter:
-    """A writer that builds as the table format asks and commits in a way of its own; real changes, no coordinator."""
+    """A writer without a coordinator: it builds real metadata, and commits in its own way."""
 
     kind: WriterKind
     #: Seconds within which it begins.
     starts_within: float = 100.0
-    #: Its lock is its own: no call of it takes long, and none is carried out after it.
+    #: Its calls are never late, so that it never loses its lock.
     swift: bool = False
 
     def __init__(self, cluster: Cluster, name: str) -> None:
@@ -209,7 +209,7 @@ class ForeignWriter:
         except IcebergHmsError as error:
             self.node.cluster.wire.note(self.node.process, "gives up", error)
             answer = Answer.UNKNOWN
-        self.node.cluster.wire.note(self.node.process, f"{attempt.operation} is told {answer.value}", "")
+        self.node.cluster.wire.note(self.node.process, f"{attempt.operation} is answered {answer.value}", "")
         self.node.cluster.history.record_answer(attempt, answer)
 
     def _write(self, attempt: WriteAttempt) -> Answer:
@@ -235,7 +235,7 @@ class ForeignWriter:
 
 
 class LockWriter(ForeignWriter):
-    """PyIceberg's order: lock, read, write, swap blindly, unlock. It is never paused, so its lock is its own."""
+    """PyIceberg's order: lock, read, write, swap blindly, unlock. It is never paused, so it never loses its lock."""
 
     kind = WriterKind.LOCKED
     swift = True
@@ -248,7 +248,7 @@ class LockWriter(ForeignWriter):
         with self.metastore.locked(TABLE, 300.0):
             row, base = self._read()
             location = self._build(row, base, attempt)
-            # It writes its files with the lock held, to a slow storage.
+            # It holds the lock while it writes to a slow storage.
             self.node.runtime.sleep(
                 self.node.cluster.wire.random_duration(self.node.cluster.lease_seconds * CRITICAL_SHARE)
             )
@@ -257,8 +257,8 @@ class LockWriter(ForeignWriter):
 
 
 class JavaWriter(LockWriter):
-    """The order of Java's HiveCatalog in lock mode: read, write, lock, swap blindly if the table has not moved since;
-    anew after a while if it has, unless it has lost patience."""
+    """The order of Java's HiveCatalog in lock mode: read, write, lock, and swap blindly if the table has not changed
+    since. If it has, it retries after a while, or gives up."""
 
     starts_within = 0.5
 
@@ -279,7 +279,7 @@ class JavaWriter(LockWriter):
 
 
 class LostLockWriter(LockWriter):
-    """A lock-mode writer that may lose its lock while it sleeps, and does not notice."""
+    """A lock-mode writer that may lose its lock while it sleeps, and swaps all the same."""
 
     kind = WriterKind.LOST_LOCK
     swift = False
@@ -290,7 +290,7 @@ class LostLockWriter(LockWriter):
 
 
 class CasWriter(ForeignWriter):
-    """Java's order without locks: read, write, compare-and-swap; anew after a conflict."""
+    """Java's order without locks: read, write, compare-and-swap; a retry after a conflict."""
 
     kind = WriterKind.SWAPPED
 
@@ -310,7 +310,7 @@ class CasWriter(ForeignWriter):
 
 
 class Auditor:
-    """The last one: when all have ended, the weather is fine and all leases are over, a new writer can commit."""
+    """The last writer: after all others ended and all faults are over, it must be able to commit."""
 
     def __init__(self, cluster: Cluster, *, expects_success: bool) -> None:
         self._site = cluster
@@ -318,7 +318,7 @@ class Auditor:
         self.process = Process("auditor")
 
     def run(self) -> None:
-        """One commit in fine weather; the schedule fails if it should have succeeded and did not."""
+        """Commit once without faults; fail the schedule if the commit should succeed and does not."""
         node = ClusterNode(self._site, "auditor")
         coordinator = node.coordinator()
         attempt = node.new_append("auditor.1")
@@ -326,7 +326,7 @@ class Auditor:
             if TABLE not in self._site.metastore.rows:
                 metadata = empty_table(node.runtime.uuid(), {}, node.runtime.now_ms())
                 coordinator.operations.create(TABLE, from_request([assert_create()], create_updates(metadata)))
-            # In ZooKeeper, who follows a writer whose session ended waits for what that one sent.
+            # In ZooKeeper, a writer that follows an expired session waits for the swap that the session sent.
             under_way = node.settings.unanswered_swap_timeout_ms / 1000 if self._site.ensemble is not None else 0.0
             wait = under_way + 10 * self._site.lease_seconds
             coordinator.commit(TABLE, node.append(attempt), wait_seconds=wait)

@@ -1,4 +1,4 @@
-"""Looks at the world after every step, and says what no longer holds."""
+"""Checks all invariants after every step, and reports the first that does not hold."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Promises:
 
 
 class Checker:
-    """fail: called with what broke. ours: the names of our processes. now: simulated seconds.
+    """Keeps what the tables are, and calls `fail` with the first broken invariant.
 
-    pool: metadata files of tables that were dropped and not purged: what may be registered.
+    fail: called with what broke. ours: the names of our processes. now: simulated seconds.
+    registrable: the metadata files of tables that were dropped and not purged, which callers may register.
     """
 
     def __init__(
@@ -59,9 +60,9 @@ class Checker:
         self._ours = ours
         self._settings = settings
         self._now = now
-        #: The processes that are none of ours; told when they are made.
+        #: The processes of foreign writers.
         self.foreign: set[str] = set()
-        #: The metadata files of swaps that the metastore refused; told when it is made.
+        #: The metadata files of swaps that the metastore refused.
         self.refused: set[str] = set()
         #: The processes that expire snapshots.
         self.expirers: frozenset[str] = frozenset()
@@ -76,18 +77,18 @@ class Checker:
         history.on_answer = self.check
 
     def begin(self, name: TableName, location: str) -> None:
-        """The table is there from the beginning."""
+        """The table exists from the beginning."""
         self._last = self._tables[name] = ObservedTable.read(self._reader, location)
         self._past_locations.add(location)
 
     @property
     def tables(self) -> tuple[ObservedTable, ...]:
-        """All that there are."""
+        """All tables that exist."""
         return tuple(self._tables.values())
 
     @property
     def has_excused_files(self) -> bool:
-        """Files of a living table were purged on purpose."""
+        """Whether files of a living table were purged on purpose."""
         return bool(self._excused_files)
 
     def has(self, attempt: WriteAttempt) -> bool:
@@ -99,8 +100,8 @@ class Checker:
         name = change.renamed_from or change.table
         self._history.row_changes.append((change.process, self._now()))
         before = self._tables.pop(name, None)
-        call = self._note_move(change)
-        self._note_end_of_a_creation(before, call)
+        call = self._match_call(change)
+        self._forget_replaced_creations(before, call)
         if change.location is None:
             if before is not None:
                 self._drop(before, call)
@@ -111,23 +112,23 @@ class Checker:
             now = ObservedTable.read(self._reader, change.location)
         self._last = self._tables[change.table] = now
         foreign = change.expected is None and change.process not in self._ours()
-        # What was in doubt is acknowledged to nobody. Without compare-and-swap who wrote meanwhile takes it away, and
-        # who overslept takes away what others wrote.
+        # Nobody was acknowledged a change in doubt, so a blind swap of another writer may remove it. A writer that
+        # slept past its lease may remove what others wrote.
         unseen = change.slept_past_lease or (change.replaced_unseen and not now.follows(change.replaced))
         blindly = before if foreign or unseen else None
         if change.slept_past_lease and before is not None:
-            self._excuse_but_for(before, now)
+            self._excuse_removed(before, now)
         for attempt in self._history.attempts:
             if attempt.landed and blindly is not None and blindly.has(attempt) and not now.has(attempt):
-                # Who swaps blindly takes away without a trace what came since it looked: then it did not land.
+                # A blind swap removes without a trace what came since its writer read the table: it never landed.
                 attempt.landed = False
             if not attempt.landed and now.has(attempt):
                 attempt.landed = True
                 if attempt.replaces and before is not None:
                     self._excuse(before)
         if before is not None and change.process in self.expirers:
-            # What they brought is in others now; or it is there, and nobody can tell who took its row away.
-            self._excuse_but_for(before, now)
+            # An expired snapshot's rows are in later ones; or one of those deleted them, and nobody can tell which.
+            self._excuse_removed(before, now)
         if call is not None and call.kind in (CatalogCallKind.REGISTER, CatalogCallKind.OVERWRITE):
             for purged in self._purged_tables:
                 self._excuse_files(now, purged)
@@ -152,7 +153,7 @@ class Checker:
         alive: Iterable[str] = (),
         locks: Sequence[str] = (),
     ) -> None:
-        """Run all invariants on the world as it is."""
+        """Check the invariants of this step."""
         view = View(
             now=self._last,
             tables=self.tables,
@@ -185,15 +186,15 @@ class Checker:
             self._fail(found)
 
     def _refused(self) -> frozenset[str]:
-        """What swaps carried that were refused, as far as it is there."""
+        """The existing files that refused swaps carried."""
         there = [each for each in self.refused if each in self._storage.files]
         return frozenset[str]().union(*(ObservedTable.read(self._reader, each).needed for each in there))
 
-    def _note_move(self, change: RowChange) -> CatalogCall | None:
-        """Which of our movers made it, if one did."""
+    def _match_call(self, change: RowChange) -> CatalogCall | None:
+        """The call of ours that made this change, if one did."""
         made = None
         for call in self._history.catalog_calls:
-            if not _is_such_a_move(call, change):
+            if not _has_effect_of(call, change):
                 continue
             if call.answer is Answer.NOTHING:
                 call.effect_seen = True
@@ -202,9 +203,9 @@ class Checker:
                 made = call
         return made
 
-    def _note_end_of_a_creation(self, before: ObservedTable | None, call: CatalogCall | None) -> None:
-        """Who made a table cannot know it any more once somebody else has moved that table on. Under another name it is
-        found."""
+    def _forget_replaced_creations(self, before: ObservedTable | None, call: CatalogCall | None) -> None:
+        """A creation cannot be proved any more once another process has changed the created table. Under another name
+        the table is found."""
         if call is not None and call.kind is CatalogCallKind.RENAME:
             return
         for creation in self._history.catalog_calls:
@@ -224,18 +225,18 @@ class Checker:
             self.registrable.append(table.location)
 
     def _excuse_files(self, table: ObservedTable, purged: ObservedTable) -> None:
-        """A table that was registered from files of one that is purged: who does both is to blame himself."""
+        """A purge of one of two tables that share files excuses the other: one was registered from those files."""
         if table.metadata is None or purged.metadata is None or table.metadata.uuid == purged.metadata.uuid:
             self._excused_files |= purged.needed | table.needed
 
     def _excuse_a_repeated_creation(self, table: ObservedTable) -> None:
-        """A metastore that retries inside may carry a creation out once more, after its table was purged: it has no
-        expected value, so nobody can keep it from that."""
+        """A metastore that retries inside may carry out a creation twice, the second time after a purge: a creation has
+        no expected value, so no client can prevent it."""
         for purged in self._purged_tables:
             if table.location in purged.needed:
                 self._excused_files |= purged.needed | table.needed
 
-    def _excuse_but_for(self, before: ObservedTable, now: ObservedTable) -> None:
+    def _excuse_removed(self, before: ObservedTable, now: ObservedTable) -> None:
         for attempt in self._history.attempts:
             attempt.excused = attempt.excused or (before.has_well(attempt) and not now.has_well(attempt))
 
@@ -244,13 +245,13 @@ class Checker:
             attempt.excused = attempt.excused or table.has(attempt)
 
 
-def _is_such_a_move(call: CatalogCall, change: RowChange) -> bool:
-    """Whether a change of a row is what a mover wanted, or as good."""
+def _has_effect_of(call: CatalogCall, change: RowChange) -> bool:
+    """Whether a row change is what a call asked for, or has the same effect."""
     match call.kind:
         case CatalogCallKind.RENAME:
             return change.renamed_from == call.name and change.table == call.to
         case CatalogCallKind.DROP | CatalogCallKind.PURGE:
-            # Who finds the name gone may say so, whoever took it away.
+            # A caller that finds the name gone may answer that it is gone, whichever process removed it.
             return call.name in (change.table if change.location is None else None, change.renamed_from)
         case CatalogCallKind.CREATE | CatalogCallKind.REGISTER:
             return change.process == call.caller and change.replaced is None

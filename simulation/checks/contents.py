@@ -1,7 +1,7 @@
-"""What snapshots hold, as a reader of the table sees it: files, rows, and the numbers that their lists give out.
+"""What snapshots hold, as a reader of the table sees it: files, rows, and the numbers of their manifests.
 
-A row is known by the name of the file that it was appended with, and stays itself when a rewrite carries it to another
-file; so a row that comes back, or is there twice, is seen whatever file it is in.
+A row has the name of the file that appended it, and keeps that name when a rewrite moves it to another file; so a row
+that reappears, or is there twice, is found whatever its file.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from simulation.world.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A snapshot's list, and all that it names in turn.
+    """A snapshot's manifest list, and all that it names.
 
     named: the list, its manifests, and their files. files: how often each data file is live.
-    rows: how often each row is there, those that a delete file takes away left out.
-    gone: rows of files that it removed or masked; a rewrite removes files, and keeps their rows.
-    numbers: the sequence numbers that it gives to manifests of its own.
-    row_ids: from version 3 on, of each manifest: from, to, and its name.
+    rows: how often each row is there, without those that a delete file removes.
+    gone: the rows of files that the snapshot removed or masked; a rewrite removes files, and keeps their rows.
+    numbers: the sequence numbers of the manifests that it added.
+    row_ids: from format version 3 on, of each manifest: first, end, and the manifest's name.
     """
 
     named: frozenset[str] = frozenset()

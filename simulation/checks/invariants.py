@@ -101,7 +101,7 @@ def resent_is_recognized(view: View) -> str | None:
         if attempt.refused_while_present and _is_there(view, attempt)
     ]
     return (
-        f"{', '.join(refused_while_present)} is in the table, was sent again, and was refused"
+        f"{', '.join(refused_while_present)} is in the table, was sent again, and was refused as invalid"
         if refused_while_present
         else None
     )
@@ -120,7 +120,7 @@ def duplicate_is_there(view: View) -> str | None:
 
 def valid_not_called_invalid(view: View) -> str | None:
     called_invalid = [attempt.operation for attempt in view.history.attempts if attempt.called_invalid]
-    return f"{', '.join(called_invalid)} is sound, and was refused as one that is not" if called_invalid else None
+    return f"{', '.join(called_invalid)} is valid, and was refused as invalid" if called_invalid else None
 
 
 def _is_there(view: View, attempt: WriteAttempt) -> bool:
@@ -142,7 +142,7 @@ def one_chain(view: View) -> str | None:
     on_branch = {snapshot.snapshot_id for branch in view.now.branches.values() for snapshot in branch.chain}
     for snapshot in metadata.snapshots:
         if snapshot.snapshot_id not in on_branch and not view.branches:
-            return f"snapshot {snapshot.snapshot_id} is beside every branch's history"
+            return f"snapshot {snapshot.snapshot_id} is on no branch"
     change = view.row_change
     if (
         change is not None
@@ -162,7 +162,7 @@ def requirement_held(view: View) -> str | None:
     if view.row_change is None or view.before is None or view.now.metadata is None:
         return None
     if view.before.metadata is not None and view.before.metadata.uuid != view.now.metadata.uuid:
-        # Another table was registered over this one, with all that had landed in it.
+        # Another table was registered over this one, with its own history.
         return None
     for attempt in view.history.attempts:
         cares, assumed = attempt.requires_main
@@ -172,7 +172,7 @@ def requirement_held(view: View) -> str | None:
         passed = [snapshot.snapshot_id for snapshot in view.now.main.chain]
         newer = passed[: passed.index(before)] if before in passed else passed
         if assumed != before and assumed not in newer:
-            return f"{attempt.operation} assumed {assumed} on main, and landed on {before}"
+            return f"{attempt.operation} requires {assumed} on main, and landed on {before}"
     for attempt in view.landed:
         parent = view.now.metadata.raw_snapshots_by_id[attempt.snapshot_id or 0].get("parent-snapshot-id")
         if attempt.never_rebased and parent not in attempt.parents_seen:
@@ -196,7 +196,7 @@ def locations_never_reused(view: View) -> str | None:
     change = view.row_change
     swapped = change is not None and change.replaced is not None and change.renamed_from is None
     if change is not None and swapped and change.location in view.past_locations:
-        return f"{name_of(change.location or '')} is the pointer once more"
+        return f"{name_of(change.location or '')} is current for a second time"
     return None
 
 
@@ -230,24 +230,24 @@ def every_client_answered(view: View) -> str | None:
 
 def lock_released(view: View) -> str | None:
     left = [process for process in view.locks if process in view.alive] if view.at_rest else []
-    return f"{', '.join(left)} lives, has ended its work and still has the lock" if left else None
+    return f"{', '.join(left)} has ended its work, and still holds the lock" if left else None
 
 
 def all_committed(view: View) -> str | None:
     if not (view.at_rest and view.all_commit):
         return None
     failed = [each.operation for each in view.history.attempts if each.answer is not Answer.COMMITTED and _counts(each)]
-    return f"nothing went wrong, and yet {', '.join(failed)} did not commit" if failed else None
+    return f"without any fault, {', '.join(failed)} did not commit" if failed else None
 
 
 def _counts(attempt: WriteAttempt) -> bool:
-    """A snapshot; what cannot be applied, and what the table no longer has anything of, fails in any weather."""
+    """Whether it must commit without faults: an invalid or an obsolete attempt fails in any case."""
     return attempt.snapshot_id is not None and attempt.mark is None and not attempt.obsolete
 
 
 @dataclass(frozen=True, slots=True)
 class StepInvariant:
-    """name: for messages. predicate: what it found, or None. after: the steps that can break it."""
+    """name: for messages. predicate: returns what it found, or None. after: the steps that can break it."""
 
     name: str
     predicate: Callable[[View], str | None]
@@ -289,7 +289,7 @@ _AFTER = {step: tuple(each for each in INVARIANTS if step in each.after) for ste
 
 
 def broken(view: View) -> str | None:
-    """The first invariant that does not hold, with what it found."""
+    """The first invariant that does not hold, and what it found; None if all hold."""
     for invariant in _AFTER[view.step]:
         found = invariant.predicate(view)
         if found is not None:

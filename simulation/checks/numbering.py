@@ -1,4 +1,4 @@
-"""Invariants of snapshots that were put on another parent, or got other numbers, than their clients gave them."""
+"""Invariants of snapshots that got another parent, or other numbers, than their clients gave them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def snapshot_adds_its_own(view: View) -> str | None:
 
 
 def _wrong(view: View, attempt: WriteAttempt, snapshot: Snapshot) -> str | None:
-    """What a snapshot has that it should not have, or lacks."""
+    """The rows that a snapshot lacks, or has beyond its parent's and its own."""
     held = view.now.held
     if view.expires and snapshot.parent_id is not None and snapshot.parent_id not in held:
-        # A new branch begins at a snapshot that has expired since: what that held is not known any more.
+        # A new branch began at a snapshot that has expired since: its rows are unknown.
         return None
     parent = held.get(snapshot.parent_id or 0, Contents())
     has = held[snapshot.snapshot_id]
@@ -34,7 +34,7 @@ def _wrong(view: View, attempt: WriteAttempt, snapshot: Snapshot) -> str | None:
     wanted = {row: count for row, count in parent.rows.items() if row not in attempt.deleted_rows} | own
     if has.rows != wanted:
         lacks, more = wanted.keys() - has.rows.keys(), has.rows.keys() - wanted.keys()
-        return f"{attempt.operation} lacks {_names(lacks)}, and has {_names(more)} beside its parent's and its own"
+        return f"{attempt.operation} lacks {_names(lacks)}, and has {_names(more)} beyond its parent's and its own"
     total = snapshot.summary.get("total-data-files")
     if total is not None and int(total) != has.files.total():
         return f"{attempt.operation} has {has.files.total()} files, and says {total}"
@@ -45,7 +45,7 @@ def sequence_numbers_unique(view: View) -> str | None:
     metadata, before = view.now.metadata, view.before
     if metadata is None or before is None or before.metadata is None or metadata.format_version == 1:
         return None
-    # A foreign writer that swaps blindly takes away what came since it looked, numbers and all.
+    # A blind swap of a foreign writer removes what came since it read the table, numbers included.
     follows = view.row_change is not None and view.row_change.process in view.ours
     last = before.metadata.last_sequence_number if follows else 0
     added = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in view.new_snapshots]
@@ -54,9 +54,9 @@ def sequence_numbers_unique(view: View) -> str | None:
         listed = view.now.held[id_].numbers
         if not listed <= {number} or number > metadata.last_sequence_number:
             return f"snapshot {id_} has number {number} of {metadata.last_sequence_number}, its list {sorted(listed)}"
-        # A snapshot without a parent starts a history of its own, whose numbers nobody compares with others.
+        # A snapshot without a parent starts a history of its own, whose numbers need not rise above others'.
         if snapshot.parent_id is not None and number <= last:
-            return f"snapshot {id_} has sequence number {number}, and there was {last} before it"
+            return f"snapshot {id_} has sequence number {number}, and the last one was {last}"
         last = number if snapshot.parent_id is not None else last
     return None
 

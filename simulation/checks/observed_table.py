@@ -1,4 +1,4 @@
-"""What a table is, as a judge sees it: read once for each move of its pointer."""
+"""A table as the checker sees it: read once for each metadata location."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from simulation.world.history import WriteAttempt
 
 @dataclass(frozen=True)
 class Branch:
-    """chain: its snapshots, newest first. rows: how often its head has each row. gone: rows that its snapshots took
-    away."""
+    """chain: its snapshots, newest first. rows: how often its head has each row. gone: the rows that its snapshots
+    deleted."""
 
     chain: tuple[Snapshot, ...] = ()
     rows: Counter[str] = field(default_factory=Counter)
     gone: frozenset[str] = frozenset()
 
     def has(self, attempt: WriteAttempt) -> bool:
-        """Whether it has the attempt's snapshot, and its row if nobody took that away."""
+        """Whether it has the attempt's snapshot, and the attempt's row unless a snapshot deleted it."""
         row = attempt.row
         if not any(snapshot.snapshot_id == attempt.snapshot_id for snapshot in self.chain):
             return False
@@ -35,7 +35,7 @@ _NO_BRANCH = Branch()
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """What the pointer names, read once for each move.
+    """What one metadata location names.
 
     metadata: None if its file is missing or broken.
     branches: by name. held: what each of its snapshots holds.
@@ -77,12 +77,12 @@ class ObservedTable:
         return self.branches.get(MAIN_BRANCH, _NO_BRANCH)
 
     def follows(self, location: str | None) -> bool:
-        """Whether it was made on what a metadata file says."""
+        """Whether its metadata log names this location as the last one before it."""
         log = self.metadata.metadata_log if self.metadata is not None else ()
         return bool(log) and log[-1]["metadata-file"] == location
 
     def has(self, attempt: WriteAttempt) -> bool:
-        """Whether an attempt is in the table, in any way."""
+        """Whether an attempt is in the table, on a branch or beside all branches."""
         if self.metadata is None:
             return False
         if attempt.snapshot_id is not None and self.metadata.snapshot_by_id(attempt.snapshot_id) is not None:
@@ -90,8 +90,8 @@ class ObservedTable:
         return attempt.mark is not None and attempt.mark in self.metadata.properties
 
     def shows(self, attempt: WriteAttempt) -> bool:
-        """Whether who reads a branch, or the properties, finds the attempt. A history that was replaced stays in the
-        table beside its branches."""
+        """Whether a reader of a branch, or of the properties, finds the attempt. A replaced history stays in the table
+        beside its branches."""
         if self.metadata is None or attempt.snapshot_id is None:
             return self.has(attempt)
         id_ = attempt.snapshot_id

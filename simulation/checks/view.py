@@ -1,4 +1,4 @@
-"""What a judge hands to the invariants: the world after a step."""
+"""What the checker hands to the invariants: the state after a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulation.world.metastore import RowChange
 
 
 class StepKind(Enum):
-    """What happened since the invariants were looked at last."""
+    """What happened since the last check: a row changed, a file is being deleted, a client was answered, all ended."""
 
     MOVE = auto()
     DELETION = auto()
@@ -26,19 +26,20 @@ class StepKind(Enum):
 class View:
     """What a predicate sees.
 
-    before, now: the table before and after the last move. moved: the last move, if this step is one.
-    tables: all that there are. pointed: what was a pointer before this step.
-    kept: files of tables that were dropped and not purged. forgiven: files that were purged on purpose, under one of
-    two names. branches: main may begin anew, and leave its history beside it.
-    expires: old snapshots expire, so that histories begin anywhere.
-    deleted: the file that is about to go, if this step is a deletion.
-    protected: the kinds of writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
-    alive: processes that did not crash. locks: the processes that have lock entries. all_commit: none may fail.
-    in_order: one server, and nothing goes wrong: who comes first is served first. tidy: who fails leaves nothing.
-    steady: no process sleeps and no call hangs, so that its times are its own. at: simulated seconds.
-    settings: of our processes; None where nothing depends on them.
-    on_disk: metadata files, lists and manifests that are there, at rest. refused: what swaps carried that were refused,
-    with all that it names; of those that are there. foreign: processes that are none of ours.
+    before, now: the table before and after the last row change. row_change: that change, if this step is one.
+    tables: all that exist. past_locations: every metadata location that was current before this step.
+    kept_files: the files of tables that were dropped and not purged. excused_files: files that were purged on purpose,
+    under one of two names. branches: main may be replaced, and leave its history beside it.
+    expires: old snapshots expire, so that a history may begin anywhere.
+    deleted: the file that is about to be deleted, if this step is a deletion.
+    protected: the writers whose acknowledged changes must be kept. at_rest: nothing runs any more.
+    alive: processes that did not crash. locks: the processes that have lock entries. all_commit: no commit may fail.
+    in_order: one server and no faults, so that commits are served in the order in which they came.
+    tidy: a commit that fails leaves no files. steady: no process sleeps and no call hangs, so that waits are bounded.
+    at: simulated seconds. settings: of our processes; None where nothing depends on them.
+    on_disk: the metadata files, lists and manifests that exist at the end. refused: of those, what refused swaps
+    carried,
+    with all files that it names. ours, foreign: processes with a coordinator, and without.
     """
 
     now: ObservedTable
@@ -78,7 +79,7 @@ class View:
 
     @cached_property
     def new_snapshots(self) -> frozenset[int]:
-        """The ids of the snapshots that the last move added."""
+        """The ids of the snapshots that the last row change added."""
         before = None if self.before is None else self.before.metadata
         if before is None or self.now.metadata is None:
             return frozenset()
@@ -86,13 +87,13 @@ class View:
 
     @cached_property
     def landed(self) -> list[WriteAttempt]:
-        """The attempts whose snapshots the last move added."""
+        """The attempts whose snapshots the last row change added."""
         new = self.new_snapshots
         return [each for each in self.history.attempts if each.snapshot_id in new] if new else []
 
     @cached_property
     def attempts_by_operation(self) -> dict[str, list[WriteAttempt]]:
-        """The attempts, by what they are for."""
+        """The attempts, by what their client wants."""
         return self.history.by_operation()
 
 

@@ -13,7 +13,7 @@ from simulation.engine.seeded import SeededRandom
 
 #: Where the wall clocks start: milliseconds since 1970.
 EPOCH_MS = 1_800_000_000_000
-#: How often somebody else goes first where a mutex is taken. Always would triple the length of a schedule.
+#: How often another task runs before a mutex is taken. Always would triple the length of a schedule.
 _MUTEX_STEP = 0.25
 
 
@@ -31,7 +31,7 @@ class SimulatedEvent:
         self._scheduler.wake(self._waiters)
 
     def clear(self) -> None:
-        """As threading.Event has it."""
+        """As threading.Event."""
         self._set = False
 
     def is_set(self) -> bool:
@@ -46,7 +46,7 @@ class SimulatedEvent:
 
 
 class SimulatedMutex:
-    """Not reentrant: who takes it twice waits for itself, and the scheduler says so."""
+    """Not reentrant: a task that takes it twice waits for itself, which the scheduler reports as a deadlock."""
 
     def __init__(self, scheduler: Scheduler, random: SeededRandom) -> None:
         self._scheduler = scheduler
@@ -75,7 +75,7 @@ class SimulatedSemaphore:
         self._waiters: list[Task] = []
 
     def acquire(self, *, timeout: float) -> bool:
-        """As threading.BoundedSemaphore has it."""
+        """As threading.BoundedSemaphore."""
         deadline = self._scheduler.now + timeout
         while not self._free:
             remaining = deadline - self._scheduler.now
@@ -86,7 +86,7 @@ class SimulatedSemaphore:
         return True
 
     def release(self) -> None:
-        """As threading.BoundedSemaphore has it."""
+        """As threading.BoundedSemaphore."""
         self._free += 1
         self._scheduler.wake(self._waiters)
 
@@ -100,7 +100,7 @@ class SimulatedRuntime:
         self._random = random
 
     def now(self) -> float:
-        """As the port says. It stood still while the machine was suspended."""
+        """As the port says. It stands still while the machine is suspended."""
         process = self.process
         if process.suspended_at is not None:
             process.lag += self._scheduler.now - process.suspended_at
@@ -116,7 +116,7 @@ class SimulatedRuntime:
         return ClockReading(self.now(), self._scheduler.now, self.now_ms() / 1000)
 
     def now_ms(self) -> int:
-        """As the port says; each process's clock is wrong by its own skew."""
+        """As the port says. Each process's wall clock is wrong by its own skew."""
         return EPOCH_MS + self.process.skew_ms + int(self._scheduler.now * 1000)
 
     def sleep(self, seconds: float) -> None:
@@ -152,8 +152,8 @@ class SimulatedRuntime:
         self._scheduler.spawn(self.process, name, function, background=background)
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Run the functions in an order that the seed picks: what they do side by side touches different files, so
-        their order, and where a crash cuts it, is all that can differ."""
+        """Run the functions one after another, in an order that the seed picks. They touch different files, so only
+        their order, and where a crash interrupts it, can differ."""
         results: list[Any] = [None] * len(functions)
         errors: list[Exception] = []
         waiting = list(range(len(functions)))
@@ -168,6 +168,6 @@ class SimulatedRuntime:
         return results
 
     def run_while_waiting(self, work: Callable[[], None], wait: Callable[[], Result]) -> Result:
-        """Run both in an order that the seed picks, as `gather`."""
+        """Run both one after another, as `gather`."""
         result: Result = self.gather([work, wait])[1]
         return result

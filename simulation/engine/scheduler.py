@@ -1,11 +1,11 @@
 """Threads of which one runs at a time, a clock that jumps, and processes that crash and pause.
 
-Every task is a real thread that waits for its baton. Whoever has the baton runs until it comes to a point where others
-may go first (`step`), sleeps or waits; there the seed picks who goes on. When all sleep or wait, the clock jumps to the
-next deadline; when nobody has one, that is a deadlock.
+Every task is a real thread that waits for its baton. The task with the baton runs until it lets others go first
+(`step`), sleeps or waits; then the seed picks the next task. When all tasks sleep or wait, the clock jumps to the next
+deadline; when no task has a deadline, that is a deadlock.
 
-A crashed process never runs again: its tasks end where they stand, and whatever they call on their way out raises
-`Crashed`, so that not even a `finally` does anything.
+A crashed process never runs again: its tasks end where they stand, and every call that they make on their way out
+raises `Crashed`, so that not even a `finally` has an effect.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ STEP_SECONDS = 0.001
 
 
 class Crashed(BaseException):
-    """The process of this task is dead, or the schedule is over. Never an error that anything handles."""
+    """The process of this task is dead, or the schedule is over. Nothing handles it as an error."""
 
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """paused_until: simulated seconds; nothing of it runs before. skew_ms: of its wall clock. suspended_at: since when
-    its machine is suspended, and its monotonic clock stands still, until it runs again; lag: how long it stood.
-    sleeps: since when, and until when, it slept."""
+    """name, skew_ms: of its wall clock, against the simulated time. paused_until: simulated seconds; none of its tasks
+    runs before. suspended_at: since when its machine is suspended, so that its monotonic clock stands still until it
+    runs again; lag: how long that clock has stood still in all. sleeps: the intervals in which it was paused."""
 
     name: str
     skew_ms: int = 0
@@ -43,7 +43,7 @@ class Process:
 
 
 class _Worker:
-    """A thread that runs one task after another: threads are dear, schedules are many."""
+    """A thread that runs one task after another: starting a thread for each would cost too much."""
 
     def __init__(self, pool: WorkerPool) -> None:
         self.baton = threading.Lock()
@@ -57,14 +57,14 @@ class _Worker:
             self.baton.acquire()
             if self.body is None:
                 return
-            hand_on = self.body()
+            pass_on = self.body()
             self.body = None
             self._pool.idle.append(self)
-            hand_on()
+            pass_on()
 
 
 class WorkerPool:
-    """Threads for the tasks of one schedule after another; close it when the last one is over."""
+    """Threads for the tasks of one schedule after another; close it after the last schedule."""
 
     def __init__(self) -> None:
         self.idle: list[_Worker] = []
@@ -79,7 +79,7 @@ class WorkerPool:
 
 
 class Task:
-    """One thread of a process. ready: it waits for nothing but its turn; deadline: when it goes on at the latest."""
+    """One thread of a process. ready: it can run now; deadline: when it runs at the latest."""
 
     __slots__ = ("background", "deadline", "function", "name", "process", "ready", "worker")
 
@@ -98,9 +98,9 @@ class Task:
 class Scheduler:
     """Runs one schedule.
 
-    max_steps, max_seconds: when it must have come to rest.
-    failure: why the schedule was ended, None while all is well.
-    when_idle: called once, when only background tasks are left; it may spawn others.
+    max_steps, max_seconds: the bounds within which it must end.
+    failure: why the schedule failed, None while all is well.
+    when_idle: called once, when only background tasks are left; it may start others.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Scheduler:
         return self._current
 
     def spawn(self, process: Process, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        """A new task, which runs when it is picked. The schedule ends when only background tasks are left."""
+        """Start a task, which runs when it is picked. The schedule ends when only background tasks are left."""
         if not process.alive or self._over:
             raise Crashed
         task = Task(process, name, function, background, self._pool.take())
@@ -139,7 +139,7 @@ class Scheduler:
         self._foreground += not background
 
     def run(self) -> None:
-        """Run all tasks to their end. Returns when the world is at rest, or with `failure` set."""
+        """Run all tasks to their end, or until one fails; then `failure` is set."""
         task = self._pick()
         if task is not None:
             self._pass_to(task)
@@ -150,12 +150,12 @@ class Scheduler:
             self._main.acquire()
 
     def step(self) -> None:
-        """Others may go first."""
+        """Let other tasks run first, if the seed says so."""
         self._check()
         self._switch()
 
     def sleep(self, seconds: float) -> None:
-        """Go on when this much time has passed."""
+        """Return after this much simulated time."""
         self._check()
         task = self.current
         task.ready, task.deadline = False, self.now + max(0.0, seconds)
@@ -163,7 +163,7 @@ class Scheduler:
         task.ready, task.deadline = True, None
 
     def wait(self, waiters: list[Task], timeout: float | None) -> None:
-        """Wait until `wake(waiters)` or the time is over."""
+        """Wait for `wake(waiters)`, or until the timeout."""
         self._check()
         task = self.current
         waiters.append(task)
@@ -176,13 +176,13 @@ class Scheduler:
             task.ready, task.deadline = True, None
 
     def wake(self, waiters: list[Task]) -> None:
-        """Let all who wait go on."""
+        """Make all these waiting tasks ready."""
         for task in waiters:
             task.ready, task.deadline = True, None
         waiters.clear()
 
     def crash(self, process: Process) -> None:
-        """Nothing of this process runs any more, not even the caller if it is of it."""
+        """End a process. Raises Crashed if the caller is one of its tasks."""
         process.alive = False
         current = self.current
         self._dying.extend(task for task in self.tasks if task.process is process and task is not current)
@@ -190,7 +190,7 @@ class Scheduler:
             raise Crashed
 
     def fail(self, why: str) -> None:
-        """End the schedule; the first reason counts."""
+        """End the schedule; it keeps the first reason."""
         if self.failure is None:
             self.failure = why
         self._over = True
@@ -200,7 +200,7 @@ class Scheduler:
             raise Crashed
 
     def _body(self, task: Task) -> Callable[[], None]:
-        """Run a task; returns how to hand the baton on, for when its thread is free."""
+        """Run a task; returns the call that passes the baton on, to be made when the task's thread is idle."""
         try:
             if task.process.alive and not self._over:
                 task.function()
@@ -232,7 +232,7 @@ class Scheduler:
         task.worker.baton.release()
 
     def _pick(self) -> Task | None:
-        """Who goes on; None when the schedule is over."""
+        """The next task to run; None when the schedule is over."""
         if self._dying:
             return self._dying.pop()
         self.steps += 1
@@ -243,7 +243,7 @@ class Scheduler:
         if not self._foreground or self._over:
             return None
         if self.steps > self._max_steps or self.now > self._max_seconds:
-            self.fail(f"terminates: not at rest after {self.steps} steps and {self.now:.0f} s")
+            self.fail(f"terminates: still running after {self.steps} steps and {self.now:.0f} s")
             return None
         now = self.now
         ready = [
@@ -256,7 +256,7 @@ class Scheduler:
         return self._jump()
 
     def _jump(self) -> Task | None:
-        """All wait: go to the next moment at which somebody does not."""
+        """All tasks wait: advance the clock to the next deadline."""
         times = [
             max(self.now if task.ready else task.deadline or 0.0, task.process.paused_until)
             for task in self.tasks
@@ -264,7 +264,7 @@ class Scheduler:
         ]
         if not times:
             waiting = ", ".join(f"{task.process.name}/{task.name}" for task in self.tasks if not task.background)
-            self.fail(f"terminates: deadlock, these wait for ever: {waiting}")
+            self.fail(f"terminates: deadlock, these tasks wait for ever: {waiting}")
             return None
         self.now = max(self.now, min(times))
         return self._pick()

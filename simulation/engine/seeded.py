@@ -1,4 +1,4 @@
-"""Random numbers that a seed decides, the same on every machine and Python."""
+"""Random numbers from a seed, the same on every machine and Python version."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SeededRandom:
         return self.fraction() < probability
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items, which are at least one."""
+        """One of the items. There must be at least one."""
         return items[self.below(len(items))]
 
     def uuid(self) -> str:
@@ -53,5 +53,5 @@ class SeededRandom:
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
     def fork(self, label: str) -> SeededRandom:
-        """Numbers of their own for a part of the world: what one part draws does not move what another one gets."""
+        """A generator for one part of a schedule: what one part draws does not change what another part gets."""
         return SeededRandom(self.bits() ^ (zlib.crc32(label.encode()) << 17))

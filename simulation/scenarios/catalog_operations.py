@@ -17,7 +17,7 @@ _MARKED = {"iceberg-hms.lock": "zookeeper"}
 CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "moves",
-        "tables are renamed, dropped, purged, made again, registered over and replaced while all write",
+        "tables are renamed, dropped, purged, created again, registered over and replaced while all write",
         WORST,
         catalog_callers=4,
     ),
@@ -31,14 +31,14 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "moves-ignored",
-        "the same on a server that ignores expected values: the locks alone carry it",
+        "the same on a server that ignores expected values: the locks alone protect the tables",
         FaultPlan(crashes=1, lost_requests=1, lost_replies=2, false_refusals=1, errors=1),
         catalog_callers=4,
         swap_support=SwapSupport.IGNORED,
     ),
     Scenario(
         "drops",
-        "tables that are dropped, purged and made again and again under the same names",
+        "tables that are dropped, purged and created again and again under the same names",
         FaultPlan(crashes=1, lost_replies=2, false_refusals=1, slow_files=2),
         writers=3,
         catalog_callers=9,
@@ -53,7 +53,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "creations",
-        "tables that are made and renamed to another database at once, while creations are refused that were made",
+        "tables that are created and renamed to another database, while the metastore refuses creations that it made",
         FaultPlan(pauses=2, short_pauses=4, lost_replies=2, false_refusals=3),
         catalog_callers=10,
         catalog_call_kinds=(
@@ -68,7 +68,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "doubtful-moves",
-        "tables that are made, renamed and dropped by a metastore that answers with an error, and does it later",
+        "a metastore that answers creations, renames and drops with an error, and makes them later",
         FaultPlan(lost_replies=1, false_refusals=1, in_doubt_commits=4),
         catalog_callers=8,
         catalog_call_kinds=(
@@ -83,7 +83,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "lost-names",
-        "commits that come again after their table was renamed, dropped, or made anew under their name",
+        "commits that are resent after their table was renamed or dropped, or another was created under its name",
         FaultPlan(lost_replies=1, false_refusals=1),
         writers=0,
         servers=1,
@@ -106,7 +106,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "drops-asleep",
-        "the same where processes sleep past their lease with a drop before them: no server compares for a drop",
+        "the same where processes sleep past their lease before they drop a table: a drop has no compare-and-swap",
         FaultPlan(pauses=3, lost_replies=1),
         writers=3,
         catalog_callers=9,
@@ -119,7 +119,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
         "the same on tables that ZooKeeper locks",
         FaultPlan(pauses=1, lost_replies=1, false_refusals=1, partitions=2),
         catalog_callers=4,
-        operator_actions=("break", "heal", "database zookeeper"),
+        operator_actions=("break", "heal", "break"),
         zookeeper=True,
         lease_seconds=20.0,
         properties=_MARKED,

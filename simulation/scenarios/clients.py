@@ -1,4 +1,4 @@
-"""Scenarios in which many clients commit through one server: groups, renumbering, rebase, turns and rests."""
+"""Scenarios of many clients of one server: groups, renumbering, rebase, retry priority and backoff."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulation.actors.clients import Clients
 from simulation.scenarios.scenario import BAD_NETWORK, OURS_AND_LOCKED, Scenario
 from simulation.world.faults import FaultPlan
 
-_ADDS = (CommitKind.APPEND, CommitKind.APPEND, CommitKind.MERGE, CommitKind.CLUMSY)
+_ADDS = (CommitKind.APPEND, CommitKind.APPEND, CommitKind.MERGE, CommitKind.INVALID)
 _ALL = (
     CommitKind.APPEND,
     CommitKind.APPEND,
@@ -22,15 +22,15 @@ _ALL = (
 _BRANCHES = ("main", "main", "audit")
 _REBASE = "iceberg-hms.rebase-appends"
 _VERSION = "format-version"
-#: Nobody is withdrawn.
+#: Long enough that no change is withdrawn.
 _PATIENT = (300.0,)
-#: A little of everything that goes wrong with servers and their calls.
+#: A few faults of servers and their calls.
 _ROUGH = FaultPlan(crashes=1, pauses=1, lost_requests=1, lost_replies=2, false_refusals=1, late_changes=1, errors=1)
 
 CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "groups",
-        "one server, small groups, clumsy clients among the others: who comes first is served first, nothing is left",
+        "one server, small groups, invalid commits among the others: first come, first served, and no garbage",
         writers=0,
         servers=1,
         clients=Clients(count=5, commits=1, commit_kinds=_ADDS),
@@ -42,7 +42,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "contested",
-        "two servers without locks, whose swaps are refused for each other's: what those carried is left, and no more",
+        "two servers without locks that refuse each other's swaps: only the files of refused swaps are left",
         writers=0,
         servers=2,
         clients=Clients(count=3, commits=2, commit_kinds=_ADDS),
@@ -53,10 +53,10 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "branches",
-        "commits of every kind to two branches of a table of version 3: numbers and row ids go stale",
+        "commits of every kind to two branches of a table of version 3: sequence numbers and row ids go stale",
         writers=0,
         servers=1,
-        clients=Clients(count=3, commits=3, commit_kinds=(*_ALL, CommitKind.CLUMSY), branches=_BRANCHES),
+        clients=Clients(count=3, commits=3, commit_kinds=(*_ALL, CommitKind.INVALID), branches=_BRANCHES),
         properties={_VERSION: "3"},
         waits=_PATIENT,
         tidy=True,
@@ -97,7 +97,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "rebase-all",
-        "the operator's word that all appends may be rebased, on version 1",
+        "the table property that allows all appends to be rebased, on version 1",
         writers=0,
         servers=1,
         clients=Clients(count=4, commits=2, commit_kinds=_ALL, gives_up=0.2),
@@ -107,7 +107,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "rebase-none",
-        "the operator's word that nothing is rebased",
+        "the table property that forbids rebasing",
         writers=0,
         servers=1,
         clients=Clients(count=3, commits=2, commit_kinds=_ALL),
@@ -117,7 +117,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "rebase-namespace",
-        "the same word of the namespace, read when a place was lost, through two servers, where calls are lost",
+        "the same setting on the namespace, read after a conflict, through two servers, where calls are lost",
         BAD_NETWORK,
         writers=0,
         servers=2,
@@ -127,7 +127,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "turns",
-        "a delete beside busy appenders: when it has lost its place it gets a turn, and lands with it",
+        "a delete beside busy appenders: after a conflict it gets retry priority, and lands",
         writers=0,
         servers=1,
         clients=Clients(count=3, commits=3, one_shot=(CommitKind.DELETE,), retries=1),
@@ -137,7 +137,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "turns-appenders",
-        "stock appenders that nobody rebases, at the retries and waits of Java and PyIceberg: each lands in the end",
+        "stock appenders that may not be rebased, with Java's and PyIceberg's retries and waits: each lands in the end",
         writers=0,
         servers=1,
         clients=Clients(count=8, commits=2, retries=4, backoff=0.1),
@@ -148,7 +148,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "turns-given-up",
-        "the same where some who lost do not come back, or come too late, and the queue has little room",
+        "the same where some clients do not retry, or too late, and the queue is short",
         writers=0,
         servers=1,
         clients=Clients(
@@ -164,7 +164,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "leftovers",
-        "lists that clients leave are deleted when their time is over, and not before",
+        "replaced lists that clients leave are deleted when their time is over, and not before",
         writers=0,
         servers=1,
         clients=Clients(count=3, commits=3, think=3.0, leaves_lists=0.8),
@@ -175,7 +175,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "litter",
-        "what clients leave of attempts that were refused goes when its time is over, but for what is named then",
+        "files of refused attempts are deleted when their time is over, unless the table names them",
         writers=0,
         servers=1,
         clients=Clients(
@@ -203,7 +203,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "expired",
-        "commits of every kind whose answer is lost, and which come again when their snapshots have expired",
+        "commits of every kind whose answer is lost, and which are resent after their snapshots expired",
         writers=0,
         servers=1,
         clients=Clients(count=4, commits=2, commit_kinds=(*_ALL, CommitKind.DELETE), think=0.1, resent=0.5),
@@ -226,7 +226,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "expired-unnumbered",
-        "the same on version 1, where snapshots have no numbers, and everything is rebased that may be",
+        "the same on version 1, where snapshots have no numbers, and all appends may be rebased",
         writers=0,
         servers=1,
         clients=Clients(count=3, commits=2, commit_kinds=_ALL, think=3.0, resent=0.5),
@@ -236,7 +236,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "rests",
-        "a busy server beside foreign writers that read before they lock: the table rests for them",
+        "a busy server beside foreign writers that read before they lock: it backs off for them",
         writers=0,
         servers=1,
         clients=Clients(count=2, commits=4, think=0.1),
@@ -247,7 +247,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "defects",
-        "what no port names is raised where files are deleted and listeners are told: nobody waits for ever",
+        "errors that no port names, where files are deleted and listeners are called: no caller waits for ever",
         FaultPlan(defects=20),
         writers=0,
         servers=1,
@@ -257,7 +257,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "refusals",
-        "the metastore refuses a group again and again: it is sent in parts, and everybody has an answer",
+        "the metastore refuses a group again and again: the group is sent in parts, and every caller gets an answer",
         FaultPlan(refusals=20, crashes=1, lost_replies=1),
         writers=0,
         servers=1,

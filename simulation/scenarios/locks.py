@@ -18,7 +18,7 @@ _MARKED = {"iceberg-hms.lock": "zookeeper"}
 LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "zookeeper",
-        "a marked table: ZooKeeper's lock and the metastore's, whose lock API breaks and heals; all of it goes wrong",
+        "a table on ZooKeeper: both locks, a lock API that breaks and heals, and all faults",
         replace(WORST, partitions=2, silences=1),
         operator_actions=("break", "heal"),
         zookeeper=True,
@@ -28,7 +28,7 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "zookeeper-alone",
-        "no lock API, and a server that ignores expected values: ZooKeeper's lock alone carries it",
+        "no lock API, and a server that ignores expected values: ZooKeeper's lock alone protects the table",
         replace(BAD_NETWORK, false_refusals=0, crashes=2, partitions=3, silences=1, slow_files=1),
         writers=4,
         swap_support=SwapSupport.IGNORED,
@@ -40,7 +40,7 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "late-zookeeper-alone",
-        "the same where swaps arrive when their writers are dead, or their sessions have ended",
+        "the same where swaps arrive after their writers died, or after their sessions ended",
         FaultPlan(crashes=2, late_changes=3, lost_replies=1, partitions=3, silences=1),
         writers=4,
         latest=_IN_TIME,
@@ -54,7 +54,7 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "hasty",
-        "servers that end sessions soon after their connection broke, and slow files; else as before",
+        "the same with servers that end sessions soon after their connection broke, and slow files",
         FaultPlan(partitions=6, slow_files=10),
         writers=4,
         changes=3,
@@ -68,7 +68,7 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "marked-beside-locks",
-        "a marked table beside a writer that knows the metastore's lock alone, and swaps blindly",
+        "a table on ZooKeeper beside a foreign writer that takes the metastore's lock only, and swaps blindly",
         replace(BAD_NETWORK, false_refusals=0, crashes=1, partitions=2),
         lock_writers=2,
         swap_support=SwapSupport.IGNORED,
@@ -80,8 +80,8 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "marking",
-        "an operator who moves the table to ZooKeeper and back in the middle of traffic, and servers without a lock "
-        "API: the locks alone carry it",
+        "an operator who moves the table to ZooKeeper and back while others write, and servers without a lock "
+        "API: the locks alone protect the table",
         replace(BAD_NETWORK, false_refusals=0, crashes=1, partitions=1, slow_files=3),
         writers=4,
         without_lock_api=2,
@@ -93,7 +93,7 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "marking-alone",
-        "an operator who moves the table to ZooKeeper when the lock API breaks, while others still have its locks",
+        "an operator who moves the table to ZooKeeper when the lock API breaks, while others still hold its locks",
         FaultPlan(short_pauses=3, late_changes=2),
         writers=4,
         latest=_IN_TIME,
@@ -106,7 +106,7 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "marking-broken",
-        "the same on an atomic server where all of it goes wrong",
+        "the same on an atomic server with all faults",
         replace(WORST, partitions=1),
         operator_actions=("use zookeeper", "use hms", "break", "heal"),
         zookeeper=True,
@@ -115,7 +115,7 @@ LOCK_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "no-lock",
-        "lock=none on a table that is declared for it: an atomic server alone carries it, also beside others",
+        "lock=none on a table that is declared for it: an atomic server alone protects it, also beside foreign writers",
         WORST,
         cas_writers=2,
         lock="none",

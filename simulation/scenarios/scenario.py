@@ -1,4 +1,4 @@
-"""What a scenario is made of."""
+"""What a scenario consists of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulation.world.metastore import SwapSupport
 
 OURS: Final = frozenset((WriterKind.OURS,))
 OURS_AND_LOCKED: Final = frozenset((WriterKind.OURS, WriterKind.LOCKED))
-#: What the network and the metastore do to calls, without delaying a move past its caller.
+#: Faults of the network and the metastore that do not delay a change past its caller.
 BAD_NETWORK: Final = FaultPlan(lost_requests=2, lost_replies=2, false_refusals=1, errors=1, file_errors=1)
 WORST: Final = FaultPlan(
     crashes=2,
@@ -33,30 +33,33 @@ WORST: Final = FaultPlan(
 class Scenario:
     """One table, its writers, and what may go wrong.
 
-    writers: coordinators, each a process; changes: of each of them.
-    shared: how many files all of them add beside their own, at the same time and without a key.
-    rest: how likely an append is sent as a stock client of the REST server sends it, with lists of its own.
+    writers: processes with a coordinator each; changes: of each of them.
+    shared: how many files all of them add beside their own, at the same time and without an idempotency key.
+    rest: how likely an append is sent as a stock client of the REST server sends it, with manifest lists of its own.
     servers: processes with `clients` each, which commit through one coordinator.
-    lock_writers: foreign, with the lock and a blind swap, punctual. cas_writers: foreign, with compare-and-swap alone.
-    java_writers: foreign, which read first, lock then, and swap blindly if the table did not move; punctual.
-    strays: foreign, with a lock that they may lose, and a blind swap all the same.
-    movers: processes that each make one of `moves`, on two names to which all write then.
-    acts: what an operator does, in any order: `use zookeeper`, `use hms`, `database ...`, `break`, `heal`.
-    expiries: processes that each expire the older snapshots once.
+    lock_writers: foreign, hold the lock and swap blindly; never paused. cas_writers: foreign, with compare-and-swap
+    alone.
+    java_writers: foreign, read first, lock then, and swap blindly if the table did not change; never paused.
+    lost_lock_writers: foreign, hold a lock that they may lose, and swap blindly all the same.
+    catalog_callers: processes that each call one of `catalog_call_kinds`, on two names; all writers use both names
+    then.
+    operator_actions: what an operator does, in any order: `use zookeeper` and `use hms` switch the table's lock mode,
+    `break` and `heal` the metastore's lock API.
+    expirers: processes that each expire the older snapshots once.
     zookeeper: whether there is one. lock: the setting of that name. lock_api_works: of the metastore, at first.
-    hasty: ZooKeeper ends sessions soon after their connection broke.
-    blind: for how many of our writers the lock API of their server is broken.
-    latest: seconds after which a late move has come.
-    proven: how likely a writer knows from an earlier commit that the server is atomic.
-    verdict, reaper, lease_seconds: of the metastore. others: what further servers of it make of expected values.
-    clones: processes of one machine do not all see each other, since it was cloned.
-    unrobbed: no lock is taken from a process that lives and has not slept.
-    properties: of the table; namespace: of its database. settings: of
-    our processes, where they are not the defaults, by attribute.
-    within: seconds within which our writers begin. waits: how long clients wait, one of these; seconds.
-    kept: whose acknowledged changes are never lost. all_commit: no append may fail.
-    in_order: who comes first is served first. tidy: nobody leaves a list or a manifest behind.
-    comes_back: when all is over, and the weather has cleared up, a new writer commits.
+    ends_sessions_early: ZooKeeper ends sessions soon after their connection broke.
+    without_lock_api: for how many of our writers the lock API of their server is broken.
+    latest: the longest delay of a late change, in seconds.
+    proven: how likely a process knows from an earlier commit that a server is atomic.
+    swap_support, reaper, lease_seconds: of the metastore. other_servers: the swap support of its further servers.
+    cloned_machines: machines are clones with one boot id, so that a process may look ended to another.
+    live_locks_kept: no lock may be removed from a process that lives and has not slept.
+    properties: of the table; namespace: of its database.
+    settings: of our processes, by attribute, where they are not the defaults.
+    starts_within: seconds within which our writers begin. waits: how long clients wait, one of these, in seconds.
+    protected: the writers whose acknowledged changes are never lost. all_commit: no append may fail.
+    in_order: commits are served in the order in which they came. tidy: no commit leaves a list or a manifest behind.
+    recovers: after all faults are over, a new writer can commit.
     """
 
     name: str

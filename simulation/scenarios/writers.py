@@ -15,24 +15,26 @@ _IN_TIME = 590.0
 WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "calm",
-        "four equal writers and nothing goes wrong: with default settings none of them fails",
+        "four equal writers without faults: with default settings none of them fails",
         writers=4,
         waits=(300.0,),
         all_commit=True,
     ),
     Scenario(
-        "impatient", "clients that hardly wait: they are withdrawn, or wait for the outcome", waits=(0.02, 0.2, 1.0)
+        "impatient",
+        "short timeouts: changes are withdrawn, or clients wait for the outcome",
+        waits=(0.02, 0.2, 1.0),
     ),
-    Scenario("crashes", "two crashes anywhere, and reruns of what they cut off", FaultPlan(crashes=2)),
-    Scenario("network", "calls that do not arrive or are not answered, refusals of what was committed", BAD_NETWORK),
+    Scenario("crashes", "two crashes anywhere, and reruns of the interrupted jobs", FaultPlan(crashes=2)),
+    Scenario("network", "lost calls and lost answers, and refusals of committed changes", BAD_NETWORK),
     Scenario(
         "late",
-        "swaps that arrive when nobody waits for them, or twice",
+        "swaps that arrive after their callers gave up, or twice",
         FaultPlan(lost_requests=1, late_changes=3, repeated_changes=1),
     ),
     Scenario(
         "pauses",
-        "processes that sleep past their lease, beside a writer with the lock and a blind swap",
+        "processes that sleep past their lease, beside a foreign writer that holds the lock and swaps blindly",
         FaultPlan(pauses=2, lost_replies=1, false_refusals=1),
         lock_writers=3,
         protected=OURS_AND_LOCKED,
@@ -51,8 +53,8 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "stalls",
-        "a metastore that stands still for longer than such a lease, and machines that were cloned: no lock is taken "
-        "from who lives",
+        "a metastore that stalls for longer than such a lease, and cloned machines: no lock is removed "
+        "from a living process",
         FaultPlan(stalls=3),
         writers=4,
         changes=3,
@@ -65,7 +67,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "resent",
-        "changes sent again while their first swap is still under way, beside writers with the lock and a blind swap",
+        "changes sent again while their first swap is still on its way, beside writers with the lock and a blind swap",
         FaultPlan(crashes=1, lost_requests=6, late_changes=3, pauses=1),
         lock_writers=5,
         proven=0.0,
@@ -74,7 +76,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "again",
-        "changes sent again while their first swap is still under way, in groups with others",
+        "changes sent again while their first swap is still on its way, in groups with others",
         FaultPlan(late_changes=4, pauses=3),
         writers=3,
         changes=6,
@@ -83,16 +85,16 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "same-files",
-        "writers that add the same files at the same time, without keys, in bad weather: each file is there once",
+        "writers that add the same files at the same time, without keys, with many faults: each file is there once",
         FaultPlan(crashes=1, pauses=1, lost_requests=1, lost_replies=2, late_changes=2, false_refusals=1, errors=2),
         shared=2,
         starts_within=1.0,
         waits=(0.2, 5.0, 60.0),
     ),
-    Scenario("worst", "all of it at once", WORST),
+    Scenario("worst", "all of these faults", WORST),
     Scenario(
         "mixed",
-        "all of it at once, beside foreign writers of both kinds",
+        "all of these faults, beside foreign writers of both kinds",
         WORST,
         lock_writers=1,
         cas_writers=1,
@@ -100,7 +102,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "short-log",
-        "a metadata log of one entry whose old files are deleted: proofs must walk, or say that they cannot",
+        "a metadata log of one entry whose old files are deleted: status checks read the chain, or answer unknown",
         FaultPlan(crashes=1, pauses=2, lost_replies=2, false_refusals=2, late_changes=1),
         writers=4,
         cas_writers=1,
@@ -118,7 +120,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "ignored",
-        "a server that ignores expected values: the lock alone carries it",
+        "a server that ignores expected values: the lock alone protects the table",
         FaultPlan(crashes=2, lost_requests=2, lost_replies=2, slow_replies=2, errors=1, file_errors=1),
         lock_writers=1,
         swap_support=SwapSupport.IGNORED,
@@ -126,7 +128,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "checked",
-        "a server that compares, and then swaps: the lock carries it",
+        "a server that compares, and then swaps: the lock protects the table",
         FaultPlan(crashes=2, lost_requests=2, lost_replies=2, false_refusals=1, errors=1, file_errors=1),
         lock_writers=1,
         swap_support=SwapSupport.CHECKED,
@@ -134,7 +136,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "broken",
-        "a server that fails every swap with an expected value: the lock carries it",
+        "a server that fails every swap with an expected value: the lock protects the table",
         FaultPlan(crashes=1, lost_requests=1, lost_replies=1, errors=1),
         lock_writers=1,
         swap_support=SwapSupport.BROKEN,
@@ -142,7 +144,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "bad-database",
-        "a database that fails at swaps now and then, and handlers that lose it: the fence stays on",
+        "a database that fails some swaps, and handlers that lose it: compare-and-swap stays on",
         FaultPlan(pauses=3, late_changes=2, sql_errors=5, lost_stores=4),
         cas_writers=1,
         lease_seconds=20.0,
@@ -150,7 +152,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     *(
         Scenario(
             f"doubtful-{swap_support.value}",
-            "a database that makes what the metastore has answered with an error, minutes later",
+            "a database that commits minutes after the metastore has answered with an error",
             FaultPlan(short_pauses=1, lost_replies=1, sql_errors=1, in_doubt_commits=doubts),
             lock_writers=1,
             swap_support=swap_support,
@@ -160,7 +162,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
             waits=(5.0, 60.0, 300.0),
             protected=OURS_AND_LOCKED,
         )
-        # Two on end may take away what was acknowledged, where swaps are not compared.
+        # Without compare-and-swap, two in a row may remove an acknowledged change.
         for swap_support, others, doubts in (
             (SwapSupport.ATOMIC, (), 3),
             (SwapSupport.IGNORED, (SwapSupport.CHECKED,), 1),
@@ -168,7 +170,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "mixed-servers",
-        "three servers of which one ignores expected values and one compares first: the lock carries it",
+        "three servers of which one ignores expected values and one compares first: the lock protects the table",
         FaultPlan(crashes=2, lost_requests=3, lost_replies=2, errors=1, file_errors=1),
         lock_writers=1,
         other_servers=(SwapSupport.IGNORED, SwapSupport.CHECKED),
@@ -177,7 +179,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "atomic-servers",
-        "two atomic servers without a reaper, in bad weather: the locks of the dead are removed where that is safe",
+        "two atomic servers without a reaper, with many faults: dead locks are removed where that is safe",
         replace(WORST, crashes=3, late_changes=2),
         cas_writers=1,
         other_servers=(SwapSupport.ATOMIC,),
@@ -186,7 +188,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     *(
         Scenario(
             f"late-{swap_support.value}",
-            "the same where swaps arrive when their writers gave them up: the lock outlasts them",
+            "the same where swaps arrive after their writers gave up: the lock outlasts them",
             FaultPlan(pauses=2, lost_requests=1, lost_replies=1, late_changes=3),
             lock_writers=1,
             latest=_IN_TIME,
@@ -198,14 +200,14 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "no-reaper",
-        "nobody removes the locks of the dead: writers give up in time, and nothing is lost",
+        "no reaper removes dead locks: writers give up in time, and nothing is lost",
         FaultPlan(crashes=2, lost_replies=1),
         reaper=False,
         recovers=False,
     ),
     Scenario(
         "sleepers",
-        "a server that ignores expected values and has no reaper: nobody takes the lock of one who sleeps",
+        "a server that ignores expected values and has no reaper: no waiter removes the lock of a sleeping holder",
         FaultPlan(pauses=3, lost_replies=1),
         lock_writers=1,
         swap_support=SwapSupport.IGNORED,
@@ -214,12 +216,12 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "lost-locks",
-        "lock calls that are lost, doubled and late where no reaper runs and nothing is compared: none is left behind",
+        "lost and late lock calls without a reaper and without compare-and-swap: no entry is left behind",
         FaultPlan(lost_requests=4, lost_replies=4),
         swap_support=SwapSupport.IGNORED,
         reaper=False,
         waits=(60.0, 300.0),
-        # A lock under which an unanswered swap may still be made is the operator's to break.
+        # An operator must break a lock under which an unanswered swap may still arrive.
         recovers=False,
     ),
     Scenario(
@@ -241,14 +243,14 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "stray",
-        "a foreign writer that sleeps past its lease and swaps blindly over whatever is there",
+        "a foreign writer that sleeps past its lease and swaps blindly over any change",
         FaultPlan(pauses=3, lost_replies=1),
         lost_lock_writers=1,
         protected=frozenset(),
     ),
     Scenario(
         "rebase-calm",
-        "stock clients whose appends overtake each other, and nothing goes wrong: none of them fails",
+        "stock clients whose appends overtake each other, without faults: none of them fails",
         writers=4,
         changes=3,
         rest=0.8,
@@ -257,7 +259,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "rebase",
-        "the same on a table of version 3 in bad weather, beside foreign writers of both kinds",
+        "the same on a table of version 3 with many faults, beside foreign writers of both kinds",
         WORST,
         writers=4,
         rest=0.8,

@@ -1,4 +1,4 @@
-"""What the processes of a schedule share, and what each of them has: its ports, and the real locks on them."""
+"""What the processes of a schedule share, and what each of them has: its ports, and the product's drivers on them."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ class Cluster:
     """What all processes of a schedule share.
 
     servers: of the metastore, by address; settings.metastore_uri names those that all processes use.
-    without_locks: the address of one whose lock API is broken. machines: which processes there are.
+    without_locks: the address of one whose lock API is broken. machines: on which machine each process runs.
     ensemble: None where no ZooKeeper is configured. lock: the setting of that name.
-    foreign: the processes that are none of ours.
-    present: whether an attempt is in a table now; for judging alone.
+    waits: how long clients wait, one of these. proven: how likely a process knows that a server is atomic.
+    latest: the longest delay of a late change, in seconds. foreign: the processes without a coordinator.
+    present: whether an attempt is in a table now; for the checks alone.
     """
 
     scheduler: Scheduler
@@ -76,10 +77,10 @@ class Cluster:
 
 
 class ClusterNode:
-    """A process, and its ports: the real drivers of the metastore and of ZooKeeper on simulated connections.
+    """A process and its ports: the real drivers of the metastore and of ZooKeeper, on simulated connections.
 
-    blind: its server's lock API is broken, whatever that of the others is.
-    lock: the metastore's. chosen: the one that the table asks for. rebase_words: what namespaces say of appends.
+    without_lock_api: its metastore server has a broken lock API. lock: the metastore's lock. chosen_lock: the lock that
+    the table asks for. rebase_policies: the namespaces' settings.
     """
 
     def __init__(self, cluster: Cluster, name: str, *, skew_ms: int = 0, without_lock_api: bool = False) -> None:
@@ -95,7 +96,7 @@ class ClusterNode:
         self._proven = self.random.chance(cluster.proven)
 
     def network(self, *, swift: bool = False) -> Network:
-        """How this process reaches the metastore."""
+        """How this process reaches the metastore. swift: see `Network`."""
         cluster = self.cluster
         return Network(
             cluster.servers,
@@ -176,9 +177,9 @@ class ClusterNode:
         return SimulatedManifests(self.cluster.storage, self.cluster.wire, self.process)
 
     def publish(self, event: Mapping[str, Any]) -> None:
-        """coordinator.ports.Events: for those who judge; unless it has a defect."""
+        """coordinator.ports.Events: note what the checks need. A fault makes it raise what no port names."""
         if self.cluster.wire.strikes("defects", 2 * HEAVY if event["event"] == "retry-priority-wait" else LIGHT):
-            raise ValueError("what no port names")
+            raise ValueError("an error that no port names")
         answer = {
             "retry-priority-wait": self.cluster.history.priority_waits,
             "foreign-writer-backoff": self.cluster.history.backoffs,
@@ -199,30 +200,30 @@ class ClusterNode:
         )
 
     def record_wasted_lock(self, name: TableName) -> None:
-        """Note that this process gives a lock back without having moved the table, and who of ours waits for it
-        and has seen that."""
+        """Note that this process releases a lock without having swapped, and which of our processes wait for it and
+        have seen the queue."""
         waiting = [each.process for each in self.cluster.metastore.locks if each.table == name and each.saw_queue]
         behind = frozenset(waiting) - self.cluster.foreign
         self.cluster.history.wasted_locks.append(WastedLock(self.runtime.now(), behind))
 
     def coordinator(self) -> Coordinator:
-        """A coordinator of its own, as each process has it."""
+        """A new coordinator on the ports of this process."""
         return Coordinator(self.commit_ports(), self.cluster.settings)
 
     def lock_admin(self) -> LockAdmin:
-        """As operators have it."""
+        """The locks' administration, as operators use it."""
         settings = replace(self.cluster.settings, zookeeper="zookeeper:2181")
         return LockAdmin(self.commit_ports(), settings, self.chosen_lock, {})
 
     def sleep_beside(self, longest: float) -> None:
-        """Sleep for some time; the rest of the process goes on."""
+        """Sleep for some time while the other tasks of the process run."""
         alarm, rings = Process(self.process.name), self.runtime.event()
         self.cluster.wire.delay(alarm, longest)
         self.cluster.scheduler.spawn(alarm, "alarm", rings.set)
         rings.wait()
 
     def append(self, attempt: WriteAttempt, key: str | None = None, *, check_duplicates: bool = True) -> Append:
-        """The change of an attempt that adds one data file. check_duplicates: foreign writers do not."""
+        """The change of an attempt that adds one data file. check_duplicates: False for foreign writers."""
         path = attempt.data_file or ""
         self.cluster.storage.data.add(path)
         return Append(
@@ -237,7 +238,7 @@ class ClusterNode:
         )
 
     def sent_append(self, attempt: WriteAttempt, base: TableMetadata, key: str | None = None) -> Sequence[Update]:
-        """The same as a stock client sends it: made on the table as it saw it, with lists of its own on disk."""
+        """The same as a stock client sends it: made on the table that it read, with manifest lists of its own."""
         manifests = self.manifests()
         staged = [
             dict(update) for update in self.append(attempt, key, check_duplicates=False).stage(base, manifests).updates
@@ -248,7 +249,8 @@ class ClusterNode:
     def new_append(
         self, operation: str, kind: WriterKind = WriterKind.OURS, *, same_file: bool = False
     ) -> WriteAttempt:
-        """An attempt to add a data file, under new names. again: all attempts to fulfil this wish add the same file."""
+        """A new attempt to add a data file, under names of its own. same_file: all attempts for this operation add the
+        same file."""
         number = len(self.cluster.history.attempts) + 1
         name = operation if same_file else f"{operation}-{number}"
         return self.cluster.history.begin(

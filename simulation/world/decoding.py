@@ -1,4 +1,4 @@
-"""Metadata files are decoded once, however many simulated processes read them: a quarter of a schedule's time."""
+"""Decodes each metadata file once, however many processes read it: decoding would take a quarter of the time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from functools import lru_cache
 
 from iceberg_hms.format.metadata import metadata_file
 
-#: More than one schedule writes.
+#: Decoded files to keep: more than one schedule writes.
 _REMEMBERED = 256
 
 
 @contextmanager
 def remembered() -> Iterator[None]:
-    """Within, equal bytes at one location are decoded to one object. What is decoded never changes, so nobody can
-    tell."""
+    """Within, equal bytes at one location are decoded to one object, which is safe because metadata is immutable."""
     decode = metadata_file.decode
     metadata_file.decode = lru_cache(maxsize=_REMEMBERED)(decode)
     try:

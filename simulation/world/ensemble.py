@@ -1,4 +1,4 @@
-"""The simulated ZooKeeper: sessions that end when nobody hears of them, sequential ephemeral nodes, watches."""
+"""The simulated ZooKeeper: sessions that end without a ping, sequential ephemeral nodes, watches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Expired(Exception):
 
 @dataclass(slots=True, eq=False)
 class ServerSession:
-    """heard: simulated seconds at which a server heard of it last. cut_off: since when its connection is known to be
-    gone. seen: the newest change that it was told of; no server tells it an older state."""
+    """heard: simulated seconds of its last ping or request. cut_off: since when its connection is known to be broken.
+    seen: the newest change that the servers reported to it; no server shows it an older state."""
 
     id: int
     owner: str
@@ -28,7 +28,7 @@ class ServerSession:
 
 @dataclass(slots=True, eq=False)
 class ZNode:
-    """born, died: the change that made it, and the one that removed it. lasts: longer than its session."""
+    """born, died: the changes that created and deleted it. lasts: it outlives its session."""
 
     name: str
     owner: ServerSession
@@ -41,19 +41,18 @@ class ZNode:
 
 @dataclass(slots=True)
 class _Folder:
-    """nodes: all that there ever were. number: of the next sequential one."""
+    """nodes: all that were ever created. number: of the next sequential one."""
 
     nodes: dict[str, ZNode] = field(default_factory=dict)
     number: int = 0
 
 
 class Ensemble:
-    """All servers as one; every request takes effect at once, and only reads may be of an older state.
+    """All servers as one. Every request takes effect at once; only reads may see an older state.
 
-    timeout_seconds: of sessions, as it is granted.
-    ends_after: the share of it after which a session that is not heard of ends; more than one where the servers are
-    slow to notice. cut_off_after: the same for one whose connection is known to be gone, for servers in a hurry.
-    on_first: told whose node is the first of its folder now.
+    timeout_seconds: of sessions, as granted. ends_after: a session without a ping ends after this share of the timeout;
+    more than one where the servers notice late. cut_off_after: the same for a session whose connection is known to be
+    broken. on_first: called with the owner of the node that becomes the first of its folder.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Ensemble:
         return self._last_session
 
     def touch(self, session: int) -> ServerSession:
-        """A session gives a sign of life, by a ping or a request. Raises Expired."""
+        """A ping or a request of a session keeps it alive. Raises Expired."""
         self._expire()
         if session not in self._sessions:
             raise Expired
@@ -87,21 +86,21 @@ class Ensemble:
         return found
 
     def cut_off(self, session: int) -> None:
-        """A session's connection is gone."""
+        """The connection of a session broke."""
         if session in self._sessions:
             self._sessions[session].cut_off = self._scheduler.now
 
     def seen(self, session: int) -> int:
-        """The newest change that a session was told of."""
+        """The newest change that the servers reported to a session."""
         return self._sessions[session].seen if session in self._sessions else 0
 
     def forget_reply(self, session: int, seen: int) -> None:
-        """A reply did not arrive: all that the session was told of is this."""
+        """A reply was lost: the session knows no change after `seen`."""
         if session in self._sessions:
             self._sessions[session].seen = seen
 
     def end(self, session: int) -> None:
-        """A session says goodbye, or is over."""
+        """End a session, and delete its ephemeral nodes."""
         ended = self._sessions.pop(session, None)
         if ended is None:
             return
@@ -110,7 +109,7 @@ class Ensemble:
                 self._remove(path, node)
 
     def create(self, session: int, folder: str, prefix: str, data: bytes) -> str:
-        """A sequential ephemeral node; returns its name. Raises Expired."""
+        """Create a sequential ephemeral node; returns its name. Raises Expired."""
         owner = self.touch(session)
         room = self._folders.setdefault(folder, _Folder())
         name = f"{prefix}{room.number:010d}"
@@ -119,11 +118,11 @@ class Ensemble:
         owner.seen = self._changes
         created_ms = EPOCH_MS + int(self._scheduler.now * 1000)
         room.nodes[name] = ZNode(name, owner, data, self._changes, created_ms)
-        self._tell_first(folder, name)
+        self._report_first(folder, name)
         return name
 
-    def mark(self, session: int, path: str, data: bytes) -> None:
-        """A node that outlives its session. Raises Expired."""
+    def create_persistent(self, session: int, path: str, data: bytes) -> None:
+        """Create a persistent node. Raises Expired."""
         owner = self.touch(session)
         folder, _, name = path.rpartition("/")
         self._changes += 1
@@ -133,8 +132,8 @@ class Ensemble:
         self._folders.setdefault(folder, _Folder()).nodes[name] = node
 
     def children(self, session: int, folder: str, *, behind: bool = False) -> list[str]:
-        """Names in a folder, in no useful order. behind: a server answers that knows no more than what this session
-        has been told already. Raises NodeGone, Expired."""
+        """Names in a folder, in no useful order. behind: the answering server knows no more changes than this session
+        has seen. Raises NodeGone, Expired."""
         asking = self.touch(session)
         if folder not in self._folders:
             raise NodeGone(folder)
@@ -145,11 +144,11 @@ class Ensemble:
         return sorted(names, reverse=True)
 
     def sync(self, session: int) -> None:
-        """The server that a session is connected to catches up with all that was done. Raises Expired."""
+        """The server of a session catches up with all changes. Raises Expired."""
         self.touch(session).seen = self._changes
 
     def watch(self, session: int, path: str, changed: Callable[[], None]) -> bool:
-        """Whether a node is there; `changed` is called when it goes. Raises Expired."""
+        """Whether a node exists; `changed` is called when it is deleted. Raises Expired."""
         asking = self.touch(session)
         if self._find(path) is None:
             return False
@@ -158,7 +157,7 @@ class Ensemble:
         return True
 
     def forget_watches(self, watches: dict[Callable[[], None], None]) -> None:
-        """Watches whose connection is gone."""
+        """Remove the watches of a broken connection."""
         for watching in self._watches.values():
             for changed in watches:
                 watching.pop(changed, None)
@@ -182,7 +181,7 @@ class Ensemble:
         owner.seen = self._changes
 
     def holders(self) -> list[str]:
-        """The owners of all nodes that are left."""
+        """The owners of all ephemeral nodes that exist."""
         self._expire()
         return [node.owner.owner for _, node in self._living() if not node.lasts]
 
@@ -220,14 +219,14 @@ class Ensemble:
         folder = path.rpartition("/")[0]
         left = self._queue(folder)
         if left and not node.lasts:
-            self._tell_first(folder, left[0].name)
+            self._report_first(folder, left[0].name)
 
-    def _tell_first(self, folder: str, name: str) -> None:
-        """Nodes are kept in the order of their numbers, so the first that lives has the lock."""
+    def _report_first(self, folder: str, name: str) -> None:
+        """Nodes are in the order of their sequence numbers, so the first living one holds the lock."""
         living = self._queue(folder)[0]
         if living.name == name and self.on_first is not None:
             self.on_first(living.owner.owner)
 
     def _queue(self, folder: str) -> list[ZNode]:
-        """Those that hold or await a lock."""
+        """The living nodes of a folder, whose first holds the lock."""
         return [each for each in self._folders[folder].nodes.values() if each.died is None and not each.lasts]

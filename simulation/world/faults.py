@@ -1,7 +1,7 @@
 """What goes wrong, how often, and where: the wire that every port call passes.
 
-Each kind of fault has a budget a schedule, and strikes at a place that the seed picks. Calls that move the pointer are
-struck more often than the rest: they are few, and what the protocol is about.
+Each kind of fault has a budget for one schedule, and strikes at a call that the seed picks. Calls that change a table's
+row are struck more often than the rest: they are few, and the protocol is about them.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from simulation.engine.seeded import SeededRandom
 
 _UUID = re.compile(r"\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
-#: How likely a fault strikes at a call of ordinary weight, while its budget lasts.
+#: How likely a fault strikes a call of weight 1, while its budget lasts.
 _LIKELIHOOD = 0.02
-#: A call that moves the pointer.
+#: The weight of a call that changes a table's row.
 HEAVY = 20.0
-#: A time is up to one of these shares of the longest.
+#: A random duration is at most one of these shares of the longest.
 _SCALES = (0.0001, 0.001, 0.01, 0.1, 1.0)
-#: How often who sleeps wakes just when somebody else got a lock.
+#: How often a sleeping process wakes just when another process acquired a lock.
 _WAKES_AT_THE_WORST = 0.6
-#: The share of its lease for which a slow foreign writer needs its lock, at most; and within which who sleeps wakes.
+#: A slow foreign writer needs its lock for at most this share of the lease; a sleeper wakes within it.
 CRITICAL_SHARE = 0.15
-#: How long the metastore stands still.
+#: How long the metastore stalls, in seconds.
 _STALL_SECONDS = (15.0, 40.0)
-#: A write of a file that is slow.
+#: The weight of a slow write of a file.
 MODERATE = 5.0
-#: A call of the lock, or a load of the pointer.
+#: The weight of a call of the lock, or of a load of the pointer.
 LIGHT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """How often each fault may strike in one schedule.
+    """How often each fault may strike in one schedule, at most.
 
     crashes: a process ends, before a call or after its effect.
     pauses: a process stops for longer than its lease, and wakes.
-    suspends: the same, with its machine: its monotonic clock stands still meanwhile.
-    stalls: the metastore answers nobody for longer than a short lease; then all that waited, in any order.
-    lost_requests: a call of the metastore or of ZooKeeper does not arrive, or its server is out of reach for a while.
-    lost_replies: it does, and its answer does not.
-    slow_replies: the metastore's answer takes its time, up to what a caller waits for it.
-    late_moves: a swap is carried out after its caller has given it up. doubled_moves: it is carried out once more.
-    refused_own: the metastore retries inside, and refuses what it has just committed.
-    errors: the metastore answers a swap with an error that is no conflict, and did nothing.
-    sql_errors: the metastore's database fails at the statement that swaps, this once.
-    closed_stores: a handler of the metastore loses its store, and says so to every call of its connection.
-    doubtful_commits: the metastore's database does not answer a COMMIT, and makes it minutes later; the metastore has
-        answered with an error by then, and others wait for the rows, and fail.
+    suspends: the same with its machine, whose monotonic clock stands still meanwhile.
+    short_pauses: a process stops for less than half of its lease, so that its lock still covers what it covered.
+    stalls: the metastore answers nothing for longer than a short lease, and then all waiting calls, in any order.
+    lost_requests: a call of the metastore or of ZooKeeper does not arrive, or its server is unreachable for a while.
+    lost_replies: a call is carried out, and its answer does not arrive.
+    slow_replies: the metastore answers late, but within the caller's timeout.
+    late_changes: a swap is carried out after its caller gave up. repeated_changes: a swap is carried out a second time.
+    false_refusals: the metastore retries inside, and refuses a change that it has just committed.
+    errors: the metastore answers a swap with an error that is no conflict, and changes nothing.
+    sql_errors: the metastore's database fails once at the statement that swaps.
+    lost_stores: a handler of the metastore loses its store, and answers every call of its connection with that error.
+    in_doubt_commits: the metastore's database does not answer a COMMIT, and makes it minutes later. The metastore has
+    answered with an error by then; others wait for the rows, and fail.
     file_errors: a file is written or deleted, or not, and the storage reports an error.
-    slow_files: a file takes seconds to be written, up to a lease; all else goes on meanwhile.
-    hesitations: a process stops for less than half of its lease, so that what its lock covered is covered still.
-    partitions: a process cannot reach ZooKeeper for some time. silences: the same, and it does not notice at first.
-    defects: a port raises what its contract does not name, where a file is deleted or a listener is told.
+    slow_files: a file takes seconds to write, up to a lease; everything else runs on.
+    partitions: a process cannot reach ZooKeeper for a while. silences: the same, and it does not notice at first.
+    defects: a port raises an error that its contract does not name, where a file is deleted or a listener is called.
     refusals: the metastore refuses a swap for good, before it writes, for a reason that is no conflict.
     """
 
@@ -84,7 +84,7 @@ class FaultPlan:
 
     @property
     def is_steady(self) -> bool:
-        """No process sleeps, and no call of the metastore hangs."""
+        """Whether no process sleeps and no call of the metastore hangs."""
         sleeps = self.pauses or self.suspends or self.short_pauses
         return not (
             sleeps
@@ -112,7 +112,7 @@ class TraceEvent:
 
 
 def short(text: str) -> str:
-    """A text with its files without their folders, and each UUID as its first eight digits."""
+    """A text without the folders of its files, and with the first eight digits of each UUID."""
     words = (word.rpartition("/")[2] if "/" in word else word for word in text.split())
     return _UUID.sub(r"\1", " ".join(words))
 
@@ -128,10 +128,10 @@ class Trace:
 
 
 class Wire:
-    """Between the processes and their servers.
+    """What every call between the processes and their servers passes.
 
-    lease_seconds: pauses are longer than that. punctual: processes that are never paused. lasting: that never crash.
-    on_crash: told which process crashed.
+    lease_seconds: pauses are longer than that. never_paused, never_crashing: the names of such processes.
+    on_crash: called with each process that crashed.
     """
 
     def __init__(self, scheduler: Scheduler, random: SeededRandom, faults: FaultPlan, *, lease_seconds: float) -> None:
@@ -143,17 +143,17 @@ class Wire:
         self._sleepers: list[Process] = []
         self._stalled_until = -math.inf
         self._random = random
-        # Fewer faults than there may be, often: a defect that one fault shows is read more easily than among six.
+        # Often fewer faults than allowed: a defect that one fault shows is easier to read than one among six.
         self._left = {
             each.name: random.below(getattr(faults, each.name) + 1)
             for each in fields(faults)
-            # Of worlds without these a seed gives the same events as before there were any.
+            # Drawn only where they are set, so that they do not change the events of other scenarios' seeds.
             if each.name not in ("defects", "refusals", "in_doubt_commits") or getattr(faults, each.name)
         }
         self._lease_seconds = lease_seconds
 
     def strikes(self, fault: str, weight: float) -> bool:
-        """Whether this fault happens here and now; its budget is spent then."""
+        """Whether this fault strikes now; if so, its budget is one less."""
         if not self._left.get(fault) or not self._random.chance(_LIKELIHOOD * weight):
             return False
         self._left[fault] -= 1
@@ -168,21 +168,21 @@ class Wire:
         self.trace.events.append(TraceEvent(self.scheduler.now, process.name, call, answer))
 
     def between(self, low: float, high: float) -> float:
-        """A number of the wire's own luck."""
+        """A random number in [low, high)."""
         return self._random.between(low, high)
 
     def random_duration(self, longest: float) -> float:
-        """Seconds, from a few steps to the longest. Each order of magnitude is as likely: what goes wrong between two
-        steps needs moments, and what waits for a lease needs minutes."""
+        """Seconds, from a few steps to the longest. Each order of magnitude is equally likely: some defects need
+        moments between two steps, others minutes until a lease ends."""
         return self._random.pick(_SCALES) * longest * self._random.fraction()
 
     def before_call(self, process: Process, call: str, weight: float) -> None:
-        """Before a call is sent: others may go first, and the process may crash or be paused."""
+        """Before a call is sent: other tasks may run first, and the process may crash or pause."""
         self.scheduler.step()
         self.after_call(process, f"{call} ->", weight)
 
     def after_call(self, process: Process, call: str, weight: float) -> None:
-        """Where the process may crash or be paused, as after a call's effect. Others come before the next call."""
+        """After a call's effect: the process may crash or pause."""
         if process.name not in self.never_crashing and self.strikes("crashes", weight):
             self.note(process, call, "CRASH")
             if self.on_crash is not None:
@@ -194,7 +194,7 @@ class Wire:
             process.suspended_at = self.scheduler.now
             self._pause(process, call)
         if process.name not in self.never_paused and self.strikes("short_pauses", weight):
-            self.note(process, call, "hesitates")
+            self.note(process, call, "pauses shortly")
             process.paused_until = self.scheduler.now + self._lease_seconds * self._random.between(0.02, 0.45)
             if self._random.chance(_WAKES_AT_THE_WORST):
                 process.paused_until = self.scheduler.now + self._lease_seconds * 0.45
@@ -202,7 +202,7 @@ class Wire:
             self.scheduler.step()
 
     def stall(self, process: Process, call: str) -> None:
-        """At the server: it may stop here, and whoever waits is served when it goes on."""
+        """At the server: it may stall here, and serves all waiting calls when it goes on."""
         if self.scheduler.now >= self._stalled_until and self.strikes("stalls", LIGHT):
             self._stalled_until = self.scheduler.now + self._random.between(*_STALL_SECONDS)
             self.note(process, call, f"the metastore stalls until {self._stalled_until:.0f}")
@@ -210,20 +210,20 @@ class Wire:
             self.scheduler.sleep(self._stalled_until - self.scheduler.now)
 
     def on_acquired(self, process: str) -> None:
-        """Somebody got a lock. Whoever sleeps may wake right now: that is the worst moment."""
+        """A process acquired a lock. Sleeping processes may wake now: that is the worst moment."""
         for sleeper in self._sleepers:
             if sleeper.name != process and sleeper.paused_until > self.scheduler.now:
                 sleeper.paused_until = self.scheduler.now + self.random_duration(self._lease_seconds * CRITICAL_SHARE)
         self._sleepers = [each for each in self._sleepers if each.name == process]
 
     def take_time(self, process: Process, call: str) -> None:
-        """The caller waits for something slow; the rest of its process does not."""
+        """The calling task waits for something slow; the other tasks of its process run on."""
         seconds = self._lease_seconds * self._random.between(0.05, 1.0)
         self.note(process, call, f"takes {seconds:.0f} s")
         self.scheduler.sleep(seconds)
 
     def delay(self, process: Process, longest: float) -> None:
-        """Let nothing of a process run for some time: until then, or until somebody else gets a lock."""
+        """Stop a process for some time, or until another process acquires a lock."""
         if self._random.chance(_WAKES_AT_THE_WORST):
             process.paused_until = self.scheduler.now + longest
             self._sleepers.append(process)
@@ -236,7 +236,7 @@ class Wire:
         if self._random.chance(_WAKES_AT_THE_WORST):
             process.paused_until = self.scheduler.now + self._lease_seconds * 5
             self._sleepers.append(process)
-        # It may be woken earlier.
+        # A lock that another process acquires may wake it earlier.
         begun = self.scheduler.now
         process.sleeps.append((begun, process.paused_until))
         self.scheduler.step()

@@ -1,4 +1,4 @@
-"""The table that schedules begin with."""
+"""The table that every schedule begins with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SCHEMA: Final = {
     "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
 }
 
-#: Nobody validates an append to such a table, so all that say nothing unknown are plain.
+#: No engine validates an append to such a table, so an append without unknown summary properties is a blind one.
 SNAPSHOT_ISOLATION: Final = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
 
 

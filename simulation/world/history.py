@@ -1,4 +1,4 @@
-"""What every client asked for, and what it was told."""
+"""The record of a schedule: what each client asked for and was answered, and who waited for what."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH
 
 
 class Answer(Enum):
-    """What a client knows of an attempt. A failed one is proved to be absent: it deletes its data files then."""
+    """What a client knows of its attempt. FAILED proves that the attempt is not in the table: the client deletes its
+    data."""
 
     NOTHING = "nothing"
     COMMITTED = "committed"
@@ -21,40 +22,43 @@ class Answer(Enum):
 
 
 class WriterKind(Enum):
-    """Who wrote it. OURS: a coordinator. LOCKED: a foreign writer with the lock and a blind swap. SWAPPED: a foreign
-    writer with compare-and-swap and no lock. STRAY: a foreign writer that swaps blindly after it lost its lock."""
+    """Who writes.
+
+    OURS: a coordinator. LOCKED: a foreign writer that holds the lock and swaps blindly. SWAPPED: a foreign writer with
+    compare-and-swap and no lock. LOST_LOCK: a foreign writer that swaps blindly after it lost its lock.
+    """
 
     OURS = "ours"
     LOCKED = "locked"
     SWAPPED = "swapped"
-    LOST_LOCK = "stray"
+    LOST_LOCK = "lost-lock"
 
 
 @dataclass(slots=True, eq=False)
 class WriteAttempt:
-    """One change object that was given to a coordinator, or built by a foreign writer.
+    """One change that a writer tries to commit: a coordinator's change object, or what a foreign writer built.
 
-    wish: what the client wants; several attempts may serve one, and at most one of them may be in the table.
+    operation: what the client wants; several attempts may serve one, and at most one of them may be in the table.
     snapshot_id, data_file: of an append. mark: the property that any other change sets.
-    ref: the tag that it makes, and the snapshot that the tag names. assumes_main: (True, main's snapshot) if the change
-    requires main to be there, (False, None) if it does not care.
-    denied: it was in the table when it was sent again, and was refused for what it is.
-    said_there: it was refused because the table is said to have its data file.
-    blamed: it was refused as one that is malformed, or would break the table, and is neither.
-    replaces: it takes main's history away, as CREATE OR REPLACE does.
-    landed: it was in a table once. excused: that table was dropped, replaced, or registered over with it, or
-    its snapshot expired.
+    ref: the tag that it makes, and the tag's snapshot. requires_main: (True, main's snapshot) if the change requires
+    main to be at that snapshot, else (False, None).
+    refused_while_present: it was in the table when it was sent again, and was refused as invalid.
+    refused_as_duplicate: it was refused because the table has its data file.
+    called_invalid: it was refused as malformed or as breaking the table, and is neither.
+    replaces: it replaces main's history, as CREATE OR REPLACE does.
+    landed: it was in a table once. excused: that table was dropped, replaced, or registered over with it, or its
+    snapshot expired.
 
-    Of those that stock clients send:
+    Of the attempts of stock clients:
 
-    branch: where its snapshot goes. takes: the rows that it deletes. rewrites: its data file has rows of others.
-    seen: the snapshots on which its client made it, time after time. stays: it must stand on one of those.
-    lists: its client's manifest lists that are in the server's care. left: when its client was told of its commit, in
-    simulated seconds. litter: the manifests that its client left when it was refused, and whether they were merged.
-    sent: when it was sent and came into the queue, each time. lost: when it was told that others had taken its
-    branch's place, each time. waited: for an answer, at most, in seconds.
-    ahead: those that stood in the queue when it came, and how often they had been made by then.
-    moot: what it is about was gone from the table, so its client gave up.
+    branch: where its snapshot goes. deleted_rows: the rows that it deletes. rewrites: its data file has others' rows.
+    parents_seen: the branch's head each time its client made it. never_rebased: its parent must be one of those.
+    lists: its client's manifest lists, which the server must keep. left_at: when the client learned of its commit, in
+    simulated seconds. left_manifests: the manifests that its client left after a refusal, and whether they were merged.
+    sent_at: each time that it was sent and queued. lost_at: each time that its client learned of a lost conflict.
+    waited: its longest wait for an answer, in seconds.
+    ahead: the attempts that were queued when it was sent, and how often they had been made by then.
+    obsolete: the table no longer has what it is about, so its client gave up.
     """
 
     operation: str
@@ -94,7 +98,7 @@ class WriteAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A table's queue was held back, or the table rested; simulated seconds. process: whose queue."""
+    """A time for which one process did not commit to the table, in simulated seconds."""
 
     process: str
     begun: float
@@ -103,15 +107,17 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class WastedLock:
-    """A foreign writer gave a table's lock back without having moved it. at: simulated seconds. behind: our processes
-    that waited for it and had seen who was before them."""
+    """A foreign writer released a table's lock without swapping.
+
+    at: simulated seconds. behind: our processes that waited for the lock and had seen who was before them.
+    """
 
     at: float
     behind: frozenset[str]
 
 
 class CatalogCallKind(StrEnum):
-    """A move of a whole table. PURGE: a drop with its files. OVERWRITE: a registration over a table."""
+    """A catalog operation. PURGE: a drop with the table's files. OVERWRITE: a registration over a table."""
 
     RENAME = "rename"
     DROP = "drop"
@@ -124,11 +130,11 @@ class CatalogCallKind(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class CatalogCall:
-    """One move that one process of its own makes.
+    """One catalog operation, called by a process of its own.
 
-    to: where a rename goes. attempt: the change of a replacement. location: where a creation, or any other move that
-    was made, left the pointer.
-    made: the metastore made it, as far as the schedule knows. as_good: it, or one with the same effect since it began.
+    to: the new name of a rename. attempt: the change of a replacement. location: where the metastore left the pointer.
+    made: the metastore carried it out, as far as the schedule knows. effect_seen: it, or another operation with the
+    same effect, was carried out after it began.
     """
 
     kind: CatalogCallKind
@@ -144,10 +150,12 @@ class CatalogCall:
 
 @dataclass(slots=True)
 class History:
-    """All attempts and moves, in the order in which they began. on_told: called after each answer.
+    """All attempts and catalog calls, in the order in which they began.
 
-    held_back: times for which queues were held back for those that lost. rested: for which tables rested.
-    in_vain: locks that foreign writers had in vain. moved: which process moved a table, and when."""
+    on_answer: called after each answer. priority_waits: when queues waited for a retry. backoffs: when processes backed
+    off for foreign writers. wasted_locks: locks that foreign writers released without a swap. row_changes: which
+    process changed a table's row, and when.
+    """
 
     attempts: list[WriteAttempt] = field(default_factory=list)
     catalog_calls: list[CatalogCall] = field(default_factory=list)
@@ -162,7 +170,7 @@ class History:
         return attempt
 
     def record_answer(self, attempt: WriteAttempt, answer: Answer) -> None:
-        """Note an answer. Once it was unknown whether an attempt is in the table, a later failure proves nothing."""
+        """Note an answer. After an unknown outcome a failure proves nothing, and is not noted."""
         if attempt.answer is Answer.UNKNOWN and answer is Answer.FAILED:
             return
         attempt.answer = answer
@@ -170,11 +178,11 @@ class History:
             self.on_answer()
 
     def reopen(self, attempt: WriteAttempt) -> None:
-        """What was answered as failed is sent once more, under the same snapshot id."""
+        """The client sends a failed attempt once more, under the same snapshot id."""
         attempt.answer = Answer.NOTHING
 
     def record_catalog_answer(self, call: CatalogCall, answer: Answer) -> None:
-        """Note the answer to a move."""
+        """Note the answer to a catalog call."""
         call.answer = answer
         if self.on_answer is not None:
             self.on_answer()

@@ -1,5 +1,5 @@
-"""Which simulated processes there are, and on which machines: what a process says of itself in its locks, and what
-another one can tell of it."""
+"""Which machine each simulated process runs on: what a process writes into its locks, and whether another process can
+see that it has ended."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.locks.holder_identity import LockHolder, last_part
 from simulation.engine.scheduler import Process
 
-#: How many machines there are. Every other process can see whether a given one lives, as likely as not.
+#: How many machines there are. With two, a process can see about half of the others.
 MACHINES: Final = 2
 
 
 class Machines:
-    """The process tables. cloned: each machine is two clones of one, with one boot id; every second process runs on the
-    other, and its number is free here."""
+    """The process tables of all machines. cloned: each machine is two clones with one boot id; every second process
+    runs on the other clone, where another one's process id is free."""
 
     def __init__(self, *, cloned: bool = False) -> None:
         self._cloned = cloned
@@ -29,7 +29,7 @@ class Machines:
 
 
 class ProcessIdentity:
-    """Stands where `iceberg_hms.metastore.locks.holder` reads /proc, for one process."""
+    """Stands where `iceberg_hms.metastore.locks.holder_identity` reads /proc, for one process."""
 
     def __init__(
         self, processes: dict[tuple[str, int], Process], boot_id: str, pid: int, *, cloned: bool = False
@@ -41,13 +41,13 @@ class ProcessIdentity:
         self._attempts = 0
 
     def agent_info(self, request: str, protection: SwapProtection, lease_seconds: int | None = None) -> str:
-        """As identity.agent_info."""
+        """As holder_identity's agent_info."""
         self._attempts += 1
         last = last_part(protection, lease_seconds)
         return f"iceberg-hms/{self._boot_id}/1/{self._pid}-1/{request}.{self._attempts:03}/{last}"
 
     def has_ended(self, holder: LockHolder) -> bool:
-        """As identity.has_ended."""
+        """As holder_identity's has_ended."""
         if holder.boot_id != self._boot_id:
             return False
         if self._cloned and (holder.pid + self._pid) % 2:

@@ -1,6 +1,6 @@
 """The database behind the simulated metastore's servers: rows, the lock queue with its lease, and a clock of its own.
 
-service.py is what a server makes of a call.
+metastore_server.py turns Thrift calls into calls of this database.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION as METADAT
 from simulation.engine.runtime import EPOCH_MS
 from simulation.engine.scheduler import Process, Scheduler, Task
 
-#: Of the tables in all scenarios.
+#: The database of most tables.
 DATABASE = "db"
-#: For so long a statement waits for a row that another transaction has changed.
+#: How long a statement waits for a row that another transaction has changed.
 _ROW_LOCK_SECONDS = 20.0
 
 
 class SwapSupport(Enum):
     """What a server makes of the expected value of an alter.
 
-    ATOMIC: compares and swaps (HIVE-26882 with HIVE-28121). CHECKED: compares, then swaps. IGNORED: 3.1.3, which knows
-    no such key. BROKEN: fails every alter that carries the right one (4.0.1 on Derby).
+    ATOMIC: compares and swaps atomically (HIVE-26882 with HIVE-28121). CHECKED: compares, then swaps. IGNORED: does not
+    know the key (3.1.3). BROKEN: fails every alter that carries the right value (4.0.1 on Derby).
     """
 
     ATOMIC = "atomic"
@@ -46,8 +46,8 @@ class SwapSupport(Enum):
 
 @dataclass(slots=True)
 class LockRow:
-    """A line of HIVE_LOCKS. seen: simulated seconds of the last heartbeat or check. acquired: it was told so.
-    looked: its owner has seen who is before it."""
+    """A row of HIVE_LOCKS. seen: simulated seconds of the last heartbeat or check. acquired: a server answered so.
+    saw_queue: its owner has listed the queue."""
 
     id: int
     table: TableName
@@ -60,10 +60,14 @@ class LockRow:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """A row that changed. location: None if it was dropped. replaced: where it pointed before, None for a new row.
-    expected: the compare-and-swap value that the alter carried, None for a blind one. was: its name before, if it was
-    renamed. overslept: its writer had the lock when it sent it, or was about to, and slept past its lease then.
-    was_unseen: what was there came out of a COMMIT in doubt, or was overslept: its writer could not know of it."""
+    """A row that changed.
+
+    location: None if it was dropped. replaced: the metadata location before, None for a new row.
+    expected: the value that the alter compared, None for a blind one. renamed_from: its old name, if it was renamed.
+    slept_past_lease: its writer held the lock when it sent the change, and then slept past the lease.
+    replaced_unseen: no writer could know of the replaced location, because it came from an in-doubt COMMIT or from a
+    writer that slept past its lease.
+    """
 
     table: TableName
     location: str | None
@@ -88,17 +92,17 @@ def iceberg_row(name: TableName, parameters: Mapping[str, str]) -> Any:
 
 
 class Metastore:
-    """Rows and locks; every call takes effect at once, and raises what Hive's servers raise.
+    """Rows and locks. Every call takes effect at once, and raises what Hive's servers raise.
 
-    lease_seconds: after which the reaper removes an entry that nobody renewed. reaper: whether it runs at all.
+    lease_seconds: the reaper removes an entry that was not renewed for so long. reaper: whether it runs.
     reaper_delay: seconds by which it is late. skew_ms: of the database's clock.
-    on_move: told of every Iceberg row that changed. on_acquired: told which process got a lock.
-    refused: where alters would have pointed that found another value than they expected. on_taken: told which
-    entry another process than its owner removed.
+    on_row_change: called with every Iceberg row that changed. on_acquired: called with a process that acquired a lock.
+    refused: the locations of refused compare-and-swaps. on_removed_by_other: called with an entry and the process that
+    removed it, if the process is not its owner.
     lock_api_works: whether lock calls are carried out.
 
-    A transaction whose COMMIT is in doubt keeps the rows that it has changed. Others read them as they were before, and
-    wait for them to write, for a while.
+    A transaction whose COMMIT is in doubt keeps its changed rows locked. Others read the rows as they were before;
+    writers wait for them, for a while.
     """
 
     def __init__(
@@ -124,13 +128,13 @@ class Metastore:
         self._reaper_delay = reaper_delay
         self._skew_ms = skew_ms
         self._last_lock = 0
-        #: The changes of calls that run now and are not to be committed yet.
+        #: The uncommitted changes of the calls that run now.
         self._prepared: dict[Task, list[Callable[[], None]]] = {}
-        #: Who waits for each row that a transaction in doubt has.
+        #: The tasks that wait for each row that an in-doubt transaction has changed.
         self._in_doubt: dict[TableName, list[Task]] = {}
-        #: Where the pointer was moved to when nobody could expect it.
+        #: Metadata locations that appeared when no writer could know of them.
         self._unseen: set[str | None] = set()
-        #: Whether the lease of a swap's lock has passed while its writer slept, by where it points.
+        #: For each location that a blind swap sets: whether its writer slept past the lease of its lock.
         self.slept_past_lease: dict[str | None, Callable[[], bool]] = {}
 
     def add_database(self, name: str, parameters: Mapping[str, str]) -> None:
@@ -141,7 +145,7 @@ class Metastore:
         return dict(self.databases[name].parameters)
 
     def location(self, name: TableName) -> str:
-        """Where a table's pointer stands."""
+        """A table's metadata location."""
         return str(self.rows[name].parameters[METADATA_LOCATION])
 
     def get(self, name: TableName) -> Any:
@@ -151,7 +155,7 @@ class Metastore:
         return copied(self.rows[name])
 
     def insert(self, row: Any, *, process: str) -> None:
-        """A new row. The name is a key of the database."""
+        """Insert a row. Raises AlreadyExistsException: the name is a key."""
         name = TableName(row.dbName, row.tableName)
         if name in self.rows:
             raise AlreadyExistsException(f"Table {name} already exists")
@@ -166,7 +170,7 @@ class Metastore:
         self._commit(insert, name)
 
     def write(self, name: TableName, row: Any, *, expected: str | None, process: str) -> None:
-        """Put a row in the place of another one, under its own name. expected: what the caller said of its pointer."""
+        """Replace a row, possibly under a new name. expected: the metadata location that the caller compares."""
         to = TableName(row.dbName, row.tableName)
         self.wait_for_rows(name, to)
         if name not in self.rows or (to != name and to in self.rows):
@@ -180,7 +184,7 @@ class Metastore:
         self._commit(write, name, to)
 
     def remove(self, name: TableName, *, process: str) -> None:
-        """Drop a row."""
+        """Delete a row."""
         self.wait_for_rows(name)
         if name not in self.rows:
             raise NoSuchObjectException(f"{name} table not found")
@@ -191,7 +195,7 @@ class Metastore:
         self._commit(remove, name)
 
     def wait_for_rows(self, *names: TableName) -> None:
-        """Wait until no transaction in doubt has one of these rows. Raises what a server says when that takes long."""
+        """Wait until no in-doubt transaction has one of these rows. Raises a server's lock timeout."""
         deadline = self._scheduler.now + _ROW_LOCK_SECONDS
         while waiters := [self._in_doubt[name] for name in names if name in self._in_doubt]:
             if self._scheduler.now >= deadline:
@@ -199,7 +203,7 @@ class Metastore:
             self._scheduler.wait(waiters[0], deadline - self._scheduler.now)
 
     def prepare_call(self, call: Callable[[], object]) -> Callable[[], None]:
-        """Carry out a call but for its COMMIT, and return that. Raises what the call raises."""
+        """Carry out a call without its COMMIT, and return the COMMIT. Raises what the call raises."""
         task = self._scheduler.current
         changes = self._prepared[task] = []
         try:
@@ -233,18 +237,18 @@ class Metastore:
         priority_waits.append(commit)
 
     def enqueue(self, table: TableName, agent_info: str, process: str) -> int:
-        """A new line at the end of a table's queue; returns its id."""
+        """Add an entry at the end of a table's lock queue; returns its id."""
         self._last_lock += 1
         self.locks.append(LockRow(self._last_lock, table, agent_info, process, self._scheduler.now))
         return self._last_lock
 
     def entries(self, table: TableName | None = None) -> list[LockRow]:
-        """The lines of a table, or all."""
+        """The lock entries of a table, or all."""
         self._reap()
         return [entry for entry in self.locks if table in (None, entry.table)]
 
     def renew(self, lock: int) -> LockRow:
-        """Note that an entry's owner lives."""
+        """Renew an entry. Raises NoSuchLockException."""
         self._reap()
         for entry in self.locks:
             if entry.id == lock:
@@ -253,7 +257,7 @@ class Metastore:
         raise NoSuchLockException(f"No such lock: lockid:{lock}")
 
     def check(self, lock: int) -> bool:
-        """Whether an entry is the first of its table; renews it."""
+        """Whether an entry is the first of its table; renews the entry."""
         entry = self.renew(lock)
         acquired = next(each for each in self.locks if each.table == entry.table) is entry
         if acquired and not entry.acquired and self.on_acquired is not None:
@@ -262,15 +266,15 @@ class Metastore:
         return acquired
 
     def unlock(self, lock: int, process: str) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it exists."""
         for entry in self.locks:
             if entry.id == lock and entry.process != process and self.on_removed_by_other is not None:
                 self.on_removed_by_other(entry, process)
         self.locks = [entry for entry in self.locks if entry.id != lock]
 
     def watch_lock(self, table: TableName, location: str, process: Process) -> None:
-        """A process is about to send a swap that nothing but its lock fences. Only if it sleeps from now on past the
-        lease can no client keep that swap from going over others' commits."""
+        """A process is about to send a blind swap. No client can keep that swap from overwriting others' commits if the
+        process sleeps past the lease from now on; only then the checks excuse it."""
         mine = (table, process.name, True)
         held = [each for each in self.locks if (each.table, each.process, each.acquired) == mine]
         self.slept_past_lease.pop(location, None)
@@ -282,7 +286,7 @@ class Metastore:
         return self._scheduler.now > ended and process.slept_at(ended)
 
     def heartbeat_ms(self, entry: LockRow) -> int:
-        """When an entry was renewed, by the database's clock."""
+        """When an entry was last renewed, by the database's clock."""
         return EPOCH_MS + self._skew_ms + int(entry.seen * 1000)
 
     def _reap(self) -> None:
@@ -299,7 +303,7 @@ class Metastore:
         process: str,
         renamed_from: TableName | None = None,
     ) -> None:
-        """Tell of it; scratch rows are nobody's business."""
+        """Report a row change, unless it is a scratch row's."""
         to, before = (None if each is None else each.parameters.get(METADATA_LOCATION) for each in (row, replaced))
         if self.on_row_change is not None and (to is not None or before is not None):
             unseen = before in self._unseen
@@ -310,7 +314,7 @@ class Metastore:
 
 
 def copied(row: Any) -> Any:
-    """A row whose parameters may be changed."""
+    """A copy of a row with parameters of its own."""
     own = copy.copy(row)
     own.parameters = dict(row.parameters)
     return own

@@ -1,7 +1,7 @@
-"""Where MetastoreClient stands: one connection of one process to one simulated server, and how its calls go wrong.
+"""Stands in for MetastoreClient: one connection of one process to one simulated server, and how its calls fail.
 
-The drivers above it are the real ones (`iceberg_hms.metastore`): pool, fence, lock, heartbeat and the rest. A call is
-carried out on the server's structures as they are, without Thrift's bytes.
+The drivers above it are the real ones (`iceberg_hms.metastore`): pool, compare-and-swap, lock, heartbeat and the rest.
+Calls pass Thrift's structures to the server without serializing them.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from simulation.world.faults import HEAVY, LIGHT, MODERATE, Wire
 from simulation.world.metastore import DATABASE, SwapSupport
 from simulation.world.metastore_server import SimulatedServer
 
-#: How often a lock call whose request was "lost" is carried out all the same, after a while.
+#: How often a "lost" lock call is still carried out, after a while.
 _LATE_LOCK: Final = 0.4
-#: Then it comes within this share of a lease.
+#: It is carried out within this share of a lease.
 _LATEST_LOCK: Final = 0.8
-#: How often a call is lost because its server cannot be reached at all; and for how many seconds that lasts at most.
+#: How often a call is lost because its server is unreachable, and for how many seconds it is at most.
 _OUTAGE: Final = 0.4
 _LONGEST_OUTAGE: Final = 30.0
-#: How often a late move's connection breaks before the answer; else the caller waits as long as it will.
+#: How often the connection of a late change breaks before the answer; else the caller waits until its timeout.
 _BREAKS: Final = 0.7
-#: For so many seconds a COMMIT is in doubt, at most.
+#: For how many seconds a COMMIT is in doubt, at most.
 _LONGEST_DOUBT: Final = 300.0
-#: A slow answer takes this share of the time that its caller has, at least.
+#: A slow answer takes at least this share of its caller's timeout.
 _SLOW: Final = 0.2
-#: Calls after which an entry may stand in everybody's way that nobody knows of.
-_LEAVES_AN_ENTRY: Final = frozenset(("lock", "unlock"))
+#: Calls that may leave a lock entry which no process knows of.
+_LOCK_CALLS: Final = frozenset(("lock", "unlock"))
 #: Calls that change a row.
-_MOVES: Final = frozenset(("alter_table_with_environment_context", "create_table", "drop_table"))
+_ROW_CHANGES: Final = frozenset(("alter_table_with_environment_context", "create_table", "drop_table"))
 
 
 @dataclass
 class Network:
-    """What a process's connections share.
+    """What the connections of a process share.
 
-    out_until: when a server can be reached again, by its address. timeout_seconds: for one answer.
-    patience_seconds: for one that is waited for patiently. latest: after so many seconds a late move has come.
+    out_until: when an unreachable server can be reached again, by its address. timeout_seconds: for one answer.
+    patience_seconds: for one whose caller waits patiently. latest: the longest delay of a late change, in seconds.
     proven: the process knows from earlier commits which servers are atomic.
-    swift: of a foreign writer whose lock is its own: it notices a loss at once, and its moves are never late.
+    swift: for a foreign writer whose calls are never late and which notices a loss at once, so that its lock holds.
     """
 
     servers: Mapping[str, SimulatedServer]
@@ -100,7 +100,7 @@ class SimulatedMetastoreClient(MetastoreClient):
         self._is_open = False
 
     def call(self, method: str, /, **arguments: Any) -> Any:
-        """As MetastoreClient."""
+        """As MetastoreClient.call."""
         usage.called(method)
         if not self._is_open:
             raise NotSent("the connection is closed")
@@ -134,7 +134,7 @@ class SimulatedMetastoreClient(MetastoreClient):
             raise self._lose(what, effect if method == "lock" else None)
         is_late_at_times = weight == HEAVY and not network.swift
         if is_late_at_times and wire.strikes("late_changes", weight):
-            return self._wait_for_the_late(method, what, effect)
+            return self._send_late(method, what, effect)
         if is_late_at_times and wire.strikes("refusals", weight):
             failure = MetaException("Permission denied: the swap is refused")
             wire.note(process, what, failure)
@@ -149,7 +149,7 @@ class SimulatedMetastoreClient(MetastoreClient):
         return self._carry_out(method, arguments, effect, weight)
 
     def _watch_lock(self, arguments: dict[str, Any]) -> None:
-        """Of an alter that this server does not compare, or not atomically."""
+        """Watch the lock of an alter that this server does not compare atomically."""
         row, is_compared = arguments.get("new_tbl"), _expected(arguments) is not None
         if row is not None and not (is_compared and self._server.swap_support is SwapSupport.ATOMIC):
             name = TableName(arguments["dbname"], arguments["tbl_name"])
@@ -161,7 +161,7 @@ class SimulatedMetastoreClient(MetastoreClient):
         return classify(failure, method)
 
     def _leave_in_doubt(self, method: str, what: str, effect: Callable[[], Any], *, compares: bool) -> NoReturn:
-        """The metastore has no answer to its COMMIT, and gives up with an error. The database makes it later."""
+        """The metastore gets no answer to its COMMIT, and answers with an error. The database commits later."""
         network = self._network
         try:
             commit = self._server.metastore.prepare_call(effect)
@@ -188,7 +188,7 @@ class SimulatedMetastoreClient(MetastoreClient):
         if may_be_more and wire.strikes("repeated_changes", weight):
             self._later(what, effect)
         if may_be_more and failure is None and wire.strikes("false_refusals", weight):
-            failure = self._refusal_of_its_own(method, arguments, effect)
+            failure = self._false_refusal(method, arguments, effect)
             wire.note(process, what, f"after all: {_shown(failure)}")
         wire.after_call(process, f"{what} <-", weight)
         if wire.strikes("lost_replies", weight):
@@ -203,9 +203,9 @@ class SimulatedMetastoreClient(MetastoreClient):
             raise classify(failure, method)
         return answer
 
-    def _refusal_of_its_own(self, method: str, arguments: dict[str, Any], effect: Callable[[], Any]) -> TException:
-        """What a server says that does not know that it has committed: it tries once more, and finds the change made by
-        itself; or it gives up, where nothing would keep it from making the change twice."""
+    def _false_refusal(self, method: str, arguments: dict[str, Any], effect: Callable[[], Any]) -> TException:
+        """The error of a server that does not know that it has committed: it retries, and finds its own change; or it
+        gives up, where nothing would prevent a second change."""
         compares = (
             self._server.swap_support in (SwapSupport.ATOMIC, SwapSupport.CHECKED) and _expected(arguments) is not None
         )
@@ -217,9 +217,9 @@ class SimulatedMetastoreClient(MetastoreClient):
         return MetaException("the connection to the metastore's database broke in the middle of a commit")
 
     def _weight(self, method: str, arguments: dict[str, Any]) -> float:
-        """Calls that move a pointer weigh more than the rest; what only asks what the server can do does not."""
-        if method not in _MOVES:
-            return MODERATE if method in _LEAVES_AN_ENTRY else LIGHT
+        """Calls that change a table's row weigh more than the rest; probes of the server do not."""
+        if method not in _ROW_CHANGES:
+            return MODERATE if method in _LOCK_CALLS else LIGHT
         if _is_scratch(arguments):
             return LIGHT
         if _expected(arguments) not in (None, METADATA_LOCATION):
@@ -227,7 +227,7 @@ class SimulatedMetastoreClient(MetastoreClient):
         return HEAVY
 
     def _lose(self, what: str, late: Callable[[], Any] | None) -> Exception:
-        """A request that does not arrive, or not in time; or its server is gone for a while."""
+        """A request that does not arrive, or arrives late; or its server becomes unreachable for a while."""
         network = self._network
         wire = network.wire
         wire.note(network.process, what, "request lost")
@@ -235,20 +235,20 @@ class SimulatedMetastoreClient(MetastoreClient):
             network.out_until[self.uri] = wire.scheduler.now + wire.random_duration(_LONGEST_OUTAGE)
             return NotSent(f"{what}: {self.uri} cannot be reached")
         if late is not None and wire.between(0.0, 1.0) < _LATE_LOCK:
-            # Entries of lost calls are looked for as long as a lease.
+            # The cleanup looks for the entry of a lost call for as long as a lease.
             self._later(what, late, latest=self._server.metastore.lease_seconds * _LATEST_LOCK)
         self._fall_silent()
         return NoAnswer(f"{what}: the request was lost")
 
     def _fall_silent(self) -> None:
-        """A broken connection is noticed at once, a silent one when the time is over."""
+        """The caller notices a broken connection at once, and a silent one at its timeout."""
         network = self._network
         if not network.swift:
             longest = network.patience_seconds if self.is_patient else network.timeout_seconds
             self._wait(network.runtime.event(), network.wire.random_duration(longest))
 
     def _wait(self, answered: ThreadEvent, seconds: float) -> bool:
-        """Wait for an answer; when it is overdue who waits for it is told."""
+        """Wait for an answer, and report it as overdue after the ordinary timeout."""
         ordinary = self._network.timeout_seconds
         if answered.wait(min(seconds, ordinary)):
             return True
@@ -258,8 +258,8 @@ class SimulatedMetastoreClient(MetastoreClient):
             self.on_overdue()
         return answered.wait(seconds - ordinary)
 
-    def _wait_for_the_late(self, method: str, what: str, effect: Callable[[], Any]) -> Any:
-        """A move that is carried out some time. Its caller waits until its own time is over, or its connection
+    def _send_late(self, method: str, what: str, effect: Callable[[], Any]) -> Any:
+        """A change that the server carries out late. Its caller waits until its own timeout, or until its connection
         breaks."""
         network = self._network
         wire = network.wire
@@ -311,20 +311,20 @@ class SimulatedMetastoreClient(MetastoreClient):
 
 
 def _expected(arguments: Mapping[str, Any]) -> str | None:
-    """The parameter that an alter compares, if it compares one."""
+    """The parameter that an alter compares, None if it compares none."""
     context = arguments.get("environment_context")
     return None if context is None else (context.properties or {}).get("expected_parameter_key")
 
 
 def _is_scratch(arguments: Mapping[str, Any]) -> bool:
-    """Whether the row that a call changes is one on which a server is tried."""
+    """Whether a call changes a scratch row, on which drivers probe a server."""
     row = arguments.get("new_tbl", arguments.get("tbl"))
     name: str = arguments["name"] if row is None else row.tableName
     return name.startswith("iceberg_hms_probe_")
 
 
 def described(method: str, arguments: Mapping[str, Any]) -> str:
-    """A call, for traces."""
+    """A call, as traces show it."""
     match method:
         case "alter_table_with_environment_context":
             return _alter(arguments)
@@ -352,7 +352,7 @@ def _alter(arguments: Mapping[str, Any]) -> str:
 
 
 def _shown(answer: Any) -> object:
-    """What a trace says of an answer; None leaves the line out."""
+    """An answer as traces show it; None omits the line."""
     if isinstance(answer, TException):
         return getattr(answer, "message", None) or type(answer).__name__
     if answer is None:

@@ -1,6 +1,6 @@
-"""One metastore server: what it answers to the Thrift calls of a client, in the words of Hive's servers.
+"""One metastore server: its answers to a client's Thrift calls, with the errors of Hive's servers.
 
-Several servers share one database (metastore.py), and may be of different versions.
+Several servers share one database (metastore.py), and may have different versions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from simulation.engine.scheduler import Scheduler
 from simulation.world.metastore import LockRow, Metastore, SwapSupport, copied
 
 _CONDITION = re.compile(r'hive_filter_field_params__([\w.-]+)\s*(=|like)\s*"([^"]*)"', re.IGNORECASE)
-#: The lock API of a server that has none, and of one whose tables are missing.
+#: The errors of a server without a lock API, and of one whose lock tables are missing.
 _LOCK_ERRORS: tuple[Callable[[str], TException], ...] = (
     lambda method: TApplicationException(TApplicationException.UNKNOWN_METHOD, f"Invalid method name: '{method}'"),
     lambda _: MetaException("Unable to update transaction database: Table/View 'HIVE_LOCKS' does not exist."),
@@ -40,8 +40,8 @@ _LOCK_ERRORS: tuple[Callable[[str], TException], ...] = (
 class SimulatedServer:
     """A server at one address.
 
-    verdict: what it makes of expected values. has_locks: whether its lock API works, as long as the database's does.
-    says_unsupported: a lock API that does not work is answered as one that it does not know.
+    swap_support: what it makes of expected values. has_locks: whether its lock API works while the database's does.
+    says_unsupported: it answers lock calls as unknown methods while its lock API does not work.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SimulatedServer:
         self._scheduler = scheduler
 
     def answer(self, method: str, arguments: dict[str, Any], process: str) -> Any:
-        """Carry out a call of a process. Raises what the server answers if it is no success."""
+        """Carry out a call of a process. Raises the error that the server answers."""
         handler = getattr(self, f"_{method}", None)
         if handler is None:
             raise TApplicationException(TApplicationException.UNKNOWN_METHOD, f"Invalid method name: '{method}'")
@@ -122,7 +122,7 @@ class SimulatedServer:
         if key and expected and self.swap_support is not SwapSupport.IGNORED:
             self._compare(name, new_tbl, key, expected)
             if self.swap_support is SwapSupport.ATOMIC:
-                # The statement that writes compares what it has waited for.
+                # The statement that writes compares again, after it waited for the rows.
                 self.metastore.wait_for_rows(name, to)
                 self._compare(name, new_tbl, key, expected)
         if rows[name].tableType != "VIRTUAL_VIEW" and (new_tbl.partitionKeys or []) != (rows[name].partitionKeys or []):
@@ -150,7 +150,7 @@ class SimulatedServer:
         if self.swap_support is SwapSupport.BROKEN:
             raise MetaException('Error executing SQL query "update "TABLE_PARAMS" set ...": types do not match')
         if self.swap_support is SwapSupport.CHECKED:
-            # Others come between the comparison and the write.
+            # Another writer may come between the comparison and the write.
             self._scheduler.step()
             if name not in self.metastore.rows:
                 raise InvalidOperationException(f"{name} table not found")
@@ -222,12 +222,12 @@ class SimulatedServer:
 
 
 def modified(key: str, found: str | None) -> TException:
-    """How a server refuses an alter whose expected value is not there."""
+    """The error of a server whose row has another value than the alter expects."""
     return MetaException(f"The table has been modified. The parameter value for key '{key}' is '{found}'")
 
 
 def _meets(text: str, parameters: dict[str, str]) -> bool:
-    """Whether a row meets a filter: conditions on its parameters, joined by `or` or by `and`."""
+    """Whether parameters meet a filter: conditions joined by `or` or by `and`."""
     met = [key in parameters and _is_like(parameters[key], how, value) for key, how, value in _CONDITION.findall(text)]
     return all(met) if re.search(r'" and ', text, re.IGNORECASE) else any(met)
 
@@ -235,6 +235,6 @@ def _meets(text: str, parameters: dict[str, str]) -> bool:
 def _is_like(found: str, how: str, value: str) -> bool:
     if how == "=":
         return found == value
-    # JDO's pattern: of a regular expression it knows these alone.
+    # JDO's patterns know only these parts of regular expressions.
     pattern = re.escape(value).replace(r"\.\*", ".*").replace(r"\.", ".")
     return re.fullmatch(pattern, found) is not None

@@ -1,4 +1,4 @@
-"""Files and Manifests in memory, behind the wire: every process sees one storage."""
+"""Files and manifests in memory, with faults: every process sees one storage."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ T = TypeVar("T")
 class Storage:
     """What is on disk.
 
-    files: metadata files; lists and manifests are kept as records in `store`. data: the paths of data files.
-    carried: the rows of rewritten files, which are those of the files that they stand for.
-    on_delete: told of every file that is deleted, before it is gone.
+    files: metadata files; lists and manifests are records in `store`. data: the paths of data files.
+    carried: the rows of rewritten files, which are those of the files that they replace.
+    on_delete: called with each file, before it is deleted.
     """
 
     def __init__(self, clock: SimulatedRuntime) -> None:
@@ -36,7 +36,7 @@ class Storage:
         self.on_delete: Callable[[str], None] | None = None
 
     def rows(self, path: str) -> tuple[str, ...]:
-        """The rows of a data file: one of its own name, unless it is a rewritten one."""
+        """The rows of a data file: one row of the file's own name, unless the file is a rewritten one."""
         return self.carried.get(path, (path,))
 
     def exists(self, location: str) -> bool:
@@ -44,7 +44,7 @@ class Storage:
         return location in self.files or location in store.lists or location in store.manifests or location in self.data
 
     def made(self) -> frozenset[str]:
-        """All metadata files, lists and manifests that are there."""
+        """All metadata files, lists and manifests that exist."""
         return frozenset((*self.files, *self.store.lists, *self.store.manifests))
 
     def delete(self, location: str) -> bool:
@@ -99,14 +99,14 @@ class SimulatedFiles:
         return len(self.read(location))
 
     def delete(self, location: str) -> bool:
-        """As the port says, unless it has a defect."""
+        """As the port says. A fault makes it raise what no port names."""
         if self._wire.strikes("defects", MODERATE):
-            raise ValueError(f"delete {location}: what no port names")
+            raise ValueError(f"delete {location}: an error that no port names")
         return _touch(self._wire, self._process, f"delete {location}", lambda: self._storage.delete(location))
 
 
 class SimulatedManifests:
-    """changes.change.Manifests of one group of one process: the fake in memory, behind the wire where it writes."""
+    """changes.change.Manifests of one group of one process: the fake in memory, with faults where it writes."""
 
     def __init__(self, storage: Storage, wire: Wire, process: Process) -> None:
         self._inner = MemoryManifests(storage.store)
@@ -159,7 +159,7 @@ class SimulatedManifests:
 
 
 def _touch(wire: Wire, process: Process, call: str, effect: Callable[[], T]) -> T:
-    """A call that changes files: its process may crash beside it, and the storage may report an error either way."""
+    """A call that changes files. Its process may crash before or after; an error may hide its effect, or not."""
     wire.before_call(process, call, LIGHT)
     if process.name not in wire.never_paused and wire.strikes("slow_files", MODERATE):
         wire.take_time(process, call)

@@ -1,9 +1,8 @@
-"""What a ZooKeeperSession sees of kazoo: one client's connection to the simulated ensemble, and how it breaks.
+"""Stands where a ZooKeeperSession has its kazoo client: one connection to the simulated ensemble, and how it breaks.
 
-The session under test is the real one (`iceberg_hms.zookeeper.session`); this stands where its kazoo client does. As
-kazoo's, it tells SUSPENDED when the connection is gone, and LOST only when a server says that the session has ended;
-so a process that slept past its session believes to be connected until its first request or ping. Watches are called
-when the connection breaks, too.
+The session under test is the real one (`iceberg_hms.zookeeper.session`). Like kazoo, this client reports SUSPENDED when
+the connection breaks, and LOST only when a server says that the session has ended; so a process that slept past its
+session believes that it is connected until its first request or ping. A broken connection also triggers all watches.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from simulation.world.faults import LIGHT, MODERATE, Wire
 T = TypeVar("T")
 
 _PINGS_PER_TIMEOUT = 3
-#: kazoo gives a connection up after this share of the timeout without an answer.
+#: kazoo closes a connection after this share of the timeout without an answer.
 _SILENCE_SHARE = 2 / 3
 #: Seconds between attempts to connect.
 _RECONNECT = 0.5
-#: How often a creation whose request was "lost" arrives all the same, after a while.
+#: How often a "lost" creation still arrives, after a while.
 _LATE_CREATION = 0.4
-#: How often a read is answered by a server that is behind.
+#: How often a server that is behind answers a read.
 _BEHIND = 0.3
 
 
@@ -37,7 +36,7 @@ class _Stat:
 
 
 class _Handshake:
-    """kazoo's connection handler, as far as sessions look into it."""
+    """kazoo's connection handler, as far as ZooKeeperSession reads it."""
 
     def __init__(self, timeout_seconds: float) -> None:
         self._answer = _Granted(int(timeout_seconds * 1000))
@@ -52,12 +51,12 @@ class _Granted:
 
 
 class _Reply:
-    """kazoo's IAsyncResult of a request that is sent when its answer is asked for."""
+    """kazoo's IAsyncResult; it sends the request when the caller asks for the answer."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
         self._ask = ask
 
-    def get(self, timeout: float) -> Any:  # noqa: ARG002 - kazoo's; the weather decides how long nobody answers
+    def get(self, timeout: float) -> Any:  # noqa: ARG002 - kazoo's; the faults decide how long no server answers
         return self._ask()
 
 
@@ -111,7 +110,7 @@ class SimulatedZooKeeperClient:
         makepath: bool,  # noqa: ARG002
     ) -> _Reply:
         if not ephemeral:
-            return self._reply(f"zk mark {path}", lambda session: self._ensemble.mark(session, path, data))
+            return self._reply(f"zk mark {path}", lambda session: self._ensemble.create_persistent(session, path, data))
         folder, _, prefix = path.rpartition("/")
 
         def create(session: int) -> str:
@@ -155,7 +154,7 @@ class SimulatedZooKeeperClient:
     def _request(
         self, what: str, effect: Callable[[int], T], *, late: Callable[[int], T] | None = None, weight: float = LIGHT
     ) -> T:
-        """Send a request once. Raises NoReply, and what the servers answer."""
+        """Send a request once. Raises NoReply, and the servers' errors."""
         wire, process = self._wire, self._process
         wire.before_call(process, what, LIGHT)
         if wire.strikes("partitions", weight):
@@ -187,14 +186,14 @@ class SimulatedZooKeeperClient:
         return answer
 
     def _unanswered(self, what: str, why: str) -> NoReply:
-        """A connection that loses something is broken: kazoo's requests are answered in order, or none of them is."""
+        """A lost message breaks the connection: kazoo's requests are answered in order, or none of them is."""
         self._wire.note(self._process, what, why)
         self._drop()
         return NoReply(f"{what}: {why}")
 
     def _later(self, what: str, effect: Callable[[int], object]) -> None:
-        """A request that was on its way arrives when its connection is gone; once there is a new one the servers
-        refuse it, since the session has moved."""
+        """A delayed request arrives after its connection broke. The servers refuse it once the session has a new
+        connection."""
         wire = self._wire
         session, connection = self._session, self._connections
         courier = Process("network")
@@ -211,24 +210,24 @@ class SimulatedZooKeeperClient:
         wire.scheduler.spawn(courier, f"late {what}", arrive, background=True)
 
     def _break_for_a_while(self, what: str) -> None:
-        """No server can be reached for some time, and we know it."""
+        """No server can be reached for some time, and the client knows it."""
         self._out_until = self._runtime.now() + self._outage()
         self._wire.note(self._process, what, "connection to ZooKeeper breaks")
         self._drop()
 
     def _fall_silent(self, what: str) -> None:
-        """No server can be reached for some time, and we do not know it yet."""
+        """No server can be reached for some time, and the client does not know it yet."""
         self._silent_since = self._runtime.now()
         self._out_until = self._silent_since + self._outage()
         self._wire.note(self._process, what, "connection to ZooKeeper falls silent")
 
     def _outage(self) -> float:
-        """Seconds: moments, or about as long as a session lives."""
+        """Seconds: very short, or about as long as a session timeout."""
         timeout, wire = self._ensemble.timeout_seconds, self._wire
         return wire.random_duration(timeout * 3) if wire.between(0.0, 1.0) < 0.5 else timeout * wire.between(0.0, 0.6)
 
     def _wait_in_silence(self) -> None:
-        """Until the servers are heard again, or kazoo gives the connection up."""
+        """Wait until the servers answer again, or kazoo closes the connection."""
         if self._is_silent():
             given_up = (self._silent_since or 0.0) + self._ensemble.timeout_seconds * _SILENCE_SHARE
             self._runtime.sleep(max(0.0, min(self._out_until, given_up) - self._runtime.now()))
@@ -241,7 +240,7 @@ class SimulatedZooKeeperClient:
         return self._silent_since is not None
 
     def _drop(self) -> None:
-        """The connection is gone; the session's listeners hear of it a moment later."""
+        """Break the connection; the session's listeners are called a moment later."""
         if self._live.is_set():
             self._live.clear()
             self._ensemble.cut_off(self._session or 0)
@@ -273,7 +272,7 @@ class SimulatedZooKeeperClient:
     def _lose_connection(self) -> None:
         watches, self._watches = self._watches, {}
         self._ensemble.forget_watches(watches)
-        self._tell("SUSPENDED")
+        self._report("SUSPENDED")
         for changed in watches:
             changed()
 
@@ -291,14 +290,14 @@ class SimulatedZooKeeperClient:
                 self._ensemble.touch(self._session)
         except Expired:
             self._session = None
-            self._tell("LOST")
+            self._report("LOST")
             return
         self._connections += 1
         self._connection._invoke(0.0, "connect")
         self._live.set()
-        self._tell("CONNECTED")
+        self._report("CONNECTED")
 
-    def _tell(self, state: str) -> None:
+    def _report(self, state: str) -> None:
         self._wire.note(self._process, "zookeeper", state)
         for listener in self._listeners:
             listener(state)

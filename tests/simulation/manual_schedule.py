@@ -171,7 +171,7 @@ def sent_commit(commit_kind: CommitKind, *, files: int = 2, branch: str = "main"
         made.append(SentCommit(node.cluster.storage, attempt))
         base = coordinator.load(TABLE).metadata
         snapshot = made[0].snapshot = SnapshotBuilder(node, attempt, commit_kind).make(base)
-        if snapshot is not None and commit_kind is not CommitKind.CLUMSY:
+        if snapshot is not None and commit_kind is not CommitKind.INVALID:
             sent = snapshot.updates
             change = from_request(list(for_update_table(base, sent)), list(sent))
             made[0].metadata = coordinator.commit(TABLE, change, wait_seconds=60.0).metadata

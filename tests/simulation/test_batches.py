@@ -6,7 +6,7 @@ from simulation.batches import Batch, run_batch, run_in_batches
 def test_a_batch_counts_and_keeps_traces_if_they_are_asked_for() -> None:
     totals = run_batch(Batch("calm", seed=1, first=0, end=3, trace=False))
     assert (totals.schedules, totals.failures, totals.text) == (3, [], "")
-    assert totals.answer["committed"] > 10
+    assert totals.answers["committed"] > 10
     traced = run_batch(Batch("calm", seed=1, first=2, end=3, trace=True))
     assert traced.schedules == 1
     assert traced.text.startswith("calm, seed 3\n")

@@ -118,7 +118,7 @@ def test_what_may_not_be_rebased_is_known_from_its_kind_and_the_table_s_word(
 
 
 def test_a_clumsy_one_sends_a_property_a_snapshot_and_what_cannot_be_applied() -> None:
-    snapshot = sent_commit(CommitKind.CLUMSY).snapshot
+    snapshot = sent_commit(CommitKind.INVALID).snapshot
     assert snapshot is not None
     assert [each["action"] for each in snapshot.updates] == [
         "set-properties",

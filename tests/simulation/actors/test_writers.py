@@ -93,7 +93,7 @@ def test_an_unknown_change_is_sent_again_under_its_snapshot_id() -> None:
     resent = 0
     for seed in range(40):
         schedule = ran(seed, faults=FaultPlan(pauses=2, lost_replies=2, late_changes=2), lock_writers=3, waits=(300.0,))
-        answer = [str(event) for event in schedule.wire.trace.events if "is told unknown" in event.call]
+        answer = [str(event) for event in schedule.wire.trace.events if "is answered unknown" in event.call]
         resent += any(
             attempt.answer is Answer.COMMITTED and any(attempt.operation in line for line in answer)
             for attempt in schedule.history.attempts

@@ -42,7 +42,7 @@ def test_a_change_that_overtakes_one_that_stood_before_it_is_seen() -> None:
     manual.append(1)
     assert manual.failure is None
     manual.append(2)
-    seen = "wish 2 stood before wish 1 in the queue, and came into the table after it"
+    seen = "wish 2 was queued before wish 1, and landed after it"
     assert manual.failure == f"served-in-order: {seen}"
 
 
@@ -70,7 +70,7 @@ def test_a_client_that_waits_for_longer_than_a_turn_and_a_rest_is_seen() -> None
 @pytest.mark.parametrize(
     ("left", "after", "seen"),
     [
-        (None, 0.0, "has it in its hands"),
+        (None, 0.0, "may still send it"),
         (0.0, 599.0, "is deleted 599.0 s after wish 1 was committed with another list"),
         (0.0, 600.0, ""),
     ],
@@ -88,8 +88,8 @@ def test_a_client_s_list_that_is_deleted_too_early_is_seen(left: float | None, a
 @pytest.mark.parametrize(
     ("is_merged", "left", "seen"),
     [
-        (False, 0.0, "is deleted, and wish 1 may have been handed it"),
-        (True, None, "has it in its hands"),
+        (False, 0.0, "is deleted, and another writer may have given it to wish 1"),
+        (True, None, "may still send it"),
         (True, 0.0, ""),
     ],
 )
@@ -113,9 +113,9 @@ def away(manual: ManualSchedule, lost: float, *back: float) -> None:
     ("times", "seen"),
     [
         ([(1.0, 2.0)], ""),
-        ([(1.0, 2.5)], "the queue was held back for 1.5 s"),
+        ([(1.0, 2.5)], "the queue waited for a retry for 1.5 s"),
         ([(1.0, 2.0), (3.0, 3.1)], ""),
-        ([(1.0, 2.0), (2.2, 2.3)], "the queue was held back for 1.0 s, and once more 0.2 s after that"),
+        ([(1.0, 2.0), (2.2, 2.3)], "the queue waited for a retry for 1.0 s, and again 0.2 s after that"),
     ],
 )
 def test_a_turn_that_lasts_too_long_or_comes_again_too_soon_is_seen(
@@ -154,10 +154,14 @@ def test_a_process_that_sleeps_holds_its_queue_back_for_as_long() -> None:
 
 def test_a_table_that_rests_for_nobody_too_long_or_too_often_is_seen() -> None:
     for foreign, times, seen in (
-        (0, [(1.0, 1.1)], "backoffs-in-bounds: w1 let the table rest at 1.000, and there is nobody to rest for"),
+        (0, [(1.0, 1.1)], "backoffs-in-bounds: w1 backed off at 1.000, and there is no foreign writer"),
         (1, [(1.0, 2.0)], ""),
-        (1, [(1.0, 2.5)], "backoffs-in-bounds: the table rested for 1.5 s"),
-        (1, [(1.0, 2.0), (4.0, 5.0)], "backoffs-in-bounds: the table rested for 1.0 s, and once more 2.0 s after that"),
+        (1, [(1.0, 2.5)], "backoffs-in-bounds: the process backed off for 1.5 s"),
+        (
+            1,
+            [(1.0, 2.0), (4.0, 5.0)],
+            "backoffs-in-bounds: the process backed off for 1.0 s, and again 2.0 s after that",
+        ),
         (1, [(1.0, 2.0), (6.1, 7.0)], ""),
     ):
         manual = ManualSchedule(java_writers=foreign, settings=SETTINGS)
@@ -204,7 +208,7 @@ def test_a_process_that_sleeps_may_rest_when_it_is_too_late() -> None:
 
 
 def test_a_list_that_nobody_names_is_seen_unless_its_client_has_it() -> None:
-    for lists, seen in (({LIST}, ""), (set(), "no-garbage-left: snap-left.avro is left behind")):
+    for lists, seen in (({LIST}, ""), (set(), "no-garbage-left: nothing needs snap-left.avro")):
         manual = ManualSchedule(tidy=True, settings=SETTINGS)
         manual.append(1)
         manual.storage.store.lists[LIST] = ()

@@ -200,7 +200,7 @@ def test_a_change_that_lands_where_its_assumption_does_not_hold_is_seen() -> Non
     manual.append(1)
     manual.attempt(9, snapshot_id=None, data_file=None, mark="m", requires_main=(True, None))
     manual.update(manual.mark("m"))
-    assert manual.failure == "requirement-held: wish 9 assumed None on main, and landed on 1"
+    assert manual.failure == "requirement-held: wish 9 requires None on main, and landed on 1"
 
 
 def test_the_deletion_of_a_needed_file_is_seen() -> None:

@@ -36,11 +36,11 @@ def test_a_snapshot_that_lacks_rows_of_its_parent_or_its_own_or_has_others_is_se
     for lost, found in (
         (
             "file:/t/data/1.parquet",
-            "snapshot-adds-its-own: wish 2 lacks 1.parquet, and has nothing beside its parent's",
+            "snapshot-adds-its-own: wish 2 lacks 1.parquet, and has nothing beyond its parent's",
         ),
         (
             "file:/t/data/2.parquet",
-            "snapshot-adds-its-own: wish 2 lacks 2.parquet, and has nothing beside its parent's",
+            "snapshot-adds-its-own: wish 2 lacks 2.parquet, and has nothing beyond its parent's",
         ),
     ):
         manual = appended(1)
@@ -72,7 +72,7 @@ def test_a_row_that_should_be_deleted_and_is_there_is_seen() -> None:
     manual = appended(1)
     manual.attempt(2, deleted_rows=frozenset(("file:/t/data/1.parquet",)))
     manual.append(2)
-    assert (manual.failure or "").startswith("snapshot-adds-its-own: wish 2 lacks nothing, and has 1.parquet beside")
+    assert (manual.failure or "").startswith("snapshot-adds-its-own: wish 2 lacks nothing, and has 1.parquet beyond")
 
 
 def test_a_wrong_total_is_seen() -> None:
@@ -108,7 +108,7 @@ def moved(before: TableMetadata, after: TableMetadata, listed: dict[int, set[int
     [
         ({}, {2}, None),
         ({}, {1}, "snapshot 2 has number 2 of 2, its list [1]"),
-        ({"sequence-number": 1}, {1}, "snapshot 2 has sequence number 1, and there was 1 before it"),
+        ({"sequence-number": 1}, {1}, "snapshot 2 has sequence number 1, and the last one was 1"),
         ({"sequence-number": 3}, {3}, "snapshot 2 has number 3 of 2, its list [3]"),
     ],
 )

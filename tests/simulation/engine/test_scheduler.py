@@ -55,7 +55,7 @@ def test_the_clock_jumps_to_the_next_deadline() -> None:
 
 def test_a_deadlock_is_told_with_who_waits() -> None:
     scheduler = run_tasks(lambda s: s.wait([], None), lambda s: s.sleep(3.0))
-    assert scheduler.failure == "terminates: deadlock, these wait for ever: p0/task"
+    assert scheduler.failure == "terminates: deadlock, these tasks wait for ever: p0/task"
 
 
 def test_a_wait_ends_with_its_time_or_when_it_is_woken() -> None:
@@ -82,7 +82,7 @@ def spin(scheduler: Scheduler) -> None:
 @pytest.mark.parametrize("bounds", [{"max_steps": 100}, {"max_seconds": 0.5}])
 def test_what_never_rests_is_ended(bounds: dict[str, float]) -> None:
     scheduler = run_tasks(spin, spin, **bounds)
-    assert (scheduler.failure or "").startswith("terminates: not at rest after")
+    assert (scheduler.failure or "").startswith("terminates: still running after")
 
 
 def test_a_crashed_process_does_nothing_more_not_even_in_finally() -> None:

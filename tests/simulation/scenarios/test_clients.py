@@ -69,7 +69,7 @@ def _became(schedule: Schedule, attempt: WriteAttempt) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("groups", {"rebased": 20, "clumsy failed": 5, "merge committed": 5}),
+        ("groups", {"rebased": 20, "invalid failed": 5, "merge committed": 5}),
         ("branches", {"renumbered": 3, "rebased on audit": 1, "rebased on main": 5, "delete committed": 3}),
         ("branches-network", {"rebased": 5, "append committed": 20}),
         ("rewrites", {"rewrite rebased": 1, "rewrite committed": 3, "mask committed": 1}),
