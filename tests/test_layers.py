@@ -59,7 +59,7 @@ GOOD = {
     "local/gateway.py": "import py4j.java_gateway\n",
     "spark/session.py": "import pyspark\nfrom iceberg_hms.rest import server\nfrom iceberg_hms.local import gateway\n",
     "cli/main.py": "import rich\nimport typer\nfrom iceberg_hms import spark\n",
-    "cli/demo/stage.py": "import pyspark\n",
+    "cli/demo/loading.py": "import pyspark\n",
     "testing/contracts/files.py": "from iceberg_hms.storage import files\n",
     "simulation/engine/scheduler.py": "",
     "simulation/world/storage.py": "from simulation.engine import scheduler\n",

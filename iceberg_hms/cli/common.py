@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 import typer
 
@@ -169,11 +169,11 @@ class Waiting(Protocol):
 
 @dataclass(slots=True)
 class Environment:
-    """What commands take from the world around them; tests hand in their own as click's `obj`.
+    """What commands use to reach servers, files and signals. Tests pass an Environment of their own as click's `obj`.
 
-    connect: makes the catalog. lifetime: makes what a server command waits in. run_metastore, run_zookeeper: make the
-    servers of `local`, which start as they are entered. probe: what one metastore can do. files: the warehouse.
-    debug: show stack traces.
+    connect: opens the catalog. lifetime: makes the Waiting of a server command. run_metastore, run_zookeeper: make the
+    servers of `local`, which start on entering. probe: finds out what one metastore can do. files: opens the warehouse.
+    play_scenes: plays the demo's scenes on a `demo.stage.Stage`; None for the real ones. debug: show stack traces.
     """
 
     connect: Callable[[Settings], Reader] = _connect
@@ -182,6 +182,7 @@ class Environment:
     run_zookeeper: Callable[[Path, int], AbstractContextManager[ZooKeeperServer]] = _run_zookeeper
     probe: Callable[[str, Settings], ServerReport] = _probe
     files: Callable[[Settings], Files] = _files
+    play_scenes: Callable[[Any], None] | None = None
     debug: bool = False
 
 

@@ -1,7 +1,61 @@
-"""`iceberg-hms demo`: real servers, real data, five scenes of about two minutes in all.
+"""`iceberg-hms demo`: what iceberg-hms does, on real servers and real data, in five scenes of about two minutes.
 
-`command` puts the scenes together, each in a module of its own; `stage` is what they share; `writer` is a Python
-process that commits.
+`stage` is what the scenes share; `loading`, `together` and `one_table` are the scenes; `writer` is a Python process
+that commits.
 """
 
-from iceberg_hms.cli.demo.command import demo as demo
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from iceberg_hms.cli import common
+from iceberg_hms.cli.demo.stage import DemoFolder, Stage
+
+_FOLDER: Final = Path("build") / "demo"
+
+Folder = Annotated[
+    Path,
+    typer.Option("--dir", metavar="DIR", help="Folder for its servers and tables; each run empties it first."),
+]
+
+
+def demo(context: typer.Context, directory: Folder = _FOLDER) -> None:
+    """Show what iceberg-hms does: real servers, real data, about two minutes."""
+    common.require_extra("spark", "pyspark")
+    common.require_extra("server", "uvicorn", "starlette")
+    environment = common.environment(context)
+    with environment.lifetime(False), DemoFolder(directory) as folder:
+        if not environment.debug:
+            _log_to(folder.logs / "demo.log")
+        (environment.play_scenes or play_scenes)(Stage(folder))
+
+
+def play_scenes(stage: Stage) -> None:
+    """Play the scenes in order. All servers and processes end, whatever happens."""
+    from iceberg_hms.cli.demo import loading, one_table, together
+
+    loading.data_folder()
+    started = stage.clock.monotonic()
+    with ExitStack() as stack:
+        loading.start_servers(stage, stack)
+        loading.load_tables(stage)
+        together.write_together(stage)
+        one_table.travel(stage)
+        one_table.take_apart(stage)
+        stage.tell("")
+        with stage.step("Stopping Spark, ZooKeeper and the metastore"):
+            stack.close()
+    seconds = stage.clock.monotonic() - started
+    stage.tell(f"The demo took {seconds:.0f} s. Tables and logs stay in {stage.folder.path} until the next run.")
+
+
+def _log_to(file: Path) -> None:
+    """Send all that libraries log to a file: the screen is for the demo."""
+    logging.basicConfig(
+        filename=file, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )

@@ -1,11 +1,16 @@
-"""What the scenes share: the servers that run, and how things are told to a person."""
+"""What the scenes of the demo share: its folder, the servers that run, and how it prints for a person."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -14,14 +19,89 @@ from rich.table import Table
 from rich.text import Text
 
 from iceberg_hms.cli import output
-from iceberg_hms.cli.demo.folder import DemoFolder
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
-from iceberg_hms.errors import EngineError
+from iceberg_hms.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_hms.catalog.catalog import Catalog
+
+#: The demo created a folder that holds this file, and may empty it.
+MARKER: Final = ".iceberg-hms-demo"
+
+
+class DemoFolder:
+    """The folder `path`, created or emptied on entering, and locked until the exit. It never holds other data.
+
+    Entering raises ConfigError if the folder holds something else or another demo runs in it, and EngineError if it
+    cannot be created.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self._lock = -1
+
+    @property
+    def logs(self) -> Path:
+        """Folder for the logs of the servers, of Spark and of the libraries."""
+        return self.path / "logs"
+
+    @property
+    def warehouse(self) -> Path:
+        """The warehouse that Hive, Spark and iceberg-hms share."""
+        return self.path / "warehouse"
+
+    def __enter__(self) -> Self:
+        try:
+            self._lock_folder()
+            self._empty()
+            self.logs.mkdir()
+        except OSError as error:
+            self._unlock()
+            raise EngineError(
+                f"Cannot create the folder {self.path}: {error.strerror}", next_step="name another with --dir"
+            ) from error
+        except BaseException:
+            self._unlock()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._unlock()
+
+    def _lock_folder(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        marker = self.path / MARKER
+        if not marker.exists() and any(self.path.iterdir()):
+            raise ConfigError(
+                f"The folder {self.path} is not empty, and the demo did not create it",
+                next_step="name another with --dir",
+            )
+        self._lock = os.open(marker, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"Another demo runs in {self.path}", next_step="wait until it ends, or name another folder with --dir"
+            ) from error
+
+    def _empty(self) -> None:
+        for entry in self.path.iterdir():
+            if entry.name == MARKER:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
 
 _INDENT: Final = 2
 #: Wider lines are hard to read, however wide the terminal is.
@@ -29,17 +109,17 @@ _WIDTH_MAX: Final = 132
 
 
 def console() -> Console:
-    """Stdout, no wider than a person reads."""
-    made = output.console()
-    made.width = min(made.width, _WIDTH_MAX)
-    return made
+    """Standard output, at most as wide as a person reads with ease."""
+    stdout = output.console()
+    stdout.width = min(stdout.width, _WIDTH_MAX)
+    return stdout
 
 
 @dataclass
 class Stage:
-    """Where a scene plays: it is handed on from scene to scene.
+    """The state that each scene hands on to the next, and the ways to print.
 
-    metastore_uri, warehouse: of the metastore that runs. `spark` and `catalog` raise until the first scene set them.
+    metastore_uri, warehouse: of the demo's metastore. `spark` and `catalog` raise EngineError until scene 1 sets them.
     """
 
     folder: DemoFolder
@@ -53,7 +133,7 @@ class Stage:
     @property
     def spark(self) -> SparkSession:
         if self.session is None:
-            raise EngineError("The Spark session is not there yet")
+            raise EngineError("The Spark session has not started yet")
         return self.session
 
     @property
@@ -63,7 +143,7 @@ class Stage:
         return self.opened
 
     def scene(self, number: int, title: str, about: str) -> None:
-        """A heading, and in one paragraph what is to be seen."""
+        """A heading, and one paragraph on what the scene shows."""
         heading = Text(f"{number}. {title}", style="bold cyan")
         self.console.print()
         self.console.print(Panel(Group(heading, Text(about)), border_style="cyan", padding=(0, 1)))
@@ -73,7 +153,7 @@ class Stage:
         self._print(Text(text, style=style))
 
     def code(self, text: str) -> None:
-        """Code that a reader could type: shown as it is run."""
+        """Code that a reader could type, as it runs."""
         self._print(Text(text, style="green"))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -81,27 +161,27 @@ class Stage:
         self.show(output.table(title, columns, rows))
 
     def show(self, renderable: Table) -> None:
-        """A table that is built already, with air around it."""
+        """A finished table, with empty lines around it."""
         self.console.print()
         self._print(renderable)
         self.console.print()
 
     def check(self, claim: str, holds: bool) -> None:
-        """Something that the demo promises. Raises EngineError if it does not hold: the demo then failed."""
+        """Print a claim of the demo. Raises EngineError, which ends the demo, if it does not hold."""
         if not holds:
-            raise EngineError(f"The demo saw something that should not be: not true that {claim}")
+            raise EngineError(f"The demo failed a check: it is not true that {claim}")
         self._print(Text.assemble(("✓ ", "bold green"), claim))
 
     @contextlib.contextmanager
     def step(self, doing: str) -> Iterator[None]:
-        """Something that takes a while: a spinner on a terminal, and in any case a line with its time at the end."""
+        """Show a spinner on a terminal while the block runs, then print a line with its duration."""
         started = self.clock.monotonic()
         with self.console.status(Text(f"{doing} ..."), spinner="dots"):
             yield
         self._print(Text(f"{doing} ({self.clock.monotonic() - started:.1f} s)", style="dim"))
 
     def run(self, statement: str, doing: str = "") -> None:
-        """Show a SQL statement and run it. doing: what takes a while, for the line with its time."""
+        """Show a SQL statement and run it. doing: describes a slow statement; its duration is printed too."""
         self.code(statement + ";")
         with self.step(doing) if doing else self.console.status(Text("running ...")):
             self.spark.sql(statement).collect()
@@ -116,11 +196,11 @@ class Stage:
         return rows
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """The rows of a query that is not shown."""
+        """Run a query without showing it; returns its rows."""
         return [tuple(row) for row in self.spark.sql(statement).collect()]
 
     def value(self, statement: str) -> Any:
-        """The only value of a query that is not shown."""
+        """Run a query without showing it; returns its only value."""
         return self.rows(statement)[0][0]
 
     def _print(self, renderable: Table | Text) -> None:
@@ -128,7 +208,7 @@ class Stage:
 
 
 def _readable(value: Any) -> Any:
-    """Floats with two digits, truth as words, rows as their parts, lists on one line."""
+    """Round floats to two digits, print booleans as words, rows by their fields and lists on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Scene 3: many writers, one table, at the same time."""
+"""Scene 3: many writers commit to one table at the same time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SPARK_WRITERS: Final = 3
 SPARK_BATCHES: Final = 3
 PYTHON_WRITERS: Final = 4
 PYTHON_BATCHES: Final = 6
-#: After this time the writers are given up; seconds.
-_PATIENCE: Final = 240.0
+#: Time limit of all writers together; seconds.
+WRITERS_TIMEOUT: Final = 240.0
 _END_SECONDS: Final = 5.0
 
 _CREATE: Final = f"""\
@@ -38,7 +38,7 @@ TBLPROPERTIES ('iceberg-hms.rebase-appends' = 'all')"""
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An acknowledged commit. rows: how many it added."""
+    """An acknowledged commit. rows: how many it added. milliseconds: how long its writer waited for the answer."""
 
     writer: str
     batch: int
@@ -48,7 +48,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Ledger:
-    """What the writers were told, by all their threads."""
+    """The answers that all writers got. Safe to share between threads."""
 
     commits: list[Commit] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -58,13 +58,13 @@ class Ledger:
         with self._lock:
             self.commits.append(commit)
 
-    def failed(self, what: str) -> None:
+    def failed(self, error: str) -> None:
         with self._lock:
-            self.failures.append(what)
+            self.failures.append(error)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class Scene:
     stage: Stage
     ledger: Ledger
     progress: Progress
@@ -72,19 +72,19 @@ class _Scene:
     stopped: threading.Event
 
 
-def play(stage: Stage) -> None:
-    """Let Spark threads and Python processes append to one table at once, and count what is there afterwards."""
+def write_together(stage: Stage) -> None:
+    """Let Spark threads and Python processes append to one table at once, then compare the table with their answers."""
     stage.scene(
         3,
         "Many writers, one table, at the same time",
         f"{SPARK_WRITERS} Spark threads INSERT and {PYTHON_WRITERS} Python processes append Parquet files through the "
-        "Python API, all to one table. Each commit takes the metastore's lock, looks at the table again, and swaps the "
-        "pointer; a change that was overtaken is applied again on what is there now. Spark's INSERTs too, because the "
-        "table says iceberg-hms.rebase-appends=all: the server puts their snapshots on the newest one, and Spark has "
-        "nothing to try again.",
+        "Python API, all to one table. Each commit takes the metastore's lock, loads the table again, and swaps the "
+        "pointer. If another commit came first, iceberg-hms applies the change again to the table as it is now. "
+        "Spark's INSERTs too, because the table sets iceberg-hms.rebase-appends=all: the server puts their snapshots "
+        "on the newest one, and Spark need not retry.",
     )
     stage.run(_CREATE)
-    stage.tell("Each Python process does no more than this:")
+    stage.tell("Each Python process runs this:")
     stage.code(
         f'table = iceberg_hms.connect(...).load_table("{TABLE}")\ntable.append(["file:/.../python-1-01.parquet"])'
     )
@@ -92,15 +92,15 @@ def play(stage: Stage) -> None:
     started = stage.clock.monotonic()
     with ExitStack() as stack:
         with stage.step("Starting the Python processes"):
-            processes = [stack.enter_context(_Process(stage, number)) for number in range(1, PYTHON_WRITERS + 1)]
+            processes = [stack.enter_context(WriterProcess(stage, number)) for number in range(1, PYTHON_WRITERS + 1)]
             for process in processes:
                 process.expect_ready()
         started = stage.clock.monotonic()
         _write(stage, ledger, processes)
-    _report(stage, ledger, stage.clock.monotonic() - started)
+    report(stage, ledger, stage.clock.monotonic() - started)
 
 
-def _write(stage: Stage, ledger: Ledger, processes: Sequence[_Process]) -> None:
+def _write(stage: Stage, ledger: Ledger, processes: Sequence[WriterProcess]) -> None:
     days = {
         row[0]: row[1] for row in stage.rows("SELECT day, count(*) FROM nyc.flights_hive WHERE month = 1 GROUP BY day")
     }
@@ -110,33 +110,34 @@ def _write(stage: Stage, ledger: Ledger, processes: Sequence[_Process]) -> None:
             progress.add_task("commits by Spark threads", total=SPARK_WRITERS * SPARK_BATCHES),
             progress.add_task("commits by Python processes", total=PYTHON_WRITERS * PYTHON_BATCHES),
         )
-        scene = _Scene(stage, ledger, progress, bars, threading.Event())
-        threads = [threading.Thread(target=_listen, args=(scene, process), daemon=True) for process in processes]
+        scene = Scene(stage, ledger, progress, bars, threading.Event())
+        threads = [threading.Thread(target=record_answers, args=(scene, process), daemon=True) for process in processes]
         for number in range(1, SPARK_WRITERS + 1):
-            threads.append(threading.Thread(target=_spark_thread, args=(scene, number, days), daemon=True))
+            threads.append(threading.Thread(target=insert_batches, args=(scene, number, days), daemon=True))
         try:
             for process in processes:
                 process.go()
             for thread in threads:
                 thread.start()
-            _wait_for(threads, stage.clock)
+            wait_for(threads, stage.clock)
         finally:
-            # Whoever is left after an interrupt finishes one commit, or ends with the servers.
+            # After an interrupt each writer finishes its commit in flight, or ends with the servers.
             scene.stopped.set()
             for process in processes:
                 process.release()
 
 
-def _wait_for(threads: Sequence[threading.Thread], clock: Clock) -> None:
-    deadline = clock.monotonic() + _PATIENCE
+def wait_for(threads: Sequence[threading.Thread], clock: Clock, timeout: float = WRITERS_TIMEOUT) -> None:
+    """Join all threads. Raises EngineError if one still runs after `timeout` seconds."""
+    deadline = clock.monotonic() + timeout
     for thread in threads:
         thread.join(max(0.0, deadline - clock.monotonic()))
         if thread.is_alive():
-            raise EngineError(f"The writers did not finish in {_PATIENCE:.0f} s", next_step="read the logs of the demo")
+            raise EngineError(f"The writers did not finish in {timeout:.0f} s", next_step="read the logs of the demo")
 
 
-def _spark_thread(scene: _Scene, number: int, days: dict[int, int]) -> None:
-    """INSERT a day's flights at a time; each thread has days of its own."""
+def insert_batches(scene: Scene, number: int, days: dict[int, int]) -> None:
+    """INSERT the flights of one day per commit; each thread has its own days."""
     writer = f"spark-{number}"
     clock: Clock = scene.stage.clock
     for batch in range(1, SPARK_BATCHES + 1):
@@ -149,15 +150,15 @@ def _spark_thread(scene: _Scene, number: int, days: dict[int, int]) -> None:
                 f"INSERT INTO {TABLE} SELECT carrier, flight, origin, dest, time_hour, dep_delay, distance, "  # noqa: S608
                 f"'{writer}', {day} FROM nyc.flights_hive WHERE month = 1 AND day = {day}"
             ).collect()
-        except Exception as error:  # noqa: BLE001 - py4j and Spark raise many types, and a failure is what is counted
+        except Exception as error:  # noqa: BLE001 - py4j and Spark raise many types; the ledger keeps any
             scene.ledger.failed(f"{writer}, day {day}: {_first_line(error)}")
         else:
             scene.ledger.acknowledged(Commit(writer, day, days[day], (clock.monotonic() - started) * 1000))
         scene.progress.advance(scene.bars[0])
 
 
-def _listen(scene: _Scene, process: _Process) -> None:
-    """Note what a Python process says of its commits, until it has done."""
+def record_answers(scene: Scene, process: WriterProcess) -> None:
+    """Record the answers that a Python process reports, until it reports `done`."""
     for event in process.events():
         if event["event"] == "done":
             return
@@ -170,8 +171,8 @@ def _listen(scene: _Scene, process: _Process) -> None:
         scene.ledger.failed(f"{process.name} ended early; see {process.log}")
 
 
-class _Process:
-    """One `writer` process. Its messages come in on a pipe; when the other pipe breaks, it ends."""
+class WriterProcess:
+    """One `writer` process. It reports on one pipe, and ends when the other pipe closes."""
 
     def __init__(self, stage: Stage, number: int) -> None:
         self.name = f"python-{number}"
@@ -194,11 +195,11 @@ class _Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # Ctrl-C goes to the terminal's whole group: the demo alone decides when its writers end.
+                # Ctrl-C signals the terminal's whole process group: the demo alone decides when its writers end.
                 process_group=0,
             )
 
-    def __enter__(self) -> _Process:
+    def __enter__(self) -> WriterProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -212,46 +213,47 @@ class _Process:
         return self._process.stdout
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """What it says, one message a line, until it ends."""
+        """Its messages, one a line, until it ends."""
         for line in self._output:
             yield orjson.loads(line)
 
     def expect_ready(self) -> None:
-        """Wait until it has loaded the table. Raises EngineError if it ends instead."""
-        said: dict[str, Any] = next(self.events(), {})
-        if said.get("event") != "ready":
+        """Wait until the process has loaded the table. Raises EngineError if it ends instead."""
+        message: dict[str, Any] = next(self.events(), {})
+        if message.get("event") != "ready":
             raise EngineError(
-                f"The Python process {self.name} did not start: {said.get('error', 'it said nothing')}",
+                f"The Python process {self.name} did not start: {message.get('error', 'it wrote nothing')}",
                 next_step=f"read {self.log}",
             )
 
     def go(self) -> None:
-        """The word to begin."""
+        """Tell the process to begin."""
         if self._process.stdin is not None:
             self._process.stdin.write(b"\n")
             self._process.stdin.flush()
 
     def release(self) -> None:
-        """Close its input: it finishes the commit that it is at, and ends."""
+        """Close its standard input: the process finishes its commit in flight and ends."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
 
-    def end(self) -> None:
-        """Wait for its end; killed by its id if it does not come."""
+    def end(self) -> int:
+        """Wait until the process ends, and kill it if it does not; returns its exit code."""
         self.release()
         try:
-            self._process.wait(_END_SECONDS)
+            return self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            return self._process.wait()
 
 
-def _report(stage: Stage, ledger: Ledger, seconds: float) -> None:
+def report(stage: Stage, ledger: Ledger, seconds: float) -> None:
+    """Show the answers and check the table against them. Raises EngineError if a commit is lost, doubled or unknown."""
     names = sorted({commit.writer for commit in ledger.commits})
     by_writer = {name: [commit for commit in ledger.commits if commit.writer == name] for name in names}
     stage.table(
-        "What the writers were told",
+        "The answers that the writers got",
         ["writer", "commits acknowledged", "rows", "mean ms", "longest ms"],
         [
             [
@@ -274,14 +276,14 @@ def _report(stage: Stage, ledger: Ledger, seconds: float) -> None:
     total = SPARK_WRITERS * SPARK_BATCHES + PYTHON_WRITERS * PYTHON_BATCHES
     stage.check(f"all {total} commits were acknowledged in {seconds:.1f} s, none failed", len(ledger.commits) == total)
     stage.check(
-        "every acknowledged commit is in the table, with all its rows, and nothing else is",
-        _rows(found) == acknowledged,
+        "every acknowledged commit is in the table with all its rows, and nothing else is",
+        _rows_by_commit(found) == acknowledged,
     )
     stage.check(f"the history is one line of {len(chain)} snapshots, one for each commit", len(set(chain)) == total)
-    stage.check(f"each of the {files[1]} data files is there once", files[0] == files[1])
+    stage.check(f"the table names each of its {files[1]} data files once", files[0] == files[1])
 
 
-def _rows(found: Sequence[tuple[Any, ...]]) -> dict[tuple[str, int], int]:
+def _rows_by_commit(found: Sequence[tuple[Any, ...]]) -> dict[tuple[str, int], int]:
     return {(writer, batch): rows for writer, batch, rows in found}
 
 

@@ -1,11 +1,11 @@
-"""One Python process that commits to a table through the Python API, as any service would.
+"""A process that commits to a table through the Python API, as a service would.
 
     python -m iceberg_hms.cli.demo.writer --metastore-uri U --warehouse W --table nyc.departures
            --name python-1 --source DIR --month 2 --batches 10
 
-It prints JSON lines: `ready`; then, after a line came in on standard input, a `commit` or a `failed` for each batch;
-then `done`. When standard input is closed its parent is gone, or wants it to end: it finishes the commit that it is at,
-so that no lock stays behind, and ends.
+It prints JSON lines: `ready`; then, after it reads a line on standard input, a `commit` or a `failed` for each batch;
+then `done`. When standard input closes, its parent ended or wants it to end: it finishes the commit in flight, so that
+no lock stays behind, and ends.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from iceberg_hms.catalog.table import Table
     from iceberg_hms.format.schema.schema import Schema
 
-#: Parquet's key for a column's Iceberg field id, by which readers find columns whatever their names become.
+#: Parquet's key for a column's Iceberg field id: readers find a column by it, even after a rename.
 _FIELD_ID: Final = b"PARQUET:field_id"
 _ORPHANED: Final = 1
-#: How long the last commit may take once standard input is closed; seconds.
+#: Time limit of the last commit after standard input closed; seconds.
 _GRACE: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """metastore_uri, warehouse, table: where to commit. name: of this writer. source: folder of the Hive table.
-    month: whose flights it writes; batches: how many days of it, a commit each."""
+    month: the month of the flights that it writes. batches: how many days of that month, one commit a day."""
 
     metastore_uri: str
     warehouse: str
@@ -64,7 +64,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def departures(source: Path, month: int, day: int, writer: str) -> pa.Table:
-    """The flights of one day, out of the Parquet files of the Hive table, as rows of the table `departures`."""
+    """Read the flights of one day from the Hive table's Parquet files, as rows of the table `departures`."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -80,9 +80,9 @@ def departures(source: Path, month: int, day: int, writer: str) -> pa.Table:
 
 
 def with_field_ids(rows: pa.Table, schema: Schema) -> pa.Table:
-    """The same rows in the table's column order, each column with its field id.
+    """The same rows in the table's column order, with each column's field id.
 
-    Raises InvalidInput for a column that the table does not have.
+    Raises InvalidInput for a column that the table lacks.
     """
     import pyarrow as pa
 
@@ -97,7 +97,7 @@ def with_field_ids(rows: pa.Table, schema: Schema) -> pa.Table:
 def commit_batches(
     table: Table, options: Options, report: Callable[..., None], now: Callable[[], float], stopped: threading.Event
 ) -> None:
-    """Write a Parquet file a day, append it, and report each commit that was acknowledged or failed, until stopped."""
+    """Write one Parquet file a day, append it, and report each commit as acknowledged or failed, until stopped."""
     import pyarrow.parquet as pq
 
     folder = Path(table.metadata.location.removeprefix("file:")) / "data"
@@ -125,7 +125,7 @@ def commit_batches(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The process: ready, wait for the word, commit, done."""
+    """Connect, report `ready`, wait for a line on standard input, commit all batches, report `done`."""
     from iceberg_hms.assembly import connect
 
     options = parse(arguments)
@@ -149,7 +149,7 @@ def _report(event: str, **values: Any) -> None:
 
 
 def _read_line() -> bytes:
-    # Unbuffered: a thread that waits inside sys.stdin's buffer would block the interpreter's end.
+    # Unbuffered: a thread that waits in sys.stdin's buffer would keep the interpreter from ending.
     return os.read(sys.stdin.fileno(), 1)
 
 

@@ -1,4 +1,4 @@
-"""What scenes say is said for people, and a promise that does not hold fails the demo."""
+"""The demo empties no folder but its own, prints for people, and fails when a claim does not hold."""
 
 from __future__ import annotations
 
@@ -7,10 +7,58 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.cli.demo.folder import DemoFolder
-from iceberg_hms.cli.demo.stage import Stage, console
-from iceberg_hms.errors import EngineError
-from tests.cli.demo.theatre import printed, stage, statements
+from iceberg_hms.cli.demo.stage import MARKER, DemoFolder, Stage, console
+from iceberg_hms.errors import ConfigError, EngineError
+from tests.cli.demo.stages import printed, stage, statements
+
+
+def test_it_is_made_with_a_space_in_its_path(tmp_path: Path) -> None:
+    with DemoFolder(tmp_path / "a b" / "demo") as folder:
+        assert folder.logs.is_dir()
+        assert folder.warehouse.parent == folder.path == tmp_path / "a b" / "demo"
+
+
+def test_a_second_run_finds_nothing_of_the_first(tmp_path: Path) -> None:
+    with DemoFolder(tmp_path) as folder:
+        (folder.path / "metastore").mkdir()
+        (folder.path / "metastore" / "db").write_text("x")
+        (folder.path / "file").write_text("x")
+    with DemoFolder(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {MARKER, "logs"}
+
+
+def test_a_link_in_it_is_removed_and_what_it_points_at_stays(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    with DemoFolder(tmp_path / "demo") as folder:
+        (folder.path / "link").symlink_to(precious, target_is_directory=True)
+    with DemoFolder(tmp_path / "demo") as folder:
+        assert not (folder.path / "link").exists()
+    assert (precious / "data").read_text() == "x"
+
+
+def test_a_folder_with_other_data_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(ConfigError, match="is not empty"), DemoFolder(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_two_at_once_are_refused_and_one_after_the_other_is_not(tmp_path: Path) -> None:
+    with DemoFolder(tmp_path) as first:
+        (first.path / "warehouse").mkdir()
+        with pytest.raises(ConfigError, match="Another demo runs"), DemoFolder(tmp_path):
+            pass
+        assert (first.path / "warehouse").is_dir()
+    with DemoFolder(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(EngineError, match="Cannot create the folder"), DemoFolder(tmp_path / "file" / "demo"):
+        pass
 
 
 def test_a_statement_is_shown_and_run(tmp_path: Path) -> None:
@@ -20,7 +68,7 @@ def test_a_statement_is_shown_and_run(tmp_path: Path) -> None:
     assert "CREATE DATABASE a;" in printed(made)
 
 
-def test_what_takes_a_while_is_told_with_its_time(tmp_path: Path) -> None:
+def test_a_slow_statement_is_printed_with_its_duration(tmp_path: Path) -> None:
     made = stage(tmp_path)
     made.run("SELECT 1", "Looking")
     assert "Looking (0." in printed(made)
@@ -36,7 +84,7 @@ def test_rows_are_shown_readably_and_returned_as_they_are(tmp_path: Path) -> Non
     assert "1.2345" not in text
 
 
-def test_a_promise_that_holds_is_ticked_and_one_that_does_not_fails(tmp_path: Path) -> None:
+def test_a_claim_that_holds_gets_a_tick_and_one_that_does_not_fails(tmp_path: Path) -> None:
     made = stage(tmp_path)
     made.check("2 is 2", True)
     assert "✓ 2 is 2" in printed(made)

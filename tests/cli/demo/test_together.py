@@ -1,4 +1,4 @@
-"""Scene 3 believes no writer: what was acknowledged is compared with what is in the table."""
+"""Scene 3 trusts no writer: it compares the acknowledged commits with the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iceberg_hms.cli.demo.together import Commit, Ledger
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import EngineError
 from tests.cli.demo import tables
-from tests.cli.demo.theatre import printed, stage, statements
+from tests.cli.demo.stages import printed, stage, statements
 
 TOTAL = together.SPARK_WRITERS * together.SPARK_BATCHES + together.PYTHON_WRITERS * together.PYTHON_BATCHES
 
@@ -36,7 +36,7 @@ def ledger(commits: int = TOTAL) -> Ledger:
 def report(folder: Path, catalog: Catalog, told: Ledger, found: list[tuple[str, int, int]], files: int = TOTAL) -> str:
     made = stage(folder, {"GROUP BY writer": found, ".files": [(files, TOTAL)]}, catalog)
     try:
-        together._report(made, told, 1.0)
+        together.report(made, told, 1.0)
     finally:
         text = printed(made)
     return text
@@ -45,7 +45,7 @@ def report(folder: Path, catalog: Catalog, told: Ledger, found: list[tuple[str, 
 FOUND = [("python-1", number, 5) for number in range(TOTAL)]
 
 
-def test_what_was_acknowledged_and_is_there_passes(tmp_path: Path, catalog: Catalog) -> None:
+def test_a_table_with_exactly_the_acknowledged_commits_passes(tmp_path: Path, catalog: Catalog) -> None:
     text = report(tmp_path, catalog, ledger(), FOUND)
     assert f"all {TOTAL} commits were acknowledged" in text
     assert text.count("✓") == 4
@@ -58,7 +58,7 @@ def test_what_was_acknowledged_and_is_there_passes(tmp_path: Path, catalog: Cata
         (ledger(), FOUND[1:], TOTAL, "every acknowledged commit is in the table"),
         (ledger(), [*FOUND[1:], ("python-1", 0, 10)], TOTAL, "every acknowledged commit is in the table"),
         (ledger(), [*FOUND, ("python-1", 99, 5)], TOTAL, "every acknowledged commit is in the table"),
-        (ledger(), FOUND, TOTAL + 1, "data files is there once"),
+        (ledger(), FOUND, TOTAL + 1, "names each of its"),
     ],
 )
 def test_a_lost_a_doubled_or_an_unknown_commit_fails_the_demo(
@@ -68,24 +68,22 @@ def test_a_lost_a_doubled_or_an_unknown_commit_fails_the_demo(
         report(tmp_path, catalog, told, found, files)
 
 
-def test_a_snapshot_too_few_in_the_history_fails_the_demo(tmp_path: Path) -> None:
+def test_a_snapshot_that_is_missing_from_the_history_fails_the_demo(tmp_path: Path) -> None:
     with tables.catalog() as catalog:
         tables.departures(catalog, TOTAL - 1)
         with pytest.raises(EngineError, match="history is one line"):
             report(tmp_path, catalog, ledger(), FOUND)
 
 
-def scene(folder: Path, answers: dict[str, Any]) -> together._Scene:
+def scene(folder: Path, answers: dict[str, Any]) -> together.Scene:
     made = stage(folder, answers)
     progress = Progress(console=made.console, disable=True)
-    return together._Scene(
-        made, Ledger(), progress, (progress.add_task("a"), progress.add_task("b")), threading.Event()
-    )
+    return together.Scene(made, Ledger(), progress, (progress.add_task("a"), progress.add_task("b")), threading.Event())
 
 
-def test_a_spark_thread_notes_each_commit_with_the_rows_of_its_day(tmp_path: Path) -> None:
+def test_a_spark_thread_records_each_commit_with_the_rows_of_its_day(tmp_path: Path) -> None:
     played = scene(tmp_path, {})
-    together._spark_thread(played, 2, {day: day * 10 for day in range(1, 32)})
+    together.insert_batches(played, 2, {day: day * 10 for day in range(1, 32)})
     first = together.SPARK_BATCHES + 1
     noted = played.ledger.commits[0]
     assert (noted.writer, noted.batch, noted.rows) == ("spark-2", first, first * 10)
@@ -94,7 +92,7 @@ def test_a_spark_thread_notes_each_commit_with_the_rows_of_its_day(tmp_path: Pat
 
 def test_a_failed_insert_is_counted_as_a_failure(tmp_path: Path) -> None:
     played = scene(tmp_path, {"INSERT": RuntimeError("conflict\nand a stack")})
-    together._spark_thread(played, 1, dict.fromkeys(range(1, 32), 1))
+    together.insert_batches(played, 1, dict.fromkeys(range(1, 32), 1))
     assert played.ledger.commits == []
     assert played.ledger.failures[0] == "spark-1, day 1: conflict"
 
@@ -102,7 +100,7 @@ def test_a_failed_insert_is_counted_as_a_failure(tmp_path: Path) -> None:
 def test_a_stopped_thread_begins_nothing(tmp_path: Path) -> None:
     played = scene(tmp_path, {})
     played.stopped.set()
-    together._spark_thread(played, 1, {})
+    together.insert_batches(played, 1, {})
     assert statements(played.stage) == []
 
 
@@ -123,11 +121,11 @@ COMMIT = {"event": "commit", "batch": 1, "rows": 2, "milliseconds": 3.0}
 def listened(folder: Path, *events: dict[str, Any]) -> Ledger:
     played = scene(folder, {})
     process: Any = FakeProcess(*events)
-    together._listen(played, process)
+    together.record_answers(played, process)
     return played.ledger
 
 
-def test_what_a_process_says_is_noted(tmp_path: Path) -> None:
+def test_the_answers_of_a_process_are_recorded(tmp_path: Path) -> None:
     heard = listened(tmp_path, COMMIT, {"event": "failed", "batch": 2, "error": "no lock"}, {"event": "done"})
     assert heard.commits == [Commit("python-1", 1, 2, 3.0)]
     assert heard.failures == ["python-1, day 2: no lock"]
@@ -137,21 +135,20 @@ def test_a_process_that_ends_early_is_a_failure(tmp_path: Path) -> None:
     assert listened(tmp_path, COMMIT).failures == ["python-1 ended early; see python-1.log"]
 
 
-def test_a_process_that_cannot_start_is_told_and_is_gone(tmp_path: Path) -> None:
+def test_a_process_that_cannot_start_fails_the_demo_and_ends(tmp_path: Path) -> None:
     made = stage(tmp_path)
     (tmp_path / "logs").mkdir()
     made.metastore_uri, made.warehouse = "thrift://127.0.0.1:1", "file:/wh"
-    with together._Process(made, 1) as process, pytest.raises(EngineError, match="did not start"):
+    with together.WriterProcess(made, 1) as process, pytest.raises(EngineError, match="did not start"):
         process.expect_ready()
-    assert process._process.poll() is not None
+    assert process.end() == 1
 
 
-def test_writers_that_do_not_finish_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_fails_when_writers_do_not_finish_in_time() -> None:
     never = threading.Event()
     thread = threading.Thread(target=never.wait, daemon=True)
     thread.start()
-    monkeypatch.setattr(together, "_PATIENCE", 0.0)
     with pytest.raises(EngineError, match="did not finish"):
-        together._wait_for([thread], SYSTEM_CLOCK)
+        together.wait_for([thread], SYSTEM_CLOCK, timeout=0.0)
     never.set()
     thread.join()

@@ -1,4 +1,4 @@
-"""A writer takes a day's flights at a time, gives each column its field id, and says what became of every commit."""
+"""A writer commits the flights of one day at a time, with field ids, and reports the outcome of every commit."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_columns_get_the_tables_order_and_its_field_ids(source: Path) -> None:
     assert [int(field.metadata[b"PARQUET:field_id"]) for field in rows.schema] == list(range(10, 19))
 
 
-def test_a_column_that_the_table_has_not_is_refused(source: Path) -> None:
+def test_a_column_that_the_table_lacks_is_refused(source: Path) -> None:
     rows = writer.departures(source, 2, 1, "python-1").append_column("more", pa.array([1, 2]))
     with pytest.raises(InvalidInput, match="no column more"):
         writer.with_field_ids(rows, SCHEMA)
@@ -85,7 +85,7 @@ class FakeTable:
         return SimpleNamespace(replays=1, snapshot_ids=(7,))
 
 
-def told(table: Any, options: writer.Options, stopped: threading.Event) -> list[tuple[str, dict[str, Any]]]:
+def reported(table: Any, options: writer.Options, stopped: threading.Event) -> list[tuple[str, dict[str, Any]]]:
     events: list[tuple[str, dict[str, Any]]] = []
     writer.commit_batches(table, options, lambda event, **values: events.append((event, values)), lambda: 0.0, stopped)
     return events
@@ -93,7 +93,7 @@ def told(table: Any, options: writer.Options, stopped: threading.Event) -> list[
 
 def test_each_batch_is_a_file_an_append_and_a_message(source: Path, tmp_path: Path) -> None:
     table = FakeTable(tmp_path)
-    events = told(table, options(source), threading.Event())
+    events = reported(table, options(source), threading.Event())
     assert [(event, values["batch"], values["rows"]) for event, values in events] == [
         ("commit", 1, 2),
         ("commit", 2, 3),
@@ -101,8 +101,8 @@ def test_each_batch_is_a_file_an_append_and_a_message(source: Path, tmp_path: Pa
     assert [pq.read_metadata(file.removeprefix("file:")).num_rows for file in table.files] == [2, 3]
 
 
-def test_a_failed_commit_is_told_and_the_next_is_tried(source: Path, tmp_path: Path) -> None:
-    events = told(FakeTable(tmp_path, failing=(1,)), options(source), threading.Event())
+def test_a_failed_commit_is_reported_and_the_next_one_runs(source: Path, tmp_path: Path) -> None:
+    events = reported(FakeTable(tmp_path, failing=(1,)), options(source), threading.Event())
     assert [event for event, _ in events] == ["failed", "commit"]
     assert "the table moved too often" in events[0][1]["error"]
 
@@ -110,7 +110,7 @@ def test_a_failed_commit_is_told_and_the_next_is_tried(source: Path, tmp_path: P
 def test_a_writer_that_is_stopped_begins_no_new_commit(source: Path, tmp_path: Path) -> None:
     stopped = threading.Event()
     stopped.set()
-    assert told(FakeTable(tmp_path), options(source), stopped) == []
+    assert reported(FakeTable(tmp_path), options(source), stopped) == []
 
 
 def test_the_command_line_is_understood_with_spaces() -> None:
@@ -119,7 +119,7 @@ def test_the_command_line_is_understood_with_spaces() -> None:
     assert parsed == writer.Options("thrift://h:1", "file:/a b", "a.b", "n", Path("/a b/c"), 2, 3)
 
 
-def test_a_metastore_that_is_not_there_is_one_message_and_no_trace() -> None:
+def test_an_unreachable_metastore_is_one_message_without_a_trace() -> None:
     arguments = "--metastore-uri=thrift://127.0.0.1:1 --warehouse=file:/wh --table=a.b --name=n --month=2 --batches=3"
     done = subprocess.run(
         [sys.executable, "-m", "iceberg_hms.cli.demo.writer", *arguments.split(), "--source=/a"],

@@ -9,8 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from iceberg_hms.cli.demo.folder import DemoFolder
-from iceberg_hms.cli.demo.stage import Stage
+from iceberg_hms.cli.demo.stage import DemoFolder, Stage
 
 Rows = Sequence[tuple[Any, ...]]
 

@@ -1,4 +1,4 @@
-"""Scene 4 names the table's own snapshots in its statements, and believes only what it counts."""
+"""Scenes 4 and 5: every layer of a table is shown, and the demo believes only what it counts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.cli.demo import travel
+from iceberg_hms.cli.demo import one_table
 from iceberg_hms.errors import EngineError
 from tests.cli.demo import tables
-from tests.cli.demo.theatre import ScriptedSpark, printed, stage, statements
+from tests.cli.demo.stages import ScriptedSpark, printed, stage, statements
 
 
 class Counting(ScriptedSpark):
@@ -41,11 +41,11 @@ def play(folder: Path, answers: dict[str, Any], *, works: bool = True) -> Any:
         made = stage(folder, catalog=catalog)
         spark: Any = Counting(answers, works=works)
         made.session = spark
-        travel.play(made)
+        one_table.travel(made)
         return made, catalog.load("logging.events").metadata.snapshots
 
 
-def test_the_tables_own_snapshots_are_travelled_to(tmp_path: Path) -> None:
+def test_the_statements_name_the_tables_own_snapshots(tmp_path: Path) -> None:
     made, (first, second) = play(tmp_path, ANSWERS)
     ran = statements(made)
     assert any(f"VERSION AS OF {first.snapshot_id}" in text for text in ran)
@@ -60,19 +60,19 @@ def test_the_pointer_is_shown_in_full_and_json_is_cut(tmp_path: Path) -> None:
     text = printed(made)
     assert "previous_metadata_location" in text
     assert "metadata_location" in text
-    assert travel._short("file:" + "x" * 500) == "file:" + "x" * 500
-    assert travel._short("{" + "x" * 500).endswith("... (501 characters)")
+    assert one_table.shortened("file:" + "x" * 500) == "file:" + "x" * 500
+    assert one_table.shortened("{" + "x" * 500).endswith("... (501 characters)")
 
 
 @pytest.mark.parametrize(
     ("change", "claim"),
     [
         ({"TIMESTAMP AS OF": [(4,)]}, "3 rows then"),
-        ({"SELECT * FROM logging.events": [("WARN", 1, "a", None)]}, "old rows are read"),
+        ({"SELECT * FROM logging.events": [("WARN", 1, "a", None)]}, "reads old rows"),
         ({"logging.events.files": [(1, "2021-04-03", "WARN", 1)]}, "both partition specs"),
     ],
 )
-def test_what_does_not_hold_fails_the_demo(tmp_path: Path, change: dict[str, Any], claim: str) -> None:
+def test_a_claim_that_does_not_hold_fails_the_demo(tmp_path: Path, change: dict[str, Any], claim: str) -> None:
     with pytest.raises(EngineError, match=claim):
         play(tmp_path, ANSWERS | change)
 
@@ -80,3 +80,28 @@ def test_what_does_not_hold_fails_the_demo(tmp_path: Path, change: dict[str, Any
 def test_a_rollback_that_did_nothing_fails_the_demo(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="after the rollback"):
         play(tmp_path, ANSWERS, works=False)
+
+
+def test_every_layer_is_shown(tmp_path: Path) -> None:
+    with tables.catalog() as catalog:
+        made = stage(tmp_path, catalog=catalog)
+        one_table.take_apart(made)
+        snapshot = catalog.load("logging.events").metadata.current_snapshot
+        location = catalog.load("logging.events").metadata_location
+    text = printed(made)
+    assert snapshot is not None
+    assert str(location).rpartition("/")[2] in text.replace("\n", "").replace(" ", "")
+    assert f'"snapshot-id": {snapshot.snapshot_id}' in text
+    assert "event_time_day: 2021-04-01 .. 2021-04-02" in text
+    assert "18718.parquet" in text
+    assert "event_time_day=2021-04-01" in text
+    assert "ERROR" in text
+    assert "WARN" in text
+
+
+def test_a_table_without_a_snapshot_is_an_error(tmp_path: Path) -> None:
+    with tables.catalog() as catalog:
+        catalog.drop_table("logging.events")
+        catalog.create_table("logging.events", tables.EVENTS)
+        with pytest.raises(EngineError, match="no snapshot"):
+            one_table.take_apart(stage(tmp_path, catalog=catalog))
