@@ -70,10 +70,10 @@ matrix: setup java  ## each verb of each engine beside each other, on real serve
 	$(RUN) $(PY) -m pytest integration/matrix -v $(if $(MODE),-k "not under_ or under_$(MODE)")
 
 bench-commit: setup java  ## commits of many writers beside Java's and PyIceberg's catalogs: 12 minutes; QUICK=1 for a small run
-	$(RUN) $(PY) -m benchmarks.bench_commit $(if $(QUICK),--quick)
+	$(RUN) $(PY) -m benchmarks commit $(if $(QUICK),--quick)
 
 bench-appenders: setup java  ## 8 stock PyIceberg and Spark writers on one table, by what is rebased; QUICK=1 for a small run
-	$(RUN) $(PY) -m benchmarks.stock_appenders $(if $(QUICK),--quick)
+	$(RUN) $(PY) -m benchmarks appenders $(if $(QUICK),--quick)
 
 # Of `make simulate`: how many schedules, the seed of the first, and how many processes share them (`make mutants` too).
 SCHEDULES := 3000

@@ -1,4 +1,5 @@
-"""Blocks of peers: so many writers that append to one new table at the same time, and what came of it."""
+"""Peers that commit side by side to one new table: clients of our server, and Java's and PyIceberg's HiveCatalog,
+at their defaults and at the best settings that we found for them."""
 
 from __future__ import annotations
 
@@ -8,28 +9,107 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import StrEnum
 from threading import Barrier
 from time import monotonic, perf_counter
 from typing import Any
 
 import iceberg_hms
-from benchmarks.accounts import CpuMeter
-from benchmarks.java_writers import JavaWriters
-from benchmarks.many_writers import Process
-from benchmarks.peers import Kind, Peer
-from benchmarks.serving import Serving
-from benchmarks.writers import SCHEMA
+from benchmarks.instruments import CpuMeter, Serving
+from benchmarks.writers import SCHEMA, JavaWriters, Process
+from iceberg_hms.changes.blind_append import ISOLATION_LEVELS
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.testing.history import check_table
 from integration.concurrent_writers import COMMIT_FAILED
+
+
+class Kind(StrEnum):
+    """The client that a peer's writers use."""
+
+    REST = "Java RESTCatalog"
+    HIVE = "Java HiveCatalog"
+    PYICEBERG = "PyIceberg HiveCatalog"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One way to commit.
+
+    table: properties of the table. settings: of the writers' Hadoop configuration, or of PyIceberg's catalog.
+    once: whether it runs in the first round alone, because its blocks use up all their time.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    table: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    once: bool = False
+
+
+#: Writers practically never give up, and retry soon.
+_RETRIES = {
+    "commit.retry.num-retries": "1000",
+    "commit.retry.min-wait-ms": "10",
+    "commit.retry.max-wait-ms": "200",
+}
+#: Check the lock often: by default Java waits up to 5 s between two checks.
+_JAVA_LOCK = {
+    "iceberg.hive.lock-check-min-wait-ms": "10",
+    "iceberg.hive.lock-check-max-wait-ms": "50",
+    "iceberg.hive.lock-creation-min-wait-ms": "10",
+    "iceberg.hive.lock-creation-max-wait-ms": "50",
+}
+#: By default PyIceberg waits 2, 4 and 8 s for a lock, and then gives up.
+_PYICEBERG_LOCK = {
+    "lock-check-min-wait-time": "0.02",
+    "lock-check-max-wait-time": "0.1",
+    "lock-check-retries": "10000",
+}
+#: No client validates an append to such a table, so the server rebases blind appends.
+_SNAPSHOT_ISOLATION = dict.fromkeys(ISOLATION_LEVELS, "snapshot")
+
+SERVER_ALL = "server-all"
+SERVER_PLAIN = "server-plain"
+JAVA_HIVE = "java-hive"
+#: Candidates for Java's best settings; the figures decide.
+JAVA_HIVE_BEST = ("java-hive-tuned", "java-hive-cas")
+
+PEERS = (
+    Peer(
+        SERVER_ALL,
+        "iceberg-hms, Java REST, rebase all",
+        Kind.REST,
+        table={"iceberg-hms.rebase-appends": "all"},
+    ),
+    Peer(SERVER_PLAIN, "iceberg-hms, Java REST, snapshot isolation", Kind.REST, table=_SNAPSHOT_ISOLATION),
+    Peer(JAVA_HIVE, "Java HiveCatalog, defaults", Kind.HIVE),
+    Peer(JAVA_HIVE_BEST[0], "Java HiveCatalog, lock and retries tuned", Kind.HIVE, table=_RETRIES, settings=_JAVA_LOCK),
+    Peer(
+        JAVA_HIVE_BEST[1],
+        "Java HiveCatalog, no lock, retries tuned",
+        Kind.HIVE,
+        table={**_RETRIES, "engine.hive.lock-enabled": "false"},
+    ),
+    Peer("pyiceberg-hive", "PyIceberg HiveCatalog, defaults", Kind.PYICEBERG, once=True),
+    Peer(
+        "pyiceberg-hive-tuned",
+        "PyIceberg HiveCatalog, lock and retries tuned",
+        Kind.PYICEBERG,
+        table=_RETRIES,
+        settings=_PYICEBERG_LOCK,
+        once=True,
+    ),
+)
+
 
 NAMESPACE = "bench"
 
 
 @dataclass
 class Share:
-    """What one writer was told. seconds: each of an acknowledged commit. items: paths or snapshot ids of these.
-    unfinished: begun, and not answered when the block's time was over. started, ended: on the machine's clock."""
+    """The answers that one writer got. seconds: of each acknowledged commit. items: paths or snapshot ids of these.
+    unfinished: commits without an answer when the block's time was over. started, ended: on the machine's clock."""
 
     started: float = 0.0
     seconds: list[float] = field(default_factory=list)
@@ -40,7 +120,7 @@ class Share:
     ended: float = 0.0
 
     def so_far(self) -> Share:
-        """A copy of a share that is still being written, in which the commit that goes on is unfinished."""
+        """A copy of a share that its writer still fills; the commit in flight counts as unfinished."""
         return Share(
             self.started,
             list(self.seconds),
@@ -79,8 +159,8 @@ class PeerBlock:
 class Contest:
     """All peers on one metastore.
 
-    limit: seconds after which a block is over. What goes on then is not waited for: at its defaults Java can wait three
-    minutes for a lock. It counts as unfinished.
+    limit: seconds after which a block is over. Commits in flight then count as unfinished: at its defaults Java
+    can wait three minutes for a lock.
     """
 
     def __init__(self, metastore: LocalMetastore, server: Serving, java: JavaWriters, *, limit: float) -> None:
@@ -99,7 +179,7 @@ class Contest:
         self._catalog.close()
 
     def run(self, peer: Peer, writers: int, commits: int, round_: int | str) -> PeerBlock:
-        """One block, on a table of its own: `commits` of each writer."""
+        """Run one block on a table of its own: `commits` of each writer."""
         load = os.getloadavg()[0]
         table = f"{NAMESPACE}.{peer.name}-{writers}-{round_}".replace("-", "_")
         self._catalog.create_table(table, SCHEMA, properties=peer.table)
@@ -174,14 +254,14 @@ class Contest:
         start.wait(60)
         ended, _ = wait(running, self._limit)
         cpu = meter.used()
-        # Whoever is left ends by itself, or with the JVM.
+        # Writers that still run end by themselves, or with the JVM.
         pool.shutdown(wait=False)
         for each in ended:
             each.result()
         return [share if each in ended else share.so_far() for each, share in zip(running, shares, strict=True)], cpu
 
     def _writer(self, peer: Peer, number: int) -> Any:
-        """A catalog of Java, kept for the peer's later blocks."""
+        """A Java catalog, which the peer's later blocks use again."""
         key = peer.name, number
         if key not in self._catalogs:
             name, metastore = f"{peer.name}-{number}", self._metastore
@@ -212,7 +292,7 @@ class Contest:
             meter = CpuMeter(self._groups([process.pid for process in processes]))
             for process in processes:
                 process.send(commits=commits, seconds=self._limit)
-            told = [process.answer() for process in processes]
+            answers = [process.answer() for process in processes]
             return [
                 Share(
                     each["started"],
@@ -222,10 +302,10 @@ class Contest:
                     unfinished=each["unfinished"],
                     ended=each["ended"],
                 )
-                for each in told
+                for each in answers
             ], meter.used()
 
 
 def _kind(error: str) -> str:
-    """An error without what is its own: the class."""
+    """The class of an error."""
     return error.partition(":")[0].rpartition(".")[2]

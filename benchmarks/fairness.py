@@ -1,25 +1,25 @@
-"""Who waits for whom: what lands beside busy appenders although it cannot be rebased, and what that costs them.
+"""Fairness: which commits land beside busy appenders although the server cannot rebase them, and what that costs.
 
-    .venv/bin/python -m benchmarks.fairness [--blocks rewrites,deletes,hive] [--appenders 4] [--times 8] [--direct 10]
+    python -m benchmarks fairness [--blocks rewrites,deletes,hive] [--appenders 4] [--times 8] [--direct 10]
         [--seconds 10] [--rounds 3] [--set KEY=VALUE]... [--quick] [--out build/benchmarks]
 
 Stock Java REST clients append to a table as fast as they can, and every append of theirs is rebased. Each round has
 these blocks, each on a new table with the same few files:
 
-    alone              they have the table to themselves, for so many seconds
+    alone              they have the table to themselves, for --seconds
     rewrites, deletes  one more REST client rewrites or deletes those files, one commit each, one after the other
-    hive               one appender is replaced by Java's HiveCatalog in lock mode, which goes past the server and
-                       makes so many appends one after the other
+    hive               Java's HiveCatalog in lock mode replaces one appender; it bypasses the server and makes --direct
+                       appends one after the other
 
-The last three have a control: a second server process whose settings keep nobody waiting
-(`commit.retry-priority.max-wait-ms` and `commit.foreign-writer-backoff.max-wait-ms` are 0). All else is at its
-defaults, unless --set says otherwise, the retries of the clients too.
-A rewrite needs no turn, since the server rebases it as well: its control shows that.
+The last three have a control: a second server process whose settings make no client wait
+(`commit.retry-priority.max-wait-ms` and `commit.foreign-writer-backoff.max-wait-ms` are 0). All other settings are the
+defaults, unless --set changes them, the retries of the clients too.
+A rewrite needs no retry priority, since the server rebases it as well: its control shows that.
 
     appends/s   of the appenders, acknowledged while the other one worked; the median of the rounds
     of alone    over that of the first block of the same round; the median of the rounds
-    landed      commits of the other one that did, of how many, in all rounds
-    s each      that it took for one, landed or not
+    landed      commits of the other client that landed, of all, in all rounds
+    s each      seconds that one of them took, landed or not
     failed      appends of the appenders
     lost        acknowledged appends, of either, that the table's own count of files lacks
 """
@@ -40,10 +40,9 @@ from time import perf_counter
 from typing import Any
 
 import iceberg_hms
-from benchmarks import report
-from benchmarks.java_writers import JavaWriters
-from benchmarks.serving import serving
-from benchmarks.writers import SCHEMA
+from benchmarks import instruments
+from benchmarks.instruments import serving
+from benchmarks.writers import SCHEMA, JavaWriters
 from iceberg_hms.config import settings
 from iceberg_hms.local.metastore import LocalMetastore
 from integration import interop
@@ -51,7 +50,7 @@ from integration import interop
 NAMESPACE = "fair"
 BESIDE = ("rewrites", "deletes", "hive")
 PROPERTIES = {"iceberg-hms.rebase-appends": "all"}
-#: The settings of the controls: nobody waits for anybody.
+#: The settings of the controls: no client waits for another.
 UNFAIR = {"commit.retry-priority.max-wait-ms": 0, "commit.foreign-writer-backoff.max-wait-ms": 0}
 #: Commits of each appender before a block is measured, and how long they may take; seconds.
 WARM_UP = 2
@@ -60,8 +59,8 @@ WARM_UP_SECONDS = 60
 
 @dataclass
 class Block:
-    """What came of one block. seconds: that were measured. others: (error or None, seconds) of each commit beside the
-    appenders. lost: files that were acknowledged and that the table does not count."""
+    """The result of one block. seconds: its measured time. others: (error or None, seconds) of each commit beside the
+    appenders. lost: acknowledged files that the table does not count."""
 
     kind: str
     is_control: bool
@@ -86,8 +85,7 @@ class Block:
 
 
 class Appenders:
-    """Stock REST clients, each on a thread, that append until they are stopped. acknowledged: `perf_counter()` of
-    each append."""
+    """Stock REST clients, each on a thread, that append until stopped. acknowledged: `perf_counter()` of each."""
 
     def __init__(self, java: JavaWriters, uri: str, table: str, count: int) -> None:
         self.acknowledged: list[float] = []
@@ -100,13 +98,13 @@ class Appenders:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """From when each has made a few appends."""
+        """Run the appenders; the block starts once each has made a few appends."""
         with ThreadPoolExecutor(len(self._catalogs)) as pool:
             futures = [pool.submit(self._work, number) for number in range(len(self._catalogs))]
             try:
                 for _ in range(WARM_UP * len(self._catalogs)):
                     if not self._warm.acquire(timeout=WARM_UP_SECONDS):
-                        raise RuntimeError(f"the appenders do not get on: {self.errors[:3]}")
+                        raise RuntimeError(f"the appenders make no progress: {self.errors[:3]}")
                 yield
             finally:
                 self._stopped.set()
@@ -121,7 +119,7 @@ class Appenders:
         while not self._stopped.is_set():
             number += 1
             (file,) = self._java.files([f"file:/nowhere/{appender}-{number}.parquet"])
-            error = self._java.append(table, file, {})
+            error = self._java.append(table, file)
             if error is None:
                 self.acknowledged.append(perf_counter())
             else:
@@ -131,7 +129,7 @@ class Appenders:
 
 
 class Round:
-    """Makes blocks. uris: of the server at its defaults, and of the one that keeps nobody waiting."""
+    """Runs blocks. uris: True for the control, which makes no client wait, False for the server at its defaults."""
 
     def __init__(
         self, java: JavaWriters, metastore: LocalMetastore, uris: Mapping[bool, str], options: argparse.Namespace
@@ -171,7 +169,7 @@ class Round:
         return made
 
     def _create(self, table: str) -> list[Any]:
-        """A table with as many files as there are rewrites and deletes, as Java's records of them."""
+        """Create a table with one file for each rewrite or delete; returns Java's records of the files."""
         paths = [f"file:/nowhere/first-{number}.parquet" for number in range(self._options.times)]
         with self._connected() as catalog:
             catalog.create_table(table, SCHEMA, properties=PROPERTIES)
@@ -179,7 +177,7 @@ class Round:
         loaded = self._java.load(client, table)
         files = self._java.files(paths)
         for file in files:
-            if error := self._java.append(loaded, file, {}):
+            if error := self._java.append(loaded, file):
                 raise RuntimeError(error)
         client.close()
         return files
@@ -198,7 +196,7 @@ class Round:
 
     def _append(self, table: Any, number: int) -> str | None:
         (file,) = self._java.files([f"file:/nowhere/direct-{number}.parquet"])
-        return self._java.append(table, file, {})
+        return self._java.append(table, file)
 
     def _expected(self, block: Block, first: int, appended: int) -> int:
         return first + appended + {"deletes": -block.landed, "hive": block.landed}.get(block.kind, 0)
@@ -213,14 +211,14 @@ class Round:
 
 
 def timed(commit: Callable[[Any, Any], str | None], table: Any, what: Any) -> tuple[str | None, float]:
-    """What a commit says, and how many seconds it took."""
+    """The error of a commit, or None, and how many seconds it took."""
     begun = perf_counter()
     return commit(table, what), perf_counter() - begun
 
 
 @contextmanager
 def in_environment(values: Mapping[str, Any]) -> Iterator[None]:
-    """Settings for the processes that are started meanwhile."""
+    """Settings for the processes that start in this block."""
     known = {setting.key: setting.variable for setting in settings()}
     variables = {known[key]: str(value) for key, value in values.items()}
     before = {name: os.environ.get(name) for name in variables}
@@ -254,14 +252,14 @@ def show(blocks: Sequence[Block], rounds: int) -> None:
                 sum(block.lost for block in mine),
             )
         )
-    report.print_table(("block", "appenders", "appends/s", "of alone", "landed", "s each", "failed", "lost"), rows)
+    instruments.print_table(("block", "appenders", "appends/s", "of alone", "landed", "s each", "failed", "lost"), rows)
     for block in blocks:
         for error in block.errors[:2]:
             print(f"{block.name}: {error.splitlines()[0][:200]}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = instruments.parser(__doc__)
     parser.add_argument("--blocks", default=",".join(BESIDE), help="several, with commas; `alone` is always the first")
     parser.add_argument("--appenders", type=int, default=4)
     parser.add_argument("--times", type=int, default=8, help="rewrites, and deletes, of a block")
@@ -269,7 +267,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of the first block of a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of both servers")
-    parser.add_argument("--quick", action="store_true", help="one small round: does it run?")
+    parser.add_argument("--quick", action="store_true", help="one small round, to see whether it runs")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     options = parser.parse_args()
     if options.quick:
@@ -296,8 +294,4 @@ def main() -> None:
         for number in range(options.rounds):
             blocks += [rounds.block(number, kind, is_control=is_control) for kind, is_control in kinds]
     show(blocks, options.rounds)
-    report.keep(options.out, "fairness", {**vars(options), "controls": UNFAIR}, [vars(block) for block in blocks])
-
-
-if __name__ == "__main__":
-    main()
+    instruments.keep(options.out, "fairness", {**vars(options), "controls": UNFAIR}, [vars(block) for block in blocks])

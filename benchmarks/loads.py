@@ -1,5 +1,8 @@
-"""Blocks of a cheap load on our server: appends whose requests were built before, many in flight, to tables of many
-shapes. What is measured is the server, because such a client costs almost nothing."""
+"""Loads on the server: appends whose requests were built before, many in flight, to tables of many shapes.
+
+Every request asserts the table's first snapshot, so the server rebases all appends but one of a table. Such a client
+costs almost nothing, so the figures are the server's: a process of its own at its defaults, over a real metastore.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,102 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
-from benchmarks import commit_rate
-from benchmarks.accounts import CpuMeter
-from benchmarks.serving import Serving
+from benchmarks.instruments import CpuMeter, Serving
 from iceberg_hms.assembly import open_files
+from iceberg_hms.format.manifests.manifest import DataFile
+from integration.load_generator import Connection, append_bodies
+from integration.rest_clients import ALL
+
+SCHEMA = pa.schema([pa.field("id", pa.int64())])
+NAMESPACE = "bench"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One run after its warm-up. seconds: duration of all commits. latencies: seconds of each acknowledged commit."""
+
+    in_flight: int
+    seconds: float
+    latencies: Sequence[float]
+    failed: Sequence[str]
+
+    @property
+    def rate(self) -> float:
+        return len(self.latencies) / self.seconds
+
+
+def data_file(name: str) -> DataFile:
+    return DataFile(f"file:/nowhere/{name}.parquet", "PARQUET", 10, 1_000)
+
+
+def bodies(catalog: Any, table: str, count: int) -> list[bytes]:
+    """The requests of `count` appends, all on the table's current snapshot."""
+    files = (data_file(f"{table}-{number}") for number in range(count))
+    return [body.data for body in append_bodies(catalog, table, files)]
+
+
+def grow(catalog: Any, table: str, manifests: int) -> None:
+    """Create a table whose first snapshot has `manifests` manifests with one file each."""
+    smallest = {"commit.manifest.target-size-bytes": "1"}
+    created = catalog.create_table(table, SCHEMA, properties={**ALL, **smallest})
+    created.append([data_file(f"{table}-first-{number}") for number in range(max(1, manifests))])
+    changes = [{"action": "remove-properties", "removals": list(smallest)}]
+    catalog.commit(table, [], changes)
+
+
+def warm_up(in_flight: int) -> int:
+    """Commits of a block before the measured ones: at first all clients arrive at once at an idle worker, so one commit
+    gets a group of its own and the others wait for it."""
+    return max(4, 2 * in_flight)
+
+
+async def send(uri: str, table: str, made: Sequence[bytes], in_flight: int) -> Sent:
+    """Send all bodies over `in_flight` connections, each one after the other. Measuring begins once the server answered
+    the warm-up."""
+    connections = [Connection(uri) for _ in range(in_flight)]
+    for connection in connections:
+        await connection.open()
+    waiting = iter(made)
+    warm = warm_up(in_flight)
+    answered = 0
+    started = perf_counter()
+    latencies: list[float] = []
+    failed: list[str] = []
+    path = f"/v1/namespaces/{NAMESPACE}/tables/{table.rpartition('.')[2]}"
+
+    async def work(connection: Connection) -> None:
+        nonlocal answered, started
+        for body in waiting:
+            begun = perf_counter()
+            status, answer = await connection.post(path, body, keep=False)
+            answered += 1
+            if status != 200:
+                failed.append(f"{status} {answer[:200].decode()}")
+            elif answered > warm:
+                latencies.append(perf_counter() - begun)
+            if answered == warm:
+                started = perf_counter()
+
+    await asyncio.gather(*(work(connection) for connection in connections))
+    seconds = perf_counter() - started
+    for connection in connections:
+        connection.close()
+    return Sent(in_flight, seconds, latencies, failed)
 
 
 @dataclass(frozen=True)
 class Load:
     """One kind of block.
 
-    commits: of a block, after its warm-up; what is compared has as many, because a table grows with them.
-    snapshots, manifests: of the table before.
-    write_seconds, compressed: as `serving` takes them. once: whether it is made in the first round alone.
+    commits: of a block, after its warm-up; blocks that are compared have the same number, because a table grows.
+    snapshots, manifests: of the table before the block.
+    write_seconds, compressed: as `serving` takes them. once: whether it runs in the first round alone.
     """
 
     name: str
@@ -41,7 +123,7 @@ class Load:
 
 FRESH, SMALL, LONG, WIDE = "fresh", "small", "long-history", "many-manifests"
 MANY, SLOW, CALLS = "many-commits", "slow-files", "metastore-calls"
-#: The same with compressed answers: what clients on other machines get.
+#: The same with compressed answers, which clients on other machines get.
 PACKED = "-compressed"
 FRESH_PACKED, SMALL_PACKED, LONG_PACKED = (name + PACKED for name in (FRESH, SMALL, LONG))
 
@@ -66,7 +148,7 @@ class LoadBlock:
     acknowledged: all of them; measured: those after the warm-up, which took `wall_seconds`; seconds: of each of these,
     in the order of their ends. failed: how often each answer.
     cpu_seconds: by part; `client` is this program. load_average: before the block.
-    server: what it counted of itself. calls: all of its calls to the metastore by method, where they were counted.
+    server: its own counters. calls: all of its calls to the metastore by method, where it counts them.
     findings: what is wrong with the table afterwards.
     """
 
@@ -92,22 +174,22 @@ class LoadBlock:
 
     @property
     def calls_per_commit(self) -> float | None:
-        """Of the metastore; None where they were not counted."""
+        """Metastore calls per acknowledged commit; None where the server does not count them."""
         return sum(self.calls.values()) / self.acknowledged if self.calls and self.acknowledged else None
 
 
 def run(catalog: Any, server: Serving, metastore_pid: int, load: Load, round_: int) -> LoadBlock:
     """One block, on a table of its own."""
     before = os.getloadavg()[0]
-    table = f"{commit_rate.NAMESPACE}.{load.name}_{load.in_flight}_{round_}".replace("-", "_")
-    commit_rate.grow(catalog, table, load.manifests)
+    table = f"{NAMESPACE}.{load.name}_{load.in_flight}_{round_}".replace("-", "_")
+    grow(catalog, table, load.manifests)
     if load.snapshots > 1:
         table = with_history(catalog, table, load.snapshots)
-    count = commit_rate.warm_up(load.in_flight) + load.commits
-    made = commit_rate.bodies(catalog, table, count)
+    count = warm_up(load.in_flight) + load.commits
+    made = bodies(catalog, table, count)
     counts, calls = server.counts(), Counter(server.calls())
     meter = CpuMeter({"server": [server.pid], "metastore": [metastore_pid], "client": [os.getpid()]})
-    block = asyncio.run(commit_rate.run(server.uri, table, made, load.in_flight))
+    block = asyncio.run(send(server.uri, table, made, load.in_flight))
     cpu = meter.used()
     after = server.counts()
     acknowledged = count - len(block.failed)
@@ -127,15 +209,15 @@ def run(catalog: Any, server: Serving, metastore_pid: int, load: Load, round_: i
 
 
 def _kind(failure: str) -> str:
-    """Status and type of an answer, without what is this answer's own."""
+    """Status and error type of an answer."""
     status, _, answer = failure.partition(" ")
     found = re.search(r'"type":\s*"(\w+)"', answer)
     return f"{status} {found[1]}" if found else status
 
 
 def with_history(catalog: Any, table: str, snapshots: int) -> str:
-    """The same table under another name, whose history has so many snapshots, all with one manifest list. It is written
-    as one metadata file, since so many commits would take minutes."""
+    """Register the same table under another name with a history of `snapshots` snapshots, all with one manifest list.
+    It is written as one metadata file, since so many commits would take minutes."""
     metadata = orjson.loads(catalog.load(table).metadata.to_bytes())
     first = metadata["snapshots"][0]
     added = {key: "0" for key in first["summary"] if key.startswith("added-")}
@@ -172,12 +254,12 @@ def check_head(catalog: Any, table: str, load: Load, acknowledged: int, failed: 
     manifests = catalog.manifests()
     lines = manifests.list(metadata.current_snapshot)
     paths = Counter(entry.data_file.file_path for entry in manifests.entries(lines) if entry.is_live)
-    own = [commit_rate.data_file(f"{table}-{number}").file_path for number in range(acknowledged + failed)]
+    own = [data_file(f"{table}-{number}").file_path for number in range(acknowledged + failed)]
     there = sum(path in paths for path in own)
     findings = [f"{path} is there {count} times" for path, count in paths.items() if count > 1]
-    # Who was not acknowledged may have landed, but never the other way round.
+    # A commit without an acknowledgement may have landed; an acknowledged one must have.
     if not acknowledged <= there <= acknowledged + failed:
-        findings.append(f"{acknowledged} appends were acknowledged, {there} are in the table")
+        findings.append(f"the server acknowledged {acknowledged} appends, the table has {there}")
     history = sum(1 for _ in metadata.ancestors(metadata.current_snapshot.snapshot_id))
     for what, found, expected in (
         ("live files", paths.total(), load.manifests + there),

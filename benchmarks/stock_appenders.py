@@ -1,6 +1,6 @@
 """Stock engines that append to one table at the same time: what the server acknowledges, and what it refuses for good.
 
-    .venv/bin/python -m benchmarks.stock_appenders [--engines pyiceberg,spark] [--modes default,all,snapshot]
+    python -m benchmarks appenders [--engines pyiceberg,spark] [--modes default,all,snapshot]
         [--writers 8] [--appends 10] [--rounds 3] [--quick] [--out build/benchmarks]
 
 Each block has a new table and so many writers, which start together and append one row at a time, one commit after the
@@ -14,8 +14,8 @@ start it. The modes are table properties:
     snapshot  write.merge.isolation-level, write.update.isolation-level and write.delete.isolation-level are `snapshot`
 
     acknowledged   appends whose call returned, in all rounds
-    refused        appends whose call said that nothing was changed, after all retries of their engine
-    unknown        appends whose call did not say what came of them
+    refused        appends whose call reported that nothing changed, after all retries of their engine
+    unknown        appends whose call did not report an outcome
     /s             acknowledged appends a second, from the first writer's start to the last one's end; the median of the
                    rounds
     409/append     how often the server refused an attempt, over the appends
@@ -44,8 +44,8 @@ from typing import Any
 import pyarrow as pa
 
 import iceberg_hms
-from benchmarks import report
-from benchmarks.serving import Serving, serving
+from benchmarks import instruments
+from benchmarks.instruments import Serving, serving
 from benchmarks.writers import iceberg_jar
 from iceberg_hms.local.gateway import QUICK_START
 from iceberg_hms.local.metastore import LocalMetastore
@@ -62,9 +62,9 @@ MODES: Mapping[str, Mapping[str, str]] = {
 }
 #: Row ids of a writer begin at its number times this.
 IDS = 1_000_000
-#: How long a block may take; seconds.
+#: Time limit of a block; seconds.
 BLOCK_SECONDS = 600
-#: What an engine's error says where nothing was changed.
+#: Part of an engine's error when nothing changed.
 _REFUSED = ("CommitFailedException", "ValidationException")
 
 
@@ -84,7 +84,7 @@ class Share:
 
 @dataclass
 class Block:
-    """What came of one block. counts: what the server says of it. wrong: what the table should not hold, or lacks."""
+    """The result of one block. counts: the server's counters. wrong: rows that the table should not hold, or lacks."""
 
     engine: str
     mode: str
@@ -109,7 +109,7 @@ def write(append: Callable[[int], None], writer: int, appends: int) -> Share:
         begun = perf_counter()
         try:
             append(row)
-        except Exception as error:  # noqa: BLE001 - of any engine; a defect of ours is an append that failed too
+        except Exception as error:  # noqa: BLE001 - any engine's error; a defect of ours is a failed append too
             text = f"{type(error).__name__}: {error}"
             (share.refused if any(name in text for name in _REFUSED) else share.unknown).append(row)
             share.errors.append(text.splitlines()[0])
@@ -120,7 +120,7 @@ def write(append: Callable[[int], None], writer: int, appends: int) -> Share:
     return share
 
 
-def write_with_pyiceberg(uri: str, table: str, writer: int, appends: int, start: Any, told: Any) -> None:
+def write_with_pyiceberg(uri: str, table: str, writer: int, appends: int, start: Any, answers: Any) -> None:
     """The program of one PyIceberg writer."""
     from pyiceberg.catalog import load_catalog
 
@@ -132,25 +132,25 @@ def write_with_pyiceberg(uri: str, table: str, writer: int, appends: int, start:
         try:
             loaded.append(pa.table({"id": [row]}, SCHEMA))
         except Exception:
-            # What a program does that goes on.
+            # As a program does that goes on.
             loaded.refresh()
             raise
 
     start.wait(BLOCK_SECONDS)
-    told.put(asdict(write(append, writer, appends)))
+    answers.put(asdict(write(append, writer, appends)))
 
 
 def run_pyiceberg(uri: str, table: str, writers: int, appends: int) -> list[Share]:
     """Writers in processes of their own, which end with the block."""
     processes = multiprocessing.get_context("spawn")
-    start, told = processes.Barrier(writers), processes.Queue()
+    start, answers = processes.Barrier(writers), processes.Queue()
     made = [
-        processes.Process(target=write_with_pyiceberg, args=(uri, table, number, appends, start, told), daemon=True)
+        processes.Process(target=write_with_pyiceberg, args=(uri, table, number, appends, start, answers), daemon=True)
         for number in range(writers)
     ]
     for each in made:
         each.start()
-    shares = [Share(**told.get(timeout=BLOCK_SECONDS)) for _ in made]
+    shares = [Share(**answers.get(timeout=BLOCK_SECONDS)) for _ in made]
     for each in made:
         each.join(BLOCK_SECONDS)
     return shares
@@ -264,13 +264,13 @@ def show(blocks: Sequence[Block]) -> None:
                 *totals.values(),
                 f"{statistics.median(block.rate for block in mine):.1f}",
                 f"{statistics.median(seconds) * 1000:.0f}",
-                f"{report.quantile(seconds, 0.99) * 1000:.0f}",
+                f"{instruments.quantile(seconds, 0.99) * 1000:.0f}",
                 f"{sum(block.counts['conflicts'] for block in mine) / sum(totals.values()):.2f}",
                 sum(len(block.wrong) for block in mine),
             )
         )
     header = ("block", "acknowledged", "refused", "unknown", "/s", "median ms", "p99 ms", "409/append", "wrong")
-    report.print_table(header, rows)
+    instruments.print_table(header, rows)
     errors = Counter(error[:160] for block in blocks for share in block.shares for error in share.errors)
     for error, count in errors.most_common(5):
         print(f"{count} x {error}")
@@ -279,13 +279,13 @@ def show(blocks: Sequence[Block]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = instruments.parser(__doc__)
     parser.add_argument("--engines", type=lambda text: text.split(","), default=["pyiceberg", "spark"])
     parser.add_argument("--modes", type=lambda text: text.split(","), default=["default", "all", "snapshot"])
     parser.add_argument("--writers", type=int, default=8, help="of a block")
     parser.add_argument("--appends", type=int, default=10, help="of each writer of a block")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="one small round: does it run?")
+    parser.add_argument("--quick", action="store_true", help="one small round, to see whether it runs")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     options = parser.parse_args()
     if unknown := {*options.engines, *options.modes} - {"pyiceberg", "spark", *MODES}:
@@ -294,9 +294,5 @@ def main() -> None:
         options.writers, options.appends, options.rounds = 3, 2, 1
     blocks = measure(options)
     show(blocks)
-    report.keep(options.out, "stock_appenders", vars(options), [asdict(block) for block in blocks])
+    instruments.keep(options.out, "stock_appenders", vars(options), [asdict(block) for block in blocks])
     raise SystemExit(1 if any(block.wrong for block in blocks) else 0)
-
-
-if __name__ == "__main__":
-    main()

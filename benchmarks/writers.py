@@ -1,19 +1,26 @@
-"""What the benchmarks measure: writers that add one commit to a table each time they are asked.
+"""The writers that benchmarks measure: each adds one commit to a table per call.
 
-Bare       the metastore calls of a commit, with the row that an append writes, and no file
-Library    Table.append of one DataFile record: the same calls, plus a manifest, a list and a metadata file
-JavaHive   the same append by Java's HiveCatalog in its lock mode, in a JVM of its own
-PyIceberg  the same append by PyIceberg's Hive catalog
+Bare         the metastore calls of a commit, with the row that an append writes, and no file
+Library      Table.append of one DataFile record: the same calls, plus a manifest, a list and a metadata file
+JavaHive     the same append by Java's HiveCatalog in its lock mode, in a JVM of its own
+PyIceberg    the same append by PyIceberg's Hive catalog
+JavaWriters  many writers in one JVM
+Process      one of the first four in a process of its own (`python -m benchmarks worker`)
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
+import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -28,19 +35,20 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.runtime import ThreadRuntime
+from integration import interop
 
 SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string())])
-#: Where Spark keeps the jars that it fetched, below the home folder.
+#: Where Spark keeps the jars that it downloaded, below the home folder.
 _JAR = ".ivy2*/cache/org.apache.iceberg/iceberg-spark-runtime-4.1_2.13/jars/iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
 
 
 class Writer(Protocol):
-    """Made without a table; `load` says which one it commits to from then on."""
+    """A writer. `load` chooses the table that it commits to."""
 
     def load(self, table: str) -> None: ...
 
     def commit(self) -> Sequence[int]:
-        """One commit. Returns the ids of the snapshots that it added, as far as the writer is told."""
+        """Make one commit. Returns the ids of the snapshots that it added, as far as the writer knows them."""
         ...
 
     def close(self) -> None: ...
@@ -114,7 +122,7 @@ class JavaHive:
 
     def __init__(self, settings: Mapping[str, Any], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # The gateway is made for servers that start often; a writer is measured with the compiler it would have.
+        # The gateway's options suit servers that start often; a measured writer gets the full compiler.
         options = ["-XX:TieredStopAtLevel=4"]
         classes = [spark_jars() / "*", iceberg_jar()]
         self._gateway = JavaGateway(folder, "java-writer", options=options, classes=classes)
@@ -176,7 +184,7 @@ class PyIceberg:
             with self._table.transaction() as change, change.update_snapshot().fast_append() as append:
                 append.append_data_file(file)
         except Exception:
-            # What a program does that goes on; an attempt that failed may have left the table as it was read long ago.
+            # As a program does that goes on: after a failed attempt the table object may be stale.
             self._table.refresh()
             raise
         return (self._table.current_snapshot().snapshot_id,)
@@ -186,15 +194,15 @@ class PyIceberg:
 
 
 def iceberg_jar() -> Path:
-    """Iceberg's Java, as Spark fetched it."""
+    """Iceberg's Java library, as Spark downloaded it."""
     found = sorted(Path.home().glob(_JAR))
     if not found:
-        raise SystemExit(f"~/{_JAR} is not there; Spark fetches it on first use: `make demo` once, or leave out --java")
+        raise SystemExit(f"~/{_JAR} is missing: run `make demo` once, which downloads it, or leave out --java")
     return found[0]
 
 
 def count_calls() -> Counter[str]:
-    """Counts all metastore calls of this process from now on, by method."""
+    """Count all metastore calls of this process from now on, by method."""
     calls: Counter[str] = Counter()
     plain = MetastoreClient.call
 
@@ -207,7 +215,7 @@ def count_calls() -> Counter[str]:
 
 
 def timed(writer: Writer, commits: int) -> list[float]:
-    """The duration of each of so many commits, one after the other; seconds."""
+    """Make `commits` commits, one after the other; returns their durations in seconds."""
     durations = []
     for _ in range(commits):
         started = time.perf_counter()
@@ -217,9 +225,199 @@ def timed(writer: Writer, commits: int) -> list[float]:
 
 
 def make_tables(settings: Mapping[str, Any], tables: Sequence[str]) -> None:
-    """New, empty tables in the database `bench`."""
+    """Create empty tables in the database `bench`."""
     with iceberg_hms.connect(**settings) as catalog:
         if "bench" not in catalog.list_namespaces():
             catalog.create_namespace("bench")
         for table in tables:
             catalog.create_table(f"bench.{table}", SCHEMA)
+
+
+#: Enough for many writers, which use little of it.
+HEAP_MB = 2_048
+#: The Hadoop setting that keeps the connections of each writer apart.
+_WHOSE = "benchmark.writer"
+
+
+class JavaWriters:
+    """Many writers in one JVM, each with a catalog object and connections of its own. folder: for the JVM's files.
+
+    One JVM for each writer would use up the machine. Iceberg shares things within a JVM, so each writer's catalog has a
+    name of its own, which keeps their in-JVM locks apart, and a key of its own in the connection pool. They meet only
+    in the metastore, as writers in several processes do.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The gateway's options suit servers that start often; a measured writer gets the full compiler.
+        options = ["-XX:TieredStopAtLevel=4"]
+        classes = [spark_jars() / "*", iceberg_jar()]
+        self._gateway = JavaGateway(folder, "java-writers", heap_mb=HEAP_MB, options=options, classes=classes)
+
+    @property
+    def pid(self) -> int:
+        return self._gateway.pid
+
+    @property
+    def version(self) -> str:
+        return str(self._gateway.jvm.java.lang.System.getProperty("java.version"))
+
+    def rest(self, name: str, uri: str) -> Any:
+        """A stock RESTCatalog."""
+        return interop.java_catalog(self._session({}), interop.REST_CATALOG, name, uri=uri)
+
+    def hive(self, name: str, uri: str, warehouse: str, settings: Mapping[str, str]) -> Any:
+        """A stock HiveCatalog. settings: of Hadoop's configuration, where Iceberg looks for `iceberg.hive.*`."""
+        keys = {"client-pool-cache-keys": f"conf:{_WHOSE}"}
+        session = self._session({**settings, _WHOSE: name})
+        return interop.java_catalog(session, interop.HIVE_CATALOG, name, uri=uri, warehouse=warehouse, **keys)
+
+    def files(self, paths: Sequence[str]) -> list[Any]:
+        """Records of data files that nobody reads, for tables without partitions."""
+        iceberg = self._gateway.jvm.org.apache.iceberg
+        return [
+            iceberg.DataFiles.builder(iceberg.PartitionSpec.unpartitioned())
+            .withPath(path)
+            .withFormat("PARQUET")
+            .withFileSizeInBytes(1_000)
+            .withRecordCount(10)
+            .build()
+            for path in paths
+        ]
+
+    def load(self, catalog: Any, table: str) -> Any:
+        return catalog.loadTable(interop.java_identifier(self._session({}), table))
+
+    def append(self, table: Any, file: Any) -> str | None:
+        """Make one commit. Returns what it threw, as `package.Class: message`, or None if it returned."""
+        append = table.newFastAppend()
+        returned = append.appendFile(file)
+        error = interop.java_error(append.commit)
+        # Otherwise py4j keeps the object alive under both names, with the metadata that it was built on.
+        for name in (append, returned):
+            name._detach()
+        return error
+
+    def close(self) -> None:
+        self._gateway.stop()
+
+    def _session(self, settings: Mapping[str, str]) -> Any:
+        """The part of a Spark session that `interop` needs."""
+        conf = self._gateway.jvm.org.apache.hadoop.conf.Configuration()
+        for key, value in settings.items():
+            conf.set(key, value)
+        return SimpleNamespace(_jvm=self._gateway.jvm, _jsc=SimpleNamespace(hadoopConfiguration=lambda: conf))
+
+
+OPEN: dict[str, Callable[[dict[str, Any]], Writer]] = {
+    "library": lambda job: Library(job["settings"]),
+    "java": lambda job: JavaHive(job["settings"], Path(job["folder"])),
+    "pyiceberg": lambda job: PyIceberg(job["settings"]),
+}
+
+
+def run_worker() -> None:
+    """One writer as a process: `python -m benchmarks worker JOB` (JSON: kind, settings, warm_up, and folder for java).
+
+    It commits once to the table `warm_up`, which opens connections and probes compare-and-swap, and answers. Each line
+    of its input is an order, each answer a line of JSON: {"table": name} loads a table; {"commits": n} makes n commits
+    and reports them, after "seconds" at the latest if given. It ends when its input ends.
+    """
+    job: dict[str, Any] = json.loads(sys.argv[1])
+    calls = count_calls()
+    writer = OPEN[job["kind"]](job)
+    try:
+        writer.load(job["warm_up"])
+        writer.commit()
+        _answer({})
+        for line in sys.stdin:
+            order = json.loads(line)
+            if "table" in order:
+                writer.load(order["table"])
+                _answer({})
+            else:
+                calls.clear()
+                _answer({**make_commits(writer, order["commits"], order.get("seconds")), "calls": calls})
+    finally:
+        writer.close()
+
+
+def make_commits(writer: Writer, commits: int, limit: float | None) -> dict[str, Any]:
+    """seconds: of the commits that succeeded. started, ended: of all, on the clock that the processes share.
+    unfinished: commits without an answer within the limit; the writer is unusable afterwards."""
+    seconds: list[float] = []
+    errors: list[str] = []
+    snapshot_ids: list[int] = []
+    started = time.monotonic()
+
+    def make() -> None:
+        for _ in range(commits):
+            if limit is not None and time.monotonic() - started > limit:
+                return
+            before = time.perf_counter()
+            try:
+                made = writer.commit()
+            except Exception as error:  # noqa: BLE001 - Java raises many types, and a defect of ours is a failed commit too
+                errors.append(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            else:
+                seconds.append(time.perf_counter() - before)
+                snapshot_ids.extend(made)
+
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
+    thread.join(limit)
+    return {
+        "seconds": list(seconds),
+        "errors": list(errors),
+        "snapshot_ids": list(snapshot_ids),
+        "started": started,
+        "ended": time.monotonic(),
+        "unfinished": int(thread.is_alive()),
+    }
+
+
+def _answer(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+ROOT = Path(__file__).parent.parent
+#: Time limit for a process to end after its input closed; seconds.
+END_SECONDS = 60
+
+
+class Process:
+    """A writer in a process of its own, which ends with this one."""
+
+    def __init__(self, **job: Any) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-m", "benchmarks", "worker", json.dumps(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, **order: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """The next answer. Raises RuntimeError if the process ended instead; it shares our standard error."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("a writer's process ended without an answer")
+        return dict(json.loads(line))
+
+    def close(self) -> None:
+        try:
+            self._process.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()

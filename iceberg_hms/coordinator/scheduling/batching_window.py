@@ -5,7 +5,7 @@ Clients that send one commit after another come back together. A group that bega
 others wait for a group of one, or split a table's writers into two halves that wait for each other. But a client that
 writes files before its next commit does not come back in time, and waiting for it delays everyone else. So the window
 learns how many callers come back. Constants here, and in metastore/locks/queue_position.py, made 11 % fewer commits
-with 16 in flight and 8 % fewer with 64 (benchmarks.bench_commit --only fresh,many-commits: medians of two).
+with 16 in flight and 8 % fewer with 64 (python -m benchmarks commit --only fresh,many-commits: medians of two).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Commits of many writers to one table: iceberg-hms beside Java's and PyIceberg's HiveCatalog, and what it bears.
+"""Commits of many writers to one table: iceberg-hms beside Java's and PyIceberg's HiveCatalog, and under load.
 
-    .venv/bin/python -m benchmarks.bench_commit [--writers 8,16] [--commits 5] [--rounds 3] [--minutes 12]
+    python -m benchmarks commit [--writers 8,16] [--commits 5] [--rounds 3] [--minutes 12]
         [--only NAME,...] [--quick] [--out build/benchmarks]
 
 On one metastore, in one run, blocks of all kinds alternate, each on a table of its own: first those of `loads.py`,
-where requests that were built before come as fast as the server takes them, then those of `peers.py`, where writers of
-several programs do the same appends. --only takes the names of both. Writes commit.json with every figure and every
-setting, and commit.md with goals, tables and plots. Ends with 1 if a table is not as its writers were told.
+which send requests built before as fast as the server takes them, then those of `contest.py`, where writers of several
+programs make the same appends. --only takes the names of both. Writes commit.json with every figure and every setting,
+and commit.md with goals, tables and plots. Ends with 1 if a table does not match the answers that its writers got.
 
-On ext4 begin when nothing has deleted many files for six minutes, not after the tests and not after another run:
-whoever makes a file passes all inodes that were given up lately, one by one, and takes ten times as long.
+On ext4 start when nothing has deleted many files for six minutes, not after the tests and not after another run:
+creating a file walks over all recently freed inodes, one by one, and takes ten times as long.
 """
 
 from __future__ import annotations
@@ -27,20 +27,18 @@ from time import monotonic
 from typing import Any
 
 import iceberg_hms
-from benchmarks import commit_report, loads, plots, report
-from benchmarks.contest import NAMESPACE, Contest, PeerBlock
-from benchmarks.figures import Results, goals
-from benchmarks.java_writers import JavaWriters
+from benchmarks import commit_report, instruments, loads
+from benchmarks.commit_report import Results, goals
+from benchmarks.contest import NAMESPACE, PEERS, Contest, Kind, Peer, PeerBlock
+from benchmarks.instruments import ROOT, Serving, serving
 from benchmarks.loads import LOADS, Load, LoadBlock
-from benchmarks.peers import PEERS, Kind, Peer
-from benchmarks.serving import ROOT, Serving, serving
-from benchmarks.writers import iceberg_jar
+from benchmarks.writers import JavaWriters, iceberg_jar
 from iceberg_hms.local.gateway import spark_jars
 from iceberg_hms.local.metastore import LocalMetastore
 
-#: The longest that a block of peers lasts; seconds. PyIceberg at its defaults uses it up.
+#: Time limit of a block of peers; seconds. PyIceberg at its defaults uses it up.
 LIMIT_SECONDS = 25.0
-#: Commits of each writer of a peer before the first round: connections, the compilers of Java.
+#: Commits of each writer of a peer before the first round: they open connections and warm up the JVM.
 WARM_UP = 3
 #: In --quick.
 QUICK_LIMIT_SECONDS = 8.0
@@ -51,31 +49,31 @@ _PACKAGES = ("pyiceberg", "pyspark", "pyarrow", "orjson", "thrift", "uvicorn", "
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = instruments.parser(__doc__)
     parser.add_argument("--writers", type=_numbers, default=[8, 16], help="of a peer; several, with commas")
     parser.add_argument("--commits", type=int, default=5, help="of each writer of a block")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=12, help="no round begins that would end after so many")
+    parser.add_argument("--minutes", type=float, default=12, help="start no round that would end later")
     parser.add_argument("--only", type=lambda text: text.split(","), help=f"of {', '.join(_all_names())}")
-    parser.add_argument("--quick", action="store_true", help="one small round: does it run?")
+    parser.add_argument("--quick", action="store_true", help="one small round, to see whether it runs")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     arguments = parser.parse_args()
     if unknown := set(arguments.only or ()) - set(_all_names()):
         parser.error(f"--only: unknown {', '.join(sorted(unknown))}")
-    machine = report.machine()
+    machine = instruments.machine()
     results, versions = measure(arguments)
     settings = {**vars(arguments), "limit_seconds": _limit(arguments), "warm_up": WARM_UP, "versions": versions}
     arguments.out.mkdir(parents=True, exist_ok=True)
-    drawn = plots.draw(results, arguments.out)
+    drawn = commit_report.draw(results, arguments.out)
     text = commit_report.render(results, settings, machine, drawn)
     written = arguments.out / "commit.md"
     written.write_text(text, encoding="utf-8")
     rows = [
         (goal.what, f"{goal.goal:g}", f"{goal.figure:.2f}", "met" if goal.met else "MISSED") for goal in goals(results)
     ]
-    report.print_table(("what", "goal", "figure", ""), rows)
+    instruments.print_table(("what", "goal", "figure", ""), rows)
     settings |= {"peers": [asdict(each) for each in PEERS], "loads": [asdict(each) for each in LOADS], "start": machine}
-    report.keep(arguments.out, "commit", settings, asdict(results))
+    instruments.keep(arguments.out, "commit", settings, asdict(results))
     print(f"report: {written}")
     for finding in results.findings:
         print(finding)
@@ -83,7 +81,7 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace) -> tuple[Results, Mapping[str, str]]:
-    """All blocks, and the versions of what made them."""
+    """Run all blocks; returns them with the versions of the programs."""
     begun = monotonic()
     peers = [each for each in PEERS if not arguments.only or each.name in arguments.only]
     wanted = [each for each in LOADS if not arguments.only or each.name in arguments.only]
@@ -93,13 +91,13 @@ def measure(arguments: argparse.Namespace) -> tuple[Results, Mapping[str, str]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms ")))
         metastore = stack.enter_context(LocalMetastore(folder / "hms"))
-        # What the load sends is made without waiting for the disk; the servers' own writes wait.
+        # Building the load does not wait for the disk; the servers' own writes do.
         catalog = stack.enter_context(
             iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, storage_fsync=False)
         )
         catalog.create_namespace(NAMESPACE)
         server = stack.enter_context(serving(metastore, folder / "server.log"))
-        servers = {(None, False): server}
+        servers: dict[tuple[float | None, bool], Serving] = {(None, False): server}
         for seconds, compressed in {(each.write_seconds, each.compressed) for each in wanted} - servers.keys():
             log = folder / f"server-{seconds}-{compressed}.log"
             made = serving(metastore, log, write_seconds=seconds, compressed=compressed)
@@ -115,11 +113,11 @@ def measure(arguments: argparse.Namespace) -> tuple[Results, Mapping[str, str]]:
         assert metastore.pid is not None
         found_peers, found_loads = [], []
         for round_ in range(rounds):
-            # The next round takes no longer than those so far, in which PyIceberg had its only one.
+            # The next round takes no longer than those so far: PyIceberg runs in the first one alone.
             if round_ and (monotonic() - begun) * (round_ + 1) / round_ > arguments.minutes * 60:
                 print(f"no time for round {round_ + 1} of {rounds}")
                 break
-            # Peers come last: what they leave unfinished goes on for minutes, and would disturb what follows.
+            # Peers come last: their unfinished commits go on for minutes and would disturb the next blocks.
             found_loads += list(_load_blocks(catalog, servers, metastore.pid, wanted, round_))
             if contest is not None:
                 if not round_:
@@ -169,7 +167,7 @@ def _limit(arguments: argparse.Namespace) -> float:
 
 
 def _versions() -> dict[str, str]:
-    """Of all that is measured, as far as it has one."""
+    """Versions of all measured programs."""
     found = {name: importlib.metadata.version(name) for name in _PACKAGES}
     jars = sorted(spark_jars().glob("hive-metastore-*.jar"))
     found |= {"metastore": jars[0].stem if jars else "", "iceberg": iceberg_jar().stem}
@@ -186,7 +184,3 @@ def _numbers(text: str) -> list[int]:
 
 def _all_names() -> list[str]:
     return [*(peer.name for peer in PEERS), *dict.fromkeys(load.name for load in LOADS)]
-
-
-if __name__ == "__main__":
-    main()

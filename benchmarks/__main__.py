@@ -1,0 +1,38 @@
+"""The one entry point: `python -m benchmarks NAME [options]`; `python -m benchmarks NAME --help` describes one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+#: Name -> module and function, and one line for people.
+BENCHMARKS = {
+    "commit": ("commit", "main", "commits of many writers beside Java's and PyIceberg's HiveCatalog"),
+    "appenders": ("stock_appenders", "main", "stock PyIceberg and Spark writers that append to one table"),
+    "fairness": ("fairness", "main", "rewrites, deletes and HiveCatalog beside busy appenders"),
+    "single-writer": ("library", "single_writer", "one writer beside the bare metastore calls of its commits"),
+    "many-writers": ("library", "many_writers", "many processes on one table beside one process"),
+    "duplicate-check": ("library", "duplicate_check", "appends with and without the check for duplicate files"),
+}
+#: Processes that benchmarks start.
+PROCESSES = {
+    "worker": ("writers", "run_worker"),
+    "watched-server": ("instruments", "run_watched_server"),
+}
+
+
+def main() -> None:
+    name, *arguments = sys.argv[1:] or [""]
+    if name in BENCHMARKS:
+        module, function, _ = BENCHMARKS[name]
+    elif name in PROCESSES:
+        module, function = PROCESSES[name]
+    else:
+        lines = [f"  {each:16} {about}" for each, (_, _, about) in BENCHMARKS.items()]
+        raise SystemExit("\n".join(["usage: python -m benchmarks NAME [options]", *lines]))
+    sys.argv = [f"python -m benchmarks {name}", *arguments]
+    getattr(importlib.import_module(f"benchmarks.{module}"), function)()
+
+
+if __name__ == "__main__":
+    main()
