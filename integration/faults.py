@@ -32,8 +32,8 @@ from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from iceberg_hms.testing.faults.proxy import FaultProxy
-from iceberg_hms.testing.faults.script import Action, Call, Fault
-from iceberg_hms.testing.history import Report, check_table
+from iceberg_hms.testing.faults.script import Action, ProxiedCall, ScriptedFault
+from iceberg_hms.testing.history import HistoryReport, check_table
 
 #: How often each test runs, each time with another timing: `make faults SEEDS=50`.
 SEEDS = int(os.environ.get("FAULT_SEEDS") or "1")
@@ -55,7 +55,7 @@ class Timing:
         self._random = random.Random(seed)
         self._mutex = threading.Lock()
 
-    def pace(self, _call: Call) -> float:
+    def pace(self, _call: ProxiedCall) -> float:
         with self._mutex:
             return 0.0 if self.seed == 0 else self._random.uniform(0, 0.03)
 
@@ -128,12 +128,12 @@ class Scene:
         self._closing.append(proxy.close)
         return proxy
 
-    def on_swap(self, action: Action, *, proxy: FaultProxy | None = None, **arguments: Any) -> Fault:
+    def on_swap(self, action: Action, *, proxy: FaultProxy | None = None, **arguments: Any) -> ScriptedFault:
         """A fault of true swaps, not of the first alter on a connection, which asks whether they are atomic."""
         through = proxy or self.proxy
         return through.on(ALTER, action, only=lambda request: PROBE_KEY.encode() not in request, **arguments)
 
-    def on_probe(self, action: Action, **arguments: Any) -> Fault:
+    def on_probe(self, action: Action, **arguments: Any) -> ScriptedFault:
         """A fault of that first alter."""
         return self.proxy.on(ALTER, action, only=lambda request: PROBE_KEY.encode() in request, **arguments)
 
@@ -190,7 +190,7 @@ class Scene:
         folder = Path(self.table.metadata.location.removeprefix("file:")) / "metadata"
         return {path.name for path in folder.iterdir()}
 
-    def check_history(self, *, others: bool = False) -> Report:
+    def check_history(self, *, others: bool = False) -> HistoryReport:
         """Check the whole history against the writers' results. others: the table may have files of other writers."""
         report = check_table(self.direct, self.name, acknowledged=self.acknowledged, refused=self.refused)
         report.raise_if_broken()
@@ -320,5 +320,5 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"not within {LIMIT:g} s: {what}")
 
 
-def methods(calls: Sequence[Call]) -> list[str]:
+def methods(calls: Sequence[ProxiedCall]) -> list[str]:
     return [call.method for call in calls]

@@ -126,11 +126,11 @@ HMS_4_1_0 = Release(
 OF_THE_FENCE = frozenset(
     {
         table_pointer.an_outdated_swap_changes_nothing,
-        table_pointer.a_swap_that_must_be_fenced_moves_the_pointer,
-        table_pointer.a_swap_that_is_sent_again_changes_nothing,
-        table_pointer.one_of_many_swaps_wins,
-        table_pointer.a_rename_is_refused,
-        table_pointer.a_rename_that_must_be_fenced_renames_the_table,
+        table_pointer.a_swap_that_requires_compare_and_swap_moves_the_pointer,
+        table_pointer.a_swap_sent_again_changes_nothing,
+        table_pointer.one_of_many_concurrent_swaps_wins,
+        table_pointer.a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused,
+        table_pointer.a_rename_that_requires_compare_and_swap_renames_the_table,
     }
 )
 

@@ -15,7 +15,7 @@ from iceberg_hms.testing.faults.script import (
     FREEZE,
     FREEZE_REPLY,
     Action,
-    Step,
+    FaultStep,
     Wait,
 )
 from integration.faults import (
@@ -133,7 +133,7 @@ def test_08_a_writer_does_not_wait_for_its_own_lock_that_it_could_not_renew(scen
 
     Its own old entry must not stand in its way: a writer that gives up a lock releases it.
     """
-    late = scene.on_swap((Step.SEND, Wait(LEASE_SECONDS * 1.2), Step.REPLY))
+    late = scene.on_swap((FaultStep.SEND, Wait(LEASE_SECONDS * 1.2), FaultStep.REPLY))
     scene.proxy.on("heartbeat", CUT_BEFORE_SEND, times=None)
     report = scene.append("a", scene.catalog())
     assert late.done(LIMIT)

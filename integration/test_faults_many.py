@@ -18,7 +18,7 @@ from iceberg_hms.testing.faults.script import (
     CUT_BEFORE_SEND,
     DUPLICATE,
     Action,
-    Step,
+    FaultStep,
     Wait,
     delay,
 )
@@ -39,7 +39,7 @@ ANY_SWAP: list[tuple[Action, float]] = [
     (CUT_BEFORE_SEND, 0.05),
     (DUPLICATE, 0.1),
     # It arrives when its sender has long looked for it.
-    ((Step.CUT, Wait(0.5), Step.SEND), 0.05),
+    ((FaultStep.CUT, Wait(0.5), FaultStep.SEND), 0.05),
     # Its lock is in danger, if heartbeats are lost as well.
     (delay(LEASE_SECONDS * 0.7), 0.03),
 ]

@@ -19,13 +19,13 @@ from iceberg_hms.testing.faults.script import (
     FREEZE_REPLY,
     POSTPONE,
     Action,
-    Step,
+    FaultStep,
 )
 from iceberg_hms.testing.memory_lock import MemoryTableLock
 from integration.faults import ALTER, LIMIT, Scene, Timing, in_background, until
 
 #: As DUPLICATE, with a pause between the two.
-REPEATED_LATE: Action = (Step.SEND, Step.HOLD, Step.SEND, Step.REPLY)
+REPEATED_LATE: Action = (FaultStep.SEND, FaultStep.HOLD, FaultStep.SEND, FaultStep.REPLY)
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_13_the_metastore_fails_over_in_the_middle_of_a_swap(scene: Scene, actio
     """
     second = scene.another_proxy()
     writer = scene.catalog(f"{scene.proxy.uri},{second.uri}", connect_timeout_ms=2_000)
-    cut = scene.on_swap((*action, Step.HOLD))
+    cut = scene.on_swap((*action, FaultStep.HOLD))
     data_file = scene.data_file("a")
     pending = in_background(lambda: writer.load_table(scene.name).append([data_file]))
     assert cut.held(LIMIT)

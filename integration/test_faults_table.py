@@ -15,7 +15,7 @@ from iceberg_hms.errors import CommitStateUnknown, CorruptFile, RequirementFaile
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.faults.script import FREEZE
-from iceberg_hms.testing.history import Rule, check_table
+from iceberg_hms.testing.history import HistoryRule, check_table
 from iceberg_hms.testing.memory_lock import MemoryTableLock
 from integration.faults import ALTER, LIMIT, SCHEMA, Scene, Timing, in_background, until
 
@@ -90,7 +90,7 @@ def test_16_control_without_our_lock_a_commit_is_lost(scene: Scene) -> None:
     blind.release()
     scene.acknowledged.append(other.result(LIMIT))
     report = check_table(scene.direct, scene.name, acknowledged=scene.acknowledged)
-    assert Rule.LOST in report.broken
+    assert HistoryRule.LOST in report.broken
 
 
 class JumpingClock(SystemClock):

@@ -19,7 +19,7 @@ from pyiceberg.exceptions import CommitFailedException
 from iceberg_hms.errors import CommitStateUnknown
 from iceberg_hms.metastore.locks.lock_entries import LockEntry
 from iceberg_hms.testing.faults.script import FREEZE, POSTPONE, Action
-from iceberg_hms.testing.history import Rule, check_table
+from iceberg_hms.testing.history import HistoryRule, check_table
 from integration.concurrent_writers import AppendResult, ConcurrentWriters
 from integration.engines.postgresql import postgresql
 from integration.faults import LIMIT, Scene, Timing, in_background, until
@@ -171,5 +171,5 @@ def test_given_up_before_it_comes_it_overwrites_what_others_committed(
         swap.release()
         assert swap.done(LIMIT)
     report = check_table(scene.direct, scene.name, acknowledged=[*scene.acknowledged, *acknowledged])
-    assert report.broken == {Rule.LOST}
+    assert report.broken == {HistoryRule.LOST}
     assert len(report.findings) == len(acknowledged)

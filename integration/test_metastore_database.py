@@ -15,7 +15,7 @@ import pytest
 
 from iceberg_hms.errors import CommitStateUnknown, LockUnavailable
 from iceberg_hms.metastore.compare_and_swap.alter import PROBE_KEY
-from iceberg_hms.testing.faults.script import FREEZE, PASS, Fault
+from iceberg_hms.testing.faults.script import FREEZE, PASS, ScriptedFault
 from integration.engines.postgresql import PostgreSQL, postgresql
 from integration.faults import ALTER, LIMIT, Scene, Timing, in_background, until
 from integration.old_metastores import HMS_3_1_3, HMS_4_0_1, HMS_4_1_0, STOCK_COLUMNS, OldMetastore, Release
@@ -62,7 +62,7 @@ def scene(server: tuple[OldMetastore, PostgreSQL], tmp_path: Path) -> Iterator[S
     scene.close()
 
 
-def swaps(scene: Scene, **arguments: object) -> Fault:
+def swaps(scene: Scene, **arguments: object) -> ScriptedFault:
     """A hold of swaps of the table: not of the probe, nor of what is tried on a scratch row."""
     return scene.proxy.on(ALTER, FREEZE, only=_moves_a_table, **arguments)  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ import pytest
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.proxy import FaultProxy
 from iceberg_hms.testing.faults.script import FREEZE, delay
-from iceberg_hms.testing.history import Report, Rule, check_table
+from iceberg_hms.testing.history import HistoryReport, HistoryRule, check_table
 from integration import interop
 from integration.concurrent_writers import AppendResult, ConcurrentWriters, summary
 from integration.faults import ALTER, LIMIT, SCHEMA, in_background
@@ -58,7 +58,7 @@ def java_catalog(stack: ExitStack, spark: Any, implementation: str, **properties
     return catalog
 
 
-def check_history(catalog: Any, table: str, results: Sequence[AppendResult]) -> Report:
+def check_history(catalog: Any, table: str, results: Sequence[AppendResult]) -> HistoryReport:
     """Check the whole history against the results of all writers. An append with an unknown result may be in it."""
     logger.info("%s", summary(results))
     acknowledged = [item for each in results if each.acknowledged for item in each.items]
@@ -204,7 +204,7 @@ def test_control_without_our_lock_the_late_blind_swap_overwrites_ours(
     assert before.broken == frozenset()
     theirs = delayed.theirs()
     report = check_table(catalog, table, acknowledged=[item for each in [*ours, *theirs] for item in each.items])
-    assert report.broken == {Rule.LOST}
+    assert report.broken == {HistoryRule.LOST}
     assert list(report.data_files) == [each.path for each in theirs]
     lost = [str(item) for each in ours for item in each.items]
     assert len(report.findings) == len(lost) == 12

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iceberg_hms.coordinator.ports import Files
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How bad it is: `failed` means that commits do not work, `warning` that something is weaker than it could be."""
 
     OK = "ok"
@@ -41,12 +41,12 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing that was looked at. subject: the server or folder; found: what it is; meaning: what follows from it."""
 
     subject: str
     check: str
-    state: State
+    state: CheckState
     found: str
     meaning: str = ""
 
@@ -64,18 +64,18 @@ _POOL = "datanucleus.connectionPool.maxPoolSize"
 
 #: What each verdict on compare-and-swap means for commits.
 SWAP_MEANINGS = {
-    "atomic": (State.OK, "a swap is refused if the table moved: lock and compare-and-swap both guard a commit"),
-    "checked": (State.WARNING, "checked, but not atomically (HIVE-28121 is missing): the lock is the guard"),
+    "atomic": (CheckState.OK, "a swap is refused if the table moved: lock and compare-and-swap both guard a commit"),
+    "checked": (CheckState.WARNING, "checked, but not atomically (HIVE-28121 is missing): the lock is the guard"),
     "ignored": (
-        State.WARNING,
+        CheckState.WARNING,
         f"the expected value is ignored (HIVE-26882 is missing): the lock alone protects commits; {_THE_PAUSE}",
     ),
     "broken": (
-        State.WARNING,
+        CheckState.WARNING,
         "it fails on this server's database, so swaps are sent without it: the lock alone protects commits; "
         f"{_THE_PAUSE}",
     ),
-    "unknown": (State.WARNING, "it could not be found out: the lock is the guard"),
+    "unknown": (CheckState.WARNING, "it could not be found out: the lock is the guard"),
 }
 
 
@@ -110,7 +110,7 @@ def doctor(
         *servers_findings(settings, world.probe),
         warehouse_finding(settings.warehouse, world.files(settings)),
     ]
-    healthy = all(finding.state is not State.FAILED for finding in findings)
+    healthy = all(finding.state is not CheckState.FAILED for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]
         output.print_json({"healthy": healthy, "findings": rows, "settings": settings.as_dict()})
@@ -120,7 +120,7 @@ def doctor(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def print_findings(settings: Settings, findings: Sequence[Finding]) -> None:
+def print_findings(settings: Settings, findings: Sequence[CheckResult]) -> None:
     """Findings and settings as tables."""
     shown = output.console()
     for subject in dict.fromkeys(finding.subject for finding in findings):
@@ -141,9 +141,9 @@ def settings_rows(settings: Settings) -> list[tuple[str, str, str]]:
     ]
 
 
-def servers_findings(settings: Settings, probe: Callable[[str, Settings], ServerReport]) -> list[Finding]:
+def servers_findings(settings: Settings, probe: Callable[[str, Settings], ServerReport]) -> list[CheckResult]:
     """What was found out about each server of the list. Raises MetastoreUnavailable if none can be reached."""
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     unreachable: MetastoreUnavailable | None = None
     for uri in settings.metastore_uris:
         try:
@@ -153,87 +153,95 @@ def servers_findings(settings: Settings, probe: Callable[[str, Settings], Server
         except MetastoreUnavailable as error:
             unreachable = error
             findings.append(
-                Finding(uri, "reachable", State.WARNING, "no", f"{error.message}; the others of the list are used")
+                CheckResult(
+                    uri, "reachable", CheckState.WARNING, "no", f"{error.message}; the others of the list are used"
+                )
             )
     if unreachable is not None and all(finding.check == "reachable" for finding in findings):
         raise unreachable
     return findings
 
 
-def server_findings(server: ServerReport) -> Iterator[Finding]:
+def server_findings(server: ServerReport) -> Iterator[CheckResult]:
     """What was found out about one server."""
-    yield Finding(server.uri, "version", State.OK, server.version)
+    yield CheckResult(server.uri, "version", CheckState.OK, server.version)
     if server.lock_api:
         yield _lock_finding(server)
     else:
-        yield Finding(
-            server.uri, "lock API", State.FAILED, "does not work", "commits need it: make its tables with schematool"
+        yield CheckResult(
+            server.uri,
+            "lock API",
+            CheckState.FAILED,
+            "does not work",
+            "commits need it: make its tables with schematool",
         )
     if server.cached:
-        yield Finding(server.uri, "store", State.FAILED, "CachedStore", _CACHED)
+        yield CheckResult(server.uri, "store", CheckState.FAILED, "CachedStore", _CACHED)
     if server.lease_seconds is None:
-        yield Finding(
+        yield CheckResult(
             server.uri,
             "lease of locks",
-            State.WARNING,
+            CheckState.WARNING,
             "not told",
             "`lock.lease-default-ms` must not be longer than it",
         )
     else:
-        yield Finding(server.uri, "lease of locks", State.OK, f"{server.lease_seconds:g} s")
-    yield Finding(
+        yield CheckResult(server.uri, "lease of locks", CheckState.OK, f"{server.lease_seconds:g} s")
+    yield CheckResult(
         server.uri,
         "transaction tables",
-        State.OK if server.transaction_tables else State.WARNING,
+        CheckState.OK if server.transaction_tables else CheckState.WARNING,
         "there" if server.transaction_tables else "missing",
         "" if server.transaction_tables else "the lock API keeps its locks in them: make them with schematool",
     )
     verdict = str(server.compare_and_swap)
-    yield Finding(server.uri, "compare-and-swap", SWAP_MEANINGS[verdict][0], verdict, SWAP_MEANINGS[verdict][1])
+    yield CheckResult(server.uri, "compare-and-swap", SWAP_MEANINGS[verdict][0], verdict, SWAP_MEANINGS[verdict][1])
     yield _columns_finding(server)
     for problem in server.problems:
-        yield Finding(server.uri, "problem", State.WARNING, problem)
+        yield CheckResult(server.uri, "problem", CheckState.WARNING, problem)
 
 
-def _lock_finding(server: ServerReport) -> Finding:
+def _lock_finding(server: ServerReport) -> CheckResult:
     seconds = server.lock_seconds or 0.0
     if seconds < _SLOW_LOCK_SECONDS:
-        return Finding(server.uri, "lock API", State.OK, "works")
+        return CheckResult(server.uri, "lock API", CheckState.OK, "works")
     meaning = (
         "lock calls wait for each other where more are sent at once than the metastore has database connections: raise "
         f"{_POOL} on the metastore (10 by default) to twice the number of writers, or look at what keeps its database "
         "busy"
     )
-    return Finding(server.uri, "lock API", State.WARNING, f"works, after {seconds:.0f} s", meaning)
+    return CheckResult(server.uri, "lock API", CheckState.WARNING, f"works, after {seconds:.0f} s", meaning)
 
 
-def lock_findings(settings: Settings, server: ServerReport) -> Iterator[Finding]:
+def lock_findings(settings: Settings, server: ServerReport) -> Iterator[CheckResult]:
     """What the setting `lock` means on one server."""
     if settings.lock == "none" and str(server.compare_and_swap) != "atomic":
         meaning = (
             "without a lock only atomic compare-and-swap protects a commit, so none is made here; set `lock` to hms"
         )
-        yield Finding(server.uri, "lock", State.FAILED, "none, which is refused", meaning)
+        yield CheckResult(server.uri, "lock", CheckState.FAILED, "none, which is refused", meaning)
 
 
-def _columns_finding(server: ServerReport) -> Finding:
+def _columns_finding(server: ServerReport) -> CheckResult:
     check = "hive.metastore.disallow.incompatible.col.type.changes"
     match server.disallow_incompatible_col_type_changes:
         case None:
-            return Finding(server.uri, check, State.OK, "not told")
+            return CheckResult(server.uri, check, CheckState.OK, "not told")
         case False:
-            return Finding(server.uri, check, State.OK, "false")
+            return CheckResult(server.uri, check, CheckState.OK, "false")
         case True:
             meaning = "columns that were moved or dropped stay as they were in the metastore; Iceberg's own are right"
-            return Finding(server.uri, check, State.WARNING, "true", f"{meaning}; set it to false on the server")
+            return CheckResult(
+                server.uri, check, CheckState.WARNING, "true", f"{meaning}; set it to false on the server"
+            )
 
 
-def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK) -> Finding:
+def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK) -> CheckResult:
     """Whether files can be made in the warehouse: one is written, read and deleted."""
     subject = f"warehouse {warehouse}".rstrip()
     if not warehouse:
         meaning = "namespaces are created where the metastore puts them; set `warehouse` to choose"
-        return Finding(subject, "is set", State.WARNING, "no", meaning)
+        return CheckResult(subject, "is set", CheckState.WARNING, "no", meaning)
     location = f"{warehouse.rstrip('/')}/iceberg-hms-doctor-{clock.uuid()}"
     content = b"written by iceberg-hms doctor; safe to delete"
     try:
@@ -241,7 +249,7 @@ def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK)
         read = files.read(location)
         files.delete(location)
     except IcebergHmsError as error:
-        return Finding(subject, "writable", State.FAILED, "no", str(error))
+        return CheckResult(subject, "writable", CheckState.FAILED, "no", str(error))
     if read != content:
-        return Finding(subject, "writable", State.FAILED, "no", f"{location} is not what was written")
-    return Finding(subject, "writable", State.OK, "yes")
+        return CheckResult(subject, "writable", CheckState.FAILED, "no", f"{location} is not what was written")
+    return CheckResult(subject, "writable", CheckState.OK, "yes")

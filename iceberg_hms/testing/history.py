@@ -1,10 +1,10 @@
-"""Reads a table's whole history and says what is wrong with it: the judge after every test with faults.
+"""Reads a table's whole history and reports what is wrong with it. Every test with faults ends with it.
 
     report = check_table(catalog, "db.t", acknowledged=[path, snapshot_id], refused=[other_path])
     report.raise_if_broken()
 
-It believes no cache and no summary: every metadata file of the log, every list and every manifest of every snapshot is
-read, and what they add up to is compared with what they say, and with what the writers were told.
+It trusts no cache and no summary. It reads every metadata file of the log, and every list and manifest of every
+snapshot, adds them up, and compares the result with the summaries and with the answers that the writers got.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ CLOCK_TOLERANCE_MS = 60_000
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
-class Rule(StrEnum):
-    """What a finding breaks."""
+class HistoryRule(StrEnum):
+    """The rule that a finding breaks."""
 
-    DANGLING = "a file that the table names is not there"
+    DANGLING = "a file that the table names is missing"
     UNREADABLE = "a file that the table names cannot be read"
-    LIST = "a manifest list says something else than its manifest"
+    LIST = "a manifest list contradicts its manifest"
     DUPLICATE = "a file is in a snapshot twice"
-    LOST = "what was acknowledged is not in the table exactly once"
-    REFUSED = "what was refused is in the table"
+    LOST = "an acknowledged change is not in the table exactly once"
+    REFUSED = "a refused change is in the table"
     TOTALS = "a summary does not add up"
     CHAIN = "a ref's history is not one chain with rising sequence numbers"
     LOG = "the metadata log is not the table's history"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong. message: which file or snapshot, expected and found."""
+class HistoryFinding:
+    """One defect of a table. message: the file or snapshot, what was expected and what was found."""
 
-    rule: Rule
+    rule: HistoryRule
     message: str
 
     def __str__(self) -> str:
@@ -61,17 +61,17 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a check saw. metadata_files: readable ones, the current one among them. data_files: live ones of the ref."""
+class HistoryReport:
+    """The result of a check. metadata_files: the number of readable ones. data_files: those live at the ref."""
 
     metadata_location: str
     metadata_files: int
     snapshots: int
     data_files: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[HistoryFinding, ...]
 
     @property
-    def broken(self) -> frozenset[Rule]:
+    def broken(self) -> frozenset[HistoryRule]:
         """The rules with findings; empty for a sound table."""
         return frozenset(finding.rule for finding in self.findings)
 
@@ -89,15 +89,15 @@ def check_table(
     refused: Iterable[int | str] = (),
     ref: str = MAIN_BRANCH,
     data_files: bool = True,
-) -> Report:
-    """Read the history of a table and compare it with what its writers were told.
+) -> HistoryReport:
+    """Read the history of a table and compare it with the answers that its writers got.
 
-    source: where the table is; of a CommitPorts its own ports are used, so hand in one whose caches hold nothing yet.
+    source: the catalog of the table, or its ports. Pass CommitPorts with empty caches, since their caches are used.
     acknowledged: snapshot ids that must be in the history of `ref`, and locations of data files that must be live at
         its head exactly once, and added by one snapshot at most (which may have expired).
     refused: snapshot ids and locations that must not be in the table at all.
-    data_files: whether live data files must be there; False for tests that invent them.
-    Raises NoSuchTable and what else asking for the pointer raises; whatever is wrong behind it is a finding.
+    data_files: whether live data files must exist; False for tests that invent them.
+    Raises NoSuchTable and the other errors of loading the pointer; all defects behind the pointer are findings.
     """
     files: Files
     manifests: Manifests
@@ -110,14 +110,14 @@ def check_table(
     try:
         metadata = metadata_file.decode(files.read(location), location)
     except IcebergHmsError as error:
-        return Report(location, 0, 0, (), (_failure("pointer", error),))
+        return HistoryReport(location, 0, 0, (), (_failure("pointer", error),))
     history = _History(pointer, metadata, files, manifests, ref)
     return history.check(tuple(acknowledged), tuple(refused), data_files)
 
 
 @dataclass
 class _Contents:
-    """What a snapshot's manifests hold. entries: with the line of the list that they were read through."""
+    """The entries of a snapshot's manifests, each with the line of the list that names its manifest."""
 
     snapshot: Snapshot
     entries: list[tuple[ManifestFile, ManifestEntry]] = field(default_factory=list)
@@ -128,7 +128,7 @@ class _Contents:
         return [entry for _, entry in self.entries if entry.is_live]
 
     def own(self, status: EntryStatus) -> list[ManifestEntry]:
-        """Data-file entries that this snapshot itself made."""
+        """Data-file entries that this snapshot itself added or deleted."""
         id_ = self.snapshot.snapshot_id
         return [
             entry
@@ -144,10 +144,10 @@ class _History:
         self._files = files
         self._manifests = manifests
         self._ref = ref
-        self._findings: list[Finding] = []
+        self._findings: list[HistoryFinding] = []
         self._read: dict[str, list[ManifestEntry] | None] = {}
 
-    def check(self, acknowledged: Sequence[int | str], refused: Sequence[int | str], data_files: bool) -> Report:
+    def check(self, acknowledged: Sequence[int | str], refused: Sequence[int | str], data_files: bool) -> HistoryReport:
         metadata_files = self._check_log()
         self._check_chains()
         contents = {each.snapshot_id: self._contents(each) for each in self._metadata.snapshots}
@@ -163,18 +163,18 @@ class _History:
         if data_files:
             for path in sorted({entry.data_file.file_path for each in contents.values() for entry in each.live}):
                 self._check_there(path, "data file")
-        return Report(
+        return HistoryReport(
             self._pointer.metadata_location, metadata_files, len(contents), tuple(sorted(live)), tuple(self._findings)
         )
 
-    def _found(self, rule: Rule, message: str) -> None:
-        self._findings.append(Finding(rule, message))
+    def _found(self, rule: HistoryRule, message: str) -> None:
+        self._findings.append(HistoryFinding(rule, message))
 
     def _check_there(self, location: str, what: str) -> None:
         try:
             self._files.length(location)
         except IcebergHmsError as error:
-            self._found(Rule.DANGLING, f"{what} {location}: {error.message}")
+            self._found(HistoryRule.DANGLING, f"{what} {location}: {error.message}")
 
     def _failed(self, what: str, error: IcebergHmsError) -> None:
         self._findings.append(_failure(what, error))
@@ -182,20 +182,20 @@ class _History:
     # The chain of metadata files
 
     def _check_log(self) -> int:
-        """Returns how many metadata files could be read."""
+        """Returns the number of readable metadata files."""
         log = [str(entry["metadata-file"]) for entry in self._metadata.metadata_log]
         current = self._pointer.metadata_location
         for location, count in Counter([*log, current]).items():
             if count > 1:
-                self._found(Rule.LOG, f"{location} is named {count} times")
+                self._found(HistoryRule.LOG, f"{location} is named {count} times")
         previous = self._pointer.previous_metadata_location
         if log and previous != log[-1]:
             self._found(
-                Rule.LOG, f"the metastore's previous_metadata_location is {previous}, the log ends in {log[-1]}"
+                HistoryRule.LOG, f"the metastore's previous_metadata_location is {previous}, the log ends in {log[-1]}"
             )
         times = [int(entry["timestamp-ms"]) for entry in self._metadata.metadata_log]
         if any(later < earlier - CLOCK_TOLERANCE_MS for earlier, later in pairwise(times)):
-            self._found(Rule.LOG, f"times of the metadata log fall: {times}")
+            self._found(HistoryRule.LOG, f"times of the metadata log fall: {times}")
         chain = [*((each, self._of_log(each)) for each in log), (current, self._metadata)]
         for (earlier, before), (later, after) in pairwise(chain):
             if before is not None and after is not None:
@@ -212,28 +212,30 @@ class _History:
             return None
 
     def _check_step(self, earlier: str, before: TableMetadata, later: str, after: TableMetadata) -> None:
-        """One move of the pointer, from its two files."""
+        """Compare the two metadata files of one swap."""
         step = f"{earlier} -> {later}"
         if not after.metadata_log or after.metadata_log[-1]["metadata-file"] != earlier:
-            self._found(Rule.LOG, f"{step}: the later file's log does not end in the earlier file")
+            self._found(HistoryRule.LOG, f"{step}: the later file's log does not end in the earlier file")
         if before.uuid != after.uuid:
-            self._found(Rule.LOG, f"{step}: the table's uuid was {before.uuid} and is {after.uuid}")
+            self._found(HistoryRule.LOG, f"{step}: the table's uuid was {before.uuid} and is {after.uuid}")
         for name in ("last_sequence_number", "last_updated_ms", "last_column_id"):
             if getattr(after, name) < getattr(before, name):
-                self._found(Rule.LOG, f"{step}: {name} fell from {getattr(before, name)} to {getattr(after, name)}")
+                self._found(
+                    HistoryRule.LOG, f"{step}: {name} fell from {getattr(before, name)} to {getattr(after, name)}"
+                )
         for id_, raw in before.raw_snapshots_by_id.items():
             if id_ in after.raw_snapshots_by_id and after.raw_snapshots_by_id[id_] != raw:
-                self._found(Rule.LOG, f"{step}: snapshot {id_} was changed")
+                self._found(HistoryRule.LOG, f"{step}: snapshot {id_} was changed")
 
     # The chain of snapshots
 
     def _check_chains(self) -> None:
-        """That refs point to snapshots, ids are unique and no number is too high is seen when the file is decoded."""
+        """Decoding has already checked that refs point to snapshots, ids are unique and no number is too high."""
         metadata = self._metadata
         numbers = Counter(each.sequence_number for each in metadata.snapshots if each.sequence_number)
         for number, count in numbers.items():
             if count > 1:
-                self._found(Rule.CHAIN, f"sequence number {number} is used {count} times")
+                self._found(HistoryRule.CHAIN, f"sequence number {number} is used {count} times")
         for name, ref in metadata.refs.items():
             for child, parent in pairwise(metadata.ancestors(ref.snapshot_id)):
                 self._check_link(name, child, parent)
@@ -241,9 +243,11 @@ class _History:
     def _check_link(self, ref: str, child: Snapshot, parent: Snapshot) -> None:
         link = f"{ref}: {parent.snapshot_id} -> {child.snapshot_id}"
         if self._metadata.format_version > 1 and child.sequence_number <= parent.sequence_number:
-            self._found(Rule.CHAIN, f"{link}: number {parent.sequence_number} is followed by {child.sequence_number}")
+            self._found(
+                HistoryRule.CHAIN, f"{link}: number {parent.sequence_number} is followed by {child.sequence_number}"
+            )
         if child.timestamp_ms < parent.timestamp_ms - CLOCK_TOLERANCE_MS:
-            self._found(Rule.CHAIN, f"{link}: time {parent.timestamp_ms} is followed by {child.timestamp_ms}")
+            self._found(HistoryRule.CHAIN, f"{link}: time {parent.timestamp_ms} is followed by {child.timestamp_ms}")
 
     # Lists and manifests
 
@@ -286,13 +290,13 @@ class _History:
         ):
             if said is not None and said != counts[status]:
                 self._found(
-                    Rule.LIST,
+                    HistoryRule.LIST,
                     f"snapshot {snapshot.snapshot_id}: {line.manifest_path} has {counts[status]} entries "
                     f"{status.name}, its list says {said}",
                 )
         if line.sequence_number > snapshot.sequence_number:
             self._found(
-                Rule.LIST,
+                HistoryRule.LIST,
                 f"snapshot {snapshot.snapshot_id} has number {snapshot.sequence_number}, its manifest "
                 f"{line.manifest_path} has {line.sequence_number}",
             )
@@ -300,22 +304,22 @@ class _History:
     def _check_duplicates(self, contents: _Contents) -> None:
         for path, count in Counter(entry.data_file.file_path for entry in contents.live if _is_data(entry)).items():
             if count > 1:
-                self._found(Rule.DUPLICATE, f"snapshot {contents.snapshot.snapshot_id} has {path} {count} times")
+                self._found(HistoryRule.DUPLICATE, f"snapshot {contents.snapshot.snapshot_id} has {path} {count} times")
 
     def _check_totals(self, contents: _Contents) -> None:
         summary = contents.snapshot.summary
         for name, expected in _counted(contents):
             said = summary.get(name)
-            # A total that the parent did not know is left out, and so is any count of zero.
+            # A writer leaves out a total that the parent lacks, and any count of zero.
             if said is None and (name.startswith("total-") or expected == 0):
                 continue
             if said != str(expected):
                 self._found(
-                    Rule.TOTALS,
+                    HistoryRule.TOTALS,
                     f"snapshot {contents.snapshot.snapshot_id} says {name}={said}, its manifests make {expected}",
                 )
 
-    # What the writers were told
+    # The answers that the writers got
 
     def _check_acknowledged(
         self, acknowledged: Sequence[int | str], live: Sequence[str], history: Sequence[_Contents]
@@ -326,9 +330,9 @@ class _History:
         for item in acknowledged:
             if isinstance(item, int):
                 if item not in ids:
-                    self._found(Rule.LOST, f"snapshot {item} is not in the history of {self._ref}")
+                    self._found(HistoryRule.LOST, f"snapshot {item} is not in the history of {self._ref}")
             elif counts[item] != 1 or added[item] > 1:
-                self._found(Rule.LOST, f"{item} is live {counts[item]} times and was added {added[item]} times")
+                self._found(HistoryRule.LOST, f"{item} is live {counts[item]} times and was added {added[item]} times")
 
     def _check_refused(self, refused: Sequence[int | str], contents: Iterable[_Contents]) -> None:
         everything = list(contents)
@@ -336,11 +340,13 @@ class _History:
         paths = {entry.data_file.file_path for each in everything for _, entry in each.entries}
         for item in refused:
             if item in ids or item in paths:
-                self._found(Rule.REFUSED, f"{item} is in the table")
+                self._found(HistoryRule.REFUSED, f"{item} is in the table")
 
 
-def _failure(what: str, error: IcebergHmsError) -> Finding:
-    return Finding(Rule.DANGLING if isinstance(error, MissingFile) else Rule.UNREADABLE, f"{what}: {error.message}")
+def _failure(what: str, error: IcebergHmsError) -> HistoryFinding:
+    return HistoryFinding(
+        HistoryRule.DANGLING if isinstance(error, MissingFile) else HistoryRule.UNREADABLE, f"{what}: {error.message}"
+    )
 
 
 def _is_data(entry: ManifestEntry) -> bool:
@@ -352,7 +358,7 @@ def _records(entries: Iterable[ManifestEntry]) -> int:
 
 
 def _counted(contents: _Contents) -> Iterator[tuple[str, int]]:
-    """Summary properties (spec: metrics) and what the manifests make of them."""
+    """Summary properties (spec: metrics), and their values by the manifests."""
     live = contents.live
     data = [entry for entry in live if _is_data(entry)]
     added, deleted = contents.own(EntryStatus.ADDED), contents.own(EntryStatus.DELETED)

@@ -67,7 +67,7 @@ def memory_catalog(
     clock: Clock = SYSTEM_CLOCK,
     **settings: Any,
 ) -> Catalog:
-    """A catalog without servers. files, pointer: fakes to look into, or to damage.
+    """A catalog without servers. files, pointer: fakes that the test inspects or damages.
     settings: as for `iceberg_hms.connect`."""
     files = files or MemoryFiles()
     pointer = pointer or MemoryTablePointer(namespaces=())

@@ -13,7 +13,7 @@ from iceberg_hms.format.locations import Location, parse
 
 
 class MemoryFiles:
-    """Implements `coordinator.ports.Files`; safe to share between threads. Spellings of one location are one file."""
+    """Implements `coordinator.ports.Files`; safe to share between threads. All spellings of a location are one file."""
 
     def __init__(self) -> None:
         self._files: dict[Location, tuple[str, bytes]] = {}
@@ -53,12 +53,12 @@ class MemoryFiles:
             return self._files.pop(key, None) is not None
 
     def replace(self, location: str, data: bytes) -> None:
-        """Damage a file: what no port can do, and a test needs."""
+        """Overwrite a file, to damage it in a test; the port cannot do that."""
         with self._mutex:
             self._files[parse(location)] = (location, bytes(data))
 
     def locations(self) -> tuple[str, ...]:
-        """All files, as they were spelled when they were written, in the order of writing."""
+        """The locations of all files, as their writers spelled them, in the order of writing."""
         with self._mutex:
             return tuple(location for location, _ in self._files.values())
 

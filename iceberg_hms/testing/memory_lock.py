@@ -1,4 +1,4 @@
-"""The TableLock port in memory: a fair queue a table, shared by all locks on one `LockQueues`."""
+"""The TableLock port in memory: one fair queue per table, shared by all locks on one `LockQueues`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.002
 
 
 class LockQueues:
-    """What the metastore keeps: the entries of each table, in the order of their arrival."""
+    """The lock table of a metastore: the entries of each table in the order of their arrival."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -47,7 +47,7 @@ class LockQueues:
                 self.entries[name].remove(entry)
 
     def reap(self, name: TableName) -> None:
-        """Take the lock away from whoever holds it, as a metastore does when a lease has passed."""
+        """Remove the holder's lock, as a metastore does after a lease."""
         with self.mutex:
             if self.entries[name]:
                 self.entries[name].pop(0)
@@ -56,8 +56,8 @@ class LockQueues:
 class MemoryTableLock:
     """coordinator.ports.TableLock. Locks that share a LockQueues exclude one another.
 
-    errors: raised one by one by the next calls of acquire, before anything is done. short_lease_seconds: of a lock for
-    what compares, if it is shorter.
+    errors: the next calls of acquire raise them, one each, before they do anything. short_lease_seconds: the lease of a
+    lock for compare-and-swap, if it is shorter.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class MemoryTableLock:
     ) -> HeldLock:
         """As the port says."""
         if not _REQUEST.fullmatch(request):
-            raise InvalidInput(f"not a request: {request!r}")
+            raise InvalidInput(f"not a request id: {request!r}")
         if self.errors:
             raise self.errors.popleft()
         runtime = self.table.runtime
@@ -88,7 +88,7 @@ class MemoryTableLock:
         while not self.table.is_first(name, entry):
             if runtime.now() >= deadline:
                 self.table.remove(name, entry)
-                raise LockNotAcquired(f"The lock of {name} was not to be had in time")
+                raise LockNotAcquired(f"Timed out after {wait_seconds:g} s waiting for the lock on {name}")
             runtime.sleep(_POLL_SECONDS)
         self.acquired += 1
         lease = min(self.short_lease_seconds, self._lease_seconds) if use == LockUse.CAS else self._lease_seconds
@@ -98,7 +98,7 @@ class MemoryTableLock:
 
 
 class MemoryHeldLock:
-    """coordinator.ports.HeldLock. Set `heartbeats` to False to let its lease run out, as a paused process does."""
+    """coordinator.ports.HeldLock. Set `heartbeats` to False to let its lease expire, as in a paused process."""
 
     row: Pointer | None = None
     exclusive = True
@@ -123,7 +123,7 @@ class MemoryHeldLock:
         """As the port says."""
         if self.heartbeats:
             self._cover = self._new_cover()
-        self._check_there()
+        self._check_exists()
         return self._cover.seconds_since_renewal()
 
     def ensure_held(self, *, blind: bool = False) -> None:  # noqa: ARG002 - the port's
@@ -135,9 +135,9 @@ class MemoryHeldLock:
         self.seconds_since_renewal()
         self._cover.record_renewal(self._table.runtime.read_clocks())
 
-    def _check_there(self) -> None:
+    def _check_exists(self) -> None:
         if not self._table.has(self._name, self._entry):
-            raise LockLost(f"{self._entry} is no longer there")
+            raise LockLost(f"{self._entry} no longer exists")
 
     def _new_cover(self) -> LeaseCheck:
         runtime = self._table.runtime
@@ -149,6 +149,6 @@ class MemoryHeldLock:
             self._table.remove(self._name, self._entry)
 
     def let_expire(self) -> None:
-        """As the port says; nothing but `LockQueues.reap` ends it."""
+        """As the port says; only `LockQueues.reap` removes it."""
         self.left = True
         self.heartbeats = False

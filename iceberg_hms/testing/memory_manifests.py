@@ -1,4 +1,4 @@
-"""The Manifests port in memory: records are kept as records, so that a simulation of thousands of commits is quick."""
+"""The Manifests port in memory. It keeps records undecoded, so that thousands of simulated commits are quick."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
-#: What a list says about the length of a manifest that has no bytes.
+#: The length that a list gives for a manifest, which has no bytes here.
 _LENGTH = 1_000
 
 
 class MemoryManifestStore:
-    """What groups share: manifests and flushed lists, by location. `open` gives a group its port."""
+    """What groups share: manifests and flushed lists, by location. `open` returns the port of a new group."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
@@ -140,7 +140,7 @@ class MemoryManifests:
 
     def _inline(self, location: str, snapshot_id: int) -> ManifestFile:
         entries = self._stored(location)
-        # As of a manifest file without a list: no partition bounds, and version 1 has no sequence numbers.
+        # As for a manifest file without a list: no partition bounds, and version 1 has no sequence numbers.
         summary = ManifestSummary(None)
         for entry in entries:
             summary.add(entry)
@@ -150,6 +150,6 @@ class MemoryManifests:
 
 
 def _of_spec(entries: Iterable[ManifestEntry], file: ManifestFile) -> Iterator[ManifestEntry]:
-    """Entries as a reader sees them: the spec id is kept in the list."""
+    """Entries as a reader sees them: their spec id comes from the list."""
     for entry in entries:
         yield replace(entry, data_file=replace(entry.data_file, spec_id=file.partition_spec_id))

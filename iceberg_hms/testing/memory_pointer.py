@@ -1,4 +1,4 @@
-"""The TablePointer port in memory, with the ways in which a real metastore's answers mislead."""
+"""The TablePointer port in memory, which can answer as misleadingly as a real metastore."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ _MAX_PARAMETER_SIZE = 32_672
 
 
 class ScriptedAnswer(Enum):
-    """What becomes of a move (swap, create, rename, drop)."""
+    """What the fake does with a call that changes a row (swap, create, rename, drop), and how it answers."""
 
-    #: It is made if it can be, and answered truly.
+    #: Apply the change if possible, and answer truly.
     TRUE = auto()
-    #: It is not made; the metastore says so, for a reason that is no conflict.
+    #: Do not apply it; answer so, for a reason that is no conflict.
     REFUSED = auto()
-    #: It is made, and the metastore says that the table had moved: it had retried its own committed change.
+    #: Apply it, and answer that the table had moved: the metastore retried its own committed change.
     REFUSED_AFTER_APPLY = auto()
-    #: It is made, and the reply is lost.
+    #: Apply it, and lose the reply.
     REPLY_LOST = auto()
-    #: It is not made: the request is lost.
+    #: Lose the request.
     REQUEST_LOST = auto()
-    #: No reply; it is made when `deliver_delayed` is called, if it can be then.
+    #: Do not reply; apply it when the test calls `deliver_delayed`, if possible then.
     DELAYED = auto()
-    #: As DELAYED, with a reply: an error of the metastore's database, which has its transaction in doubt.
+    #: As DELAYED, with a reply: an error of the metastore's database, whose transaction is in doubt.
     IN_DOUBT = auto()
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of the fake: the parameters, and who owns it."""
+class MemoryRow:
+    """A table's row in the fake: its parameters and its owner."""
 
     parameters: Mapping[str, str]
     owner: str | None = None
@@ -61,19 +61,19 @@ class Row:
 class MemoryTablePointer:
     """coordinator.ports.TablePointer.
 
-    answers: what becomes of the next moves, one each; TRUE when it is empty.
-    before_moves: functions called one by one before the next moves, such as another writer's swap.
-    load_errors: raised one by one by the next loads.
-    look_ups: functions called one by one before the next look-ups of a UUID, each in one database.
-    atomic: whether swaps and renames go to a server that is proven to compare and swap atomically: what Unanswered
-    says of them. Without it swaps that must be atomic are not sent; the others compare all the same.
-    writes: what `accepts_writes` answers.
+    answers: how the fake answers the next changes, one each; TRUE when it is empty.
+    before_moves: functions to call before the next changes, one each, such as another writer's swap.
+    load_errors: the next loads raise them, one each.
+    look_ups: functions to call before the next searches for a UUID, one each.
+    atomic: whether the server is proven to compare and swap atomically; Unanswered carries it. If not, the fake
+    makes no swap that must be atomic; the other swaps still compare.
+    writes: the answer of `accepts_writes`.
     calls: (method, table name), in order.
     """
 
     def __init__(self, namespaces: Iterable[str] = ("db",)) -> None:
         self.namespaces = set(namespaces)
-        self.rows: dict[TableName, Row] = {}
+        self.rows: dict[TableName, MemoryRow] = {}
         self.answers: deque[ScriptedAnswer] = deque()
         self.before_moves: deque[Callable[[], None]] = deque()
         self.load_errors: deque[MetastoreError] = deque()
@@ -137,7 +137,7 @@ class MemoryTablePointer:
         return self._move("swap", base.name, move, self.atomic)
 
     def accepts_writes(self, name: TableName) -> bool | None:
-        """As the port says: what `writes` says."""
+        """As the port says: returns `writes`."""
         self.calls.append(("accepts_writes", name))
         return self.writes
 
@@ -150,7 +150,7 @@ class MemoryTablePointer:
             if name in self.rows:
                 return Refused(True, AlreadyExists(f"Table already exists: {name}"))
             parameters = parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
-            self.rows[name] = Row(parameters, owner)
+            self.rows[name] = MemoryRow(parameters, owner)
             return Swapped()
 
         return self._move("create", name, move)
@@ -191,19 +191,19 @@ class MemoryTablePointer:
         return sorted(name.name for name, row in rows if name.namespace == namespace and is_iceberg(row.parameters))
 
     def add_hive_table(self, name: TableName) -> None:
-        """A row that is not an Iceberg table's."""
+        """Add a row of a table that is not Iceberg's."""
         with self._mutex:
-            self.rows[name] = Row({"transient_lastDdlTime": "1"})
+            self.rows[name] = MemoryRow({"transient_lastDdlTime": "1"})
 
     def point(self, name: TableName, location: str) -> None:
-        """Another writer's swap, which asks nobody: the row now has this metadata location."""
+        """Swap as another writer without any check: the row now has this metadata location."""
         with self._mutex:
             row = self.rows[name]
             moved = {METADATA_LOCATION: location, PREVIOUS_METADATA_LOCATION: row.parameters[METADATA_LOCATION]}
             self.rows[name] = replace(row, parameters={**row.parameters, **moved})
 
     def deliver_delayed(self) -> list[SwapAnswer]:
-        """Carry out what was delayed, and return the answers that nobody hears."""
+        """Apply the delayed changes; returns the answers, which no client receives."""
         with self._mutex:
             delayed, self._delayed = self._delayed, []
             return [move() for move in delayed]
@@ -242,7 +242,7 @@ class MemoryTablePointer:
             return Unanswered(MetastoreUnavailable("The metastore did not answer"), atomic)
 
 
-def _pointer(name: TableName, row: Row) -> Pointer:
+def _pointer(name: TableName, row: MemoryRow) -> Pointer:
     location = row.parameters.get(METADATA_LOCATION)
     if not is_iceberg(row.parameters) or not location:
         raise NotAnIcebergTable(name, "MANAGED_TABLE")

@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_hms.cli.doctor import (
     SWAP_MEANINGS,
-    State,
+    CheckState,
     lock_findings,
     server_findings,
     servers_findings,
@@ -77,7 +77,7 @@ def test_where_the_lock_alone_protects_the_pause_is_named_that_no_client_can_cur
 def test_no_lock_is_a_failure_wherever_compare_and_swap_is_not_atomic(verdict: CompareAndSwap) -> None:
     server = replace(GOOD, compare_and_swap=verdict)
     states = [finding.state for finding in lock_findings(Settings(lock="none"), server)]
-    assert states == ([] if verdict is CompareAndSwap.ATOMIC else [State.FAILED])
+    assert states == ([] if verdict is CompareAndSwap.ATOMIC else [CheckState.FAILED])
     assert list(lock_findings(Settings(), server)) == []
 
 
@@ -128,7 +128,7 @@ def test_each_server_of_the_list_is_probed_and_one_out_of_reach_is_a_warning() -
         return replace(GOOD, uri=uri)
 
     findings = servers_findings(Settings(metastore_uri="thrift://a:1,thrift://b:2"), probe)
-    assert (findings[0].subject, findings[0].state, findings[0].found) == ("thrift://a:1", State.WARNING, "no")
+    assert (findings[0].subject, findings[0].state, findings[0].found) == ("thrift://a:1", CheckState.WARNING, "no")
     assert {finding.subject for finding in findings[1:]} == {"thrift://b:2"}
     with pytest.raises(MetastoreUnavailable):
         servers_findings(Settings(metastore_uri="thrift://a:1,thrift://b:1"), probe)
@@ -137,14 +137,14 @@ def test_each_server_of_the_list_is_probed_and_one_out_of_reach_is_a_warning() -
 def test_the_warehouse_is_tried_with_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
     folder = tmp_path / "ware house"
     folder.mkdir()
-    assert warehouse_finding(f"file:{folder}/", PyArrowFiles()).state is State.OK
+    assert warehouse_finding(f"file:{folder}/", PyArrowFiles()).state is CheckState.OK
     assert list(folder.iterdir()) == []
 
 
 def test_a_warehouse_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     finding = warehouse_finding(f"file:{tmp_path}/file", PyArrowFiles())
-    assert (finding.state, finding.found) == (State.FAILED, "no")
+    assert (finding.state, finding.found) == (CheckState.FAILED, "no")
 
 
 def test_a_warehouse_that_gives_back_something_else_is_a_failure() -> None:
@@ -160,11 +160,11 @@ def test_a_warehouse_that_gives_back_something_else_is_a_failure() -> None:
         def delete(self, location: str) -> bool:
             return True
 
-    assert warehouse_finding("file:/w", Forgetful()).state is State.FAILED
+    assert warehouse_finding("file:/w", Forgetful()).state is CheckState.FAILED
 
 
 def test_no_warehouse_is_a_warning() -> None:
-    assert warehouse_finding("", PyArrowFiles()).state is State.WARNING
+    assert warehouse_finding("", PyArrowFiles()).state is CheckState.WARNING
 
 
 def test_all_good_is_exit_code_0_and_the_settings_in_force_are_told(tmp_path: Path) -> None:

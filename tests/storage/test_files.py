@@ -20,13 +20,13 @@ from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.local_files import run_sequentially
 from iceberg_hms.testing.contracts.files import (
     CHECKS,
-    one_of_many_writers_wins,
-    spellings_of_a_local_file_are_one,
+    all_spellings_of_a_local_file_name_one_file,
+    one_of_many_concurrent_writers_wins,
 )
 
 Check = Callable[[Files, str], None]
 #: Without an exclusive create, several writers of one name cannot find out which of them won.
-REMOTE_CHECKS = tuple(check for check in CHECKS if check is not one_of_many_writers_wins)
+REMOTE_CHECKS = tuple(check for check in CHECKS if check is not one_of_many_concurrent_writers_wins)
 
 
 class RemoteFiles(PyArrowFiles):
@@ -55,7 +55,7 @@ def test_other_stores_keep_the_contract(check: Check, tmp_path: Path) -> None:
 
 
 def test_all_spellings_of_a_local_file_are_equal(tmp_path: Path) -> None:
-    spellings_of_a_local_file_are_one(PyArrowFiles(), str(tmp_path))
+    all_spellings_of_a_local_file_name_one_file(PyArrowFiles(), str(tmp_path))
 
 
 def test_a_bucket_is_opened_once_for_all_its_schemes(tmp_path: Path) -> None:

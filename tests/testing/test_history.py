@@ -17,7 +17,7 @@ from iceberg_hms.errors import NoSuchTable
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
-from iceberg_hms.testing.history import Rule, check_table
+from iceberg_hms.testing.history import HistoryRule, check_table
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_lock import MemoryTableLock
@@ -51,8 +51,8 @@ class Subject:
         store = ManifestStore(self.files, Settings.load({}, environ={}), runtime)
         return CommitPorts(self.pointer, MemoryTableLock(), self.files, store.open, runtime, LoggedEvents())
 
-    def check(self, **told: Any) -> Any:
-        return check_table(self.world, NAME, **told)
+    def check(self, **answers: Any) -> Any:
+        return check_table(self.world, NAME, **answers)
 
     @property
     def location(self) -> str:
@@ -100,14 +100,14 @@ def test_an_empty_table_is_sound() -> None:
         subject.catalog.create_namespace("db")
         subject.catalog.create_table("db.t", SCHEMA)
         assert subject.check().findings == ()
-        assert subject.check(acknowledged=[5]).broken == {Rule.LOST}
+        assert subject.check(acknowledged=[5]).broken == {HistoryRule.LOST}
 
 
-def test_what_the_writers_were_told_is_compared(subject: Subject) -> None:
+def test_the_answers_of_writers_are_compared_with_the_table(subject: Subject) -> None:
     report = subject.check(acknowledged=["file:/data/lost.parquet", 99])
-    assert [finding.rule for finding in report.findings] == [Rule.LOST, Rule.LOST]
+    assert [finding.rule for finding in report.findings] == [HistoryRule.LOST, HistoryRule.LOST]
     report = subject.check(refused=[subject.paths[0], subject.ids[1]])
-    assert [finding.rule for finding in report.findings] == [Rule.REFUSED, Rule.REFUSED]
+    assert [finding.rule for finding in report.findings] == [HistoryRule.REFUSED, HistoryRule.REFUSED]
     with pytest.raises(AssertionError, match=f"REFUSED: {subject.paths[0]} is in the table"):
         report.raise_if_broken()
 
@@ -116,7 +116,7 @@ def test_a_file_that_was_committed_twice_is_found(subject: Subject) -> None:
     twice = DataFile(subject.paths[0], "PARQUET", record_count=2, file_size_in_bytes=4)
     subject.table.append([twice], check_duplicates=False)
     report = subject.check(acknowledged=[subject.paths[0]])
-    assert report.broken == {Rule.DUPLICATE, Rule.LOST}
+    assert report.broken == {HistoryRule.DUPLICATE, HistoryRule.LOST}
     assert "live 2 times" in str(report.findings[-1])
 
 
@@ -131,11 +131,11 @@ def lose_an_update(subject: Subject) -> None:
     subject.edit(forget)
 
 
-def test_a_lost_update_is_found_by_what_was_acknowledged_alone(subject: Subject) -> None:
+def test_acknowledged_changes_alone_reveal_a_lost_update(subject: Subject) -> None:
     lose_an_update(subject)
     assert subject.check().findings == ()
-    assert subject.check(acknowledged=subject.paths).broken == {Rule.LOST}
-    assert subject.check(acknowledged=subject.ids).broken == {Rule.LOST}
+    assert subject.check(acknowledged=subject.paths).broken == {HistoryRule.LOST}
+    assert subject.check(acknowledged=subject.ids).broken == {HistoryRule.LOST}
 
 
 def summary(position: int, **changes: str) -> Callable[[dict[str, Any]], None]:
@@ -153,44 +153,47 @@ def numbers(position: int, number: int) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-DAMAGES: dict[str, tuple[Callable[[Subject], object], set[Rule]]] = {
-    "a data file is gone": (lambda s: s.files.delete(s.paths[1]), {Rule.DANGLING}),
-    "a list is gone": (lambda s: s.files.delete(s.manifest_list(0)), {Rule.DANGLING}),
+DAMAGES: dict[str, tuple[Callable[[Subject], object], set[HistoryRule]]] = {
+    "a data file is gone": (lambda s: s.files.delete(s.paths[1]), {HistoryRule.DANGLING}),
+    "a list is gone": (lambda s: s.files.delete(s.manifest_list(0)), {HistoryRule.DANGLING}),
     "a list is cut off": (
         lambda s: s.files.replace(s.manifest_list(2), s.files.read(s.manifest_list(2))[:-9]),
-        {Rule.UNREADABLE},
+        {HistoryRule.UNREADABLE},
     ),
-    "a manifest is gone": (lambda s: s.files.delete(s.manifests()[0]), {Rule.DANGLING}),
-    "a manifest is noise": (lambda s: s.files.replace(s.manifests()[0], b"noise"), {Rule.UNREADABLE}),
-    "an old metadata file is gone": (lambda s: s.files.delete(s.log(0)), {Rule.DANGLING}),
-    "an old metadata file is cut off": (lambda s: s.files.replace(s.log(1), b'{"format'), {Rule.UNREADABLE}),
-    "a total is wrong": (lambda s: s.edit(summary(2, total_records="7")), {Rule.TOTALS}),
-    "what was added is wrong": (lambda s: s.edit(summary(0, added_data_files="3")), {Rule.TOTALS, Rule.LOG}),
-    "a sequence number is used twice": (lambda s: s.edit(numbers(2, 2)), {Rule.CHAIN, Rule.LIST}),
-    "a number is above the table's": (lambda s: s.edit(numbers(2, 30)), {Rule.UNREADABLE}),
-    "the log lacks a file": (lambda s: s.edit(lambda raw: raw["metadata-log"].pop(1)), {Rule.LOG}),
-    "the log ends too early": (lambda s: s.edit(lambda raw: raw["metadata-log"].pop()), {Rule.LOG}),
+    "a manifest is gone": (lambda s: s.files.delete(s.manifests()[0]), {HistoryRule.DANGLING}),
+    "a manifest is noise": (lambda s: s.files.replace(s.manifests()[0], b"noise"), {HistoryRule.UNREADABLE}),
+    "an old metadata file is gone": (lambda s: s.files.delete(s.log(0)), {HistoryRule.DANGLING}),
+    "an old metadata file is cut off": (lambda s: s.files.replace(s.log(1), b'{"format'), {HistoryRule.UNREADABLE}),
+    "a total is wrong": (lambda s: s.edit(summary(2, total_records="7")), {HistoryRule.TOTALS}),
+    "what was added is wrong": (
+        lambda s: s.edit(summary(0, added_data_files="3")), {HistoryRule.TOTALS, HistoryRule.LOG}
+    ),
+    "a sequence number is used twice": (lambda s: s.edit(numbers(2, 2)), {HistoryRule.CHAIN, HistoryRule.LIST}),
+    "a number is above the table's": (lambda s: s.edit(numbers(2, 30)), {HistoryRule.UNREADABLE}),
+    "the log lacks a file": (lambda s: s.edit(lambda raw: raw["metadata-log"].pop(1)), {HistoryRule.LOG}),
+    "the log ends too early": (lambda s: s.edit(lambda raw: raw["metadata-log"].pop()), {HistoryRule.LOG}),
     "the log names a file twice": (
         lambda s: s.edit(lambda raw: raw["metadata-log"].append(raw["metadata-log"][-1])),
-        {Rule.LOG},
+        {HistoryRule.LOG},
     ),
-    "time runs backwards": (lambda s: s.edit(lambda raw: raw.update({"last-updated-ms": 5})), {Rule.LOG}),
+    "time runs backwards": (lambda s: s.edit(lambda raw: raw.update({"last-updated-ms": 5})), {HistoryRule.LOG}),
     "an old snapshot was changed": (
-        lambda s: s.edit(lambda raw: raw["snapshots"][0].update({"timestamp-ms": 1})), {Rule.LOG}
+        lambda s: s.edit(lambda raw: raw["snapshots"][0].update({"timestamp-ms": 1})), {HistoryRule.LOG}
     ),
     "another table took the place": (
         lambda s: s.edit(lambda raw: raw.update({"table-uuid": "00000000-0000-0000-0000-000000000001"})),
-        {Rule.LOG},
+        {HistoryRule.LOG},
     ),
     "main is not the current snapshot": (
-        lambda s: s.edit(lambda raw: raw["refs"]["main"].update({"snapshot-id": s.ids[0]})), {Rule.UNREADABLE}
+        lambda s: s.edit(lambda raw: raw["refs"]["main"].update({"snapshot-id": s.ids[0]})), {HistoryRule.UNREADABLE}
     ),
-    "the current metadata file is gone": (lambda s: s.files.delete(s.location), {Rule.DANGLING}),
+    "the current metadata file is gone": (lambda s: s.files.delete(s.location), {HistoryRule.DANGLING}),
     "a parent has a later time": (
-        lambda s: s.edit(lambda raw: raw["snapshots"][2].update({"timestamp-ms": 5})), {Rule.CHAIN}
+        lambda s: s.edit(lambda raw: raw["snapshots"][2].update({"timestamp-ms": 5})), {HistoryRule.CHAIN}
     ),
     "a tag points nowhere": (
-        lambda s: s.edit(lambda raw: raw["refs"].update({"x": {"type": "tag", "snapshot-id": 4}})), {Rule.UNREADABLE}
+        lambda s: s.edit(lambda raw: raw["refs"].update({"x": {"type": "tag", "snapshot-id": 4}})),
+        {HistoryRule.UNREADABLE},
     ),
 }  # fmt: skip
 
@@ -202,7 +205,7 @@ def test_damage_is_found_and_named(subject: Subject, name: str) -> None:
     assert subject.check().broken == broken
 
 
-def test_data_files_that_were_invented_are_not_looked_for(subject: Subject) -> None:
+def test_the_check_can_leave_out_invented_data_files(subject: Subject) -> None:
     subject.files.delete(subject.paths[0])
     assert subject.check(data_files=False).findings == ()
 
@@ -220,10 +223,10 @@ def test_another_branch_is_judged_by_its_own_history(subject: Subject) -> None:
     path = "file:/data/audit.parquet"
     subject.files.write(path, b"rows")
     subject.table.append([DataFile(path, "PARQUET", record_count=1, file_size_in_bytes=4)], branch="audit")
-    assert subject.check(acknowledged=[path]).broken == {Rule.LOST}
+    assert subject.check(acknowledged=[path]).broken == {HistoryRule.LOST}
     assert subject.check(acknowledged=[path, *subject.paths], ref="audit").findings == ()
 
 
-def test_a_table_that_is_not_there_is_no_finding(subject: Subject) -> None:
+def test_a_missing_table_raises_and_is_no_finding(subject: Subject) -> None:
     with pytest.raises(NoSuchTable):
         check_table(subject.world, "db.other")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from iceberg_hms.coordinator.ports import Files
-from iceberg_hms.testing.contracts.files import CHECKS, spellings_of_a_local_file_are_one
+from iceberg_hms.testing.contracts.files import CHECKS, all_spellings_of_a_local_file_name_one_file
 from iceberg_hms.testing.memory_files import MemoryFiles
 
 
@@ -18,10 +18,10 @@ def test_memory_files_keep_the_contract(check: Callable[[Files, str], None], roo
 
 
 def test_spellings_are_one_file() -> None:
-    spellings_of_a_local_file_are_one(MemoryFiles(), "/w")
+    all_spellings_of_a_local_file_name_one_file(MemoryFiles(), "/w")
 
 
-def test_what_is_there_can_be_listed_and_damaged() -> None:
+def test_files_can_be_listed_and_damaged() -> None:
     files = MemoryFiles()
     files.write("file:/w/b", b"1")
     files.write("/w/a", b"2")

@@ -15,7 +15,7 @@ def test_memory_manifests_keep_the_contract(check: Callable[[Open, str], None]) 
     check(MemoryManifestStore().open, "file:/w")
 
 
-def test_the_store_shows_what_was_flushed() -> None:
+def test_the_store_shows_flushed_lists() -> None:
     store = MemoryManifestStore()
     group = store.open()
     location = group.stage_list(sample_metadata("file:/w"), sample_snapshot(1, 1), [])

@@ -56,7 +56,7 @@ def test_an_unanswered_swap_or_rename_says_whether_its_server_is_atomic(atomic: 
     assert not dropped.atomic
 
 
-def test_what_must_be_fenced_is_not_sent_without_a_fence() -> None:
+def test_a_swap_that_requires_compare_and_swap_is_not_sent_without_it() -> None:
     pointer = MemoryTablePointer()
     base = made(pointer, place_of(pointer))
     pointer.atomic = False
@@ -91,7 +91,7 @@ def test_another_writer_swaps_just_before_us() -> None:
     assert (now.metadata_location, now.previous_metadata_location) == ("memory:/foreign", base.metadata_location)
 
 
-def test_a_metastore_out_of_reach_is_scripted() -> None:
+def test_an_unreachable_metastore_can_be_scripted() -> None:
     pointer = MemoryTablePointer()
     made(pointer, place_of(pointer))
     pointer.load_errors.append(MetastoreUnavailable("down"))

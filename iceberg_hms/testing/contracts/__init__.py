@@ -1,7 +1,7 @@
 """Contract suites: what every implementation of a port must do, as checks that need no test framework.
 
-A suite is a tuple `CHECKS` of functions. Each takes the implementation under test, does something with it, and raises
-AssertionError if the answer is wrong. With pytest:
+A suite is a tuple `CHECKS` of functions. Each takes the implementation under test, calls it, and raises AssertionError
+if it answers wrongly. With pytest:
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
     def test_my_files_keep_the_contract(check, tmp_path):

@@ -1,4 +1,5 @@
-"""What every implementation of `coordinator.ports.EventListener` must do: a listener is told, and cannot harm a commit.
+"""What every implementation of `coordinator.ports.EventListener` must do: it passes every event to every listener,
+and no listener can harm a commit.
 
 Each check takes the port, and a function that adds a listener to it.
 """
@@ -27,33 +28,35 @@ _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
 )
 
 
-def listeners_are_told_in_order(events: EventListener, subscribe: Callable[[Listener], None]) -> None:
-    heard: list[Mapping[str, Any]] = []
-    subscribe(heard.append)
+def listeners_get_events_in_order(events: EventListener, subscribe: Callable[[Listener], None]) -> None:
+    received: list[Mapping[str, Any]] = []
+    subscribe(received.append)
     for event in _EVENTS:
         events.publish(event)
-    expect_equal([event["event"] for event in heard], [event["event"] for event in _EVENTS], "what was heard")
+    expect_equal(
+        [event["event"] for event in received], [event["event"] for event in _EVENTS], "events that the listener got"
+    )
 
 
-def a_listener_that_breaks_harms_nobody(events: EventListener, subscribe: Callable[[Listener], None]) -> None:
+def a_broken_listener_harms_no_other(events: EventListener, subscribe: Callable[[Listener], None]) -> None:
     def broken(_event: Mapping[str, Any]) -> None:
         raise ZeroDivisionError
 
-    heard: list[Mapping[str, Any]] = []
+    received: list[Mapping[str, Any]] = []
     subscribe(broken)
-    subscribe(heard.append)
+    subscribe(received.append)
     for event in _EVENTS:
         events.publish(event)
-    expect_equal(len(heard), len(_EVENTS), "events that were heard beside a broken listener")
+    expect_equal(len(received), len(_EVENTS), "events that the listener beside a broken one got")
 
 
-def nobody_needs_to_listen(events: EventListener, _subscribe: Callable[[Listener], None]) -> None:
+def publishing_without_listeners_works(events: EventListener, _subscribe: Callable[[Listener], None]) -> None:
     for event in _EVENTS:
         events.publish(event)
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    listeners_are_told_in_order,
-    a_listener_that_breaks_harms_nobody,
-    nobody_needs_to_listen,
+    listeners_get_events_in_order,
+    a_broken_listener_harms_no_other,
+    publishing_without_listeners_works,
 )

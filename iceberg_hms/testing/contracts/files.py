@@ -1,6 +1,6 @@
 """What every implementation of `coordinator.ports.Files` must do.
 
-Each check takes the implementation and the location of an empty folder that it may fill (it need not exist yet).
+Each check takes the implementation and the location of an empty folder that it may fill; it need not exist yet.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 _WRITERS: Final = 8
 
 
-def what_was_written_is_read(files: Files, root: str) -> None:
+def a_read_returns_the_written_bytes(files: Files, root: str) -> None:
     data = bytes(range(256)) * 4_096
     files.write(f"{root}/a.bin", data)
     expect_equal(files.length(f"{root}/a.bin"), len(data), "length")
     expect(files.read(f"{root}/a.bin") == data, "other bytes came back")
 
 
-def an_empty_file_is_a_file(files: Files, root: str) -> None:
+def an_empty_file_exists(files: Files, root: str) -> None:
     files.write(f"{root}/empty", b"")
     expect_equal(files.length(f"{root}/empty"), 0, "length")
     expect_equal(files.read(f"{root}/empty"), b"", "content")
 
 
-def a_missing_file_is_told_apart(files: Files, root: str) -> None:
+def a_missing_file_raises_missing_file(files: Files, root: str) -> None:
     with expect_raises(MissingFile, "read"):
         files.read(f"{root}/none")
     with expect_raises(MissingFile, "length"):
@@ -37,19 +37,19 @@ def a_missing_file_is_told_apart(files: Files, root: str) -> None:
     expect_equal(files.delete(f"{root}/none"), False, "delete")
 
 
-def folders_are_made(files: Files, root: str) -> None:
+def a_write_creates_folders(files: Files, root: str) -> None:
     files.write(f"{root}/one/two/three/x", b"deep")
     expect_equal(files.read(f"{root}/one/two/three/x"), b"deep", "content")
 
 
-def nothing_is_overwritten(files: Files, root: str) -> None:
+def a_write_never_overwrites(files: Files, root: str) -> None:
     files.write(f"{root}/once", b"first")
     with expect_raises(AlreadyExists, "second write"):
         files.write(f"{root}/once", b"second, and longer")
     expect_equal(files.read(f"{root}/once"), b"first", "content")
 
 
-def a_deleted_name_is_free(files: Files, root: str) -> None:
+def a_deleted_name_can_be_written_again(files: Files, root: str) -> None:
     files.write(f"{root}/again", b"old")
     expect_equal(files.delete(f"{root}/again"), True, "delete")
     expect_equal(files.delete(f"{root}/again"), False, "second delete")
@@ -72,7 +72,7 @@ def relative_locations_are_refused(files: Files, root: str) -> None:
             files.read(location)
 
 
-def one_of_many_writers_wins(files: Files, root: str) -> None:
+def one_of_many_concurrent_writers_wins(files: Files, root: str) -> None:
     won: list[bytes] = []
     together = threading.Barrier(_WRITERS)
 
@@ -89,24 +89,24 @@ def one_of_many_writers_wins(files: Files, root: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    expect_equal(len(won), 1, "writers that were told that they wrote the file")
+    expect_equal(len(won), 1, "writers whose write succeeded")
     expect(files.read(f"{root}/race") == won[0], "the file is not the winner's")
 
 
 CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
-    what_was_written_is_read,
-    an_empty_file_is_a_file,
-    a_missing_file_is_told_apart,
-    folders_are_made,
-    nothing_is_overwritten,
-    a_deleted_name_is_free,
+    a_read_returns_the_written_bytes,
+    an_empty_file_exists,
+    a_missing_file_raises_missing_file,
+    a_write_creates_folders,
+    a_write_never_overwrites,
+    a_deleted_name_can_be_written_again,
     locations_are_not_decoded,
     relative_locations_are_refused,
-    one_of_many_writers_wins,
+    one_of_many_concurrent_writers_wins,
 )
 
 
-def spellings_of_a_local_file_are_one(files: Files, folder: str) -> None:
+def all_spellings_of_a_local_file_name_one_file(files: Files, folder: str) -> None:
     """For stores of local files; `folder` is a plain absolute path."""
     files.write(f"file:{folder}/x", b"one")
     for spelling in (f"{folder}/x", f"file://{folder}/x", f"file:{folder}//x", f"file:{folder}/./y/../x"):

@@ -1,7 +1,7 @@
 """What every implementation of `changes.change.Manifests` must do.
 
-Each check takes a function that opens the port for a new group; all groups of one check share their files. Tables have
-the location that is given, which may be filled.
+Each check takes a function that opens the port for a new group, and the location of a folder that it may fill. All
+groups of one check share their files.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _stage(
     return sample_snapshot(snapshot_id, number, location, **more)
 
 
-def entries_come_back_with_what_they_inherit(open_: Open, root: str) -> None:
+def entries_are_read_with_inherited_values(open_: Open, root: str) -> None:
     for version in _VERSIONS:
         metadata = sample_metadata(f"{root}/v{version}", version)
         port = open_()
@@ -132,7 +132,7 @@ def entries_come_back_with_what_they_inherit(open_: Open, root: str) -> None:
             expect_equal(replace(entry.data_file, split_offsets=(4,)), wanted, f"v{version} data file")
 
 
-def lines_count_files_rows_and_partitions(open_: Open, root: str) -> None:
+def lists_count_files_rows_and_partitions(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     entries = [
@@ -152,12 +152,12 @@ def lines_count_files_rows_and_partitions(open_: Open, root: str) -> None:
     expect_equal(line.partitions, (bounds,), "partitions")
 
 
-def manifests_are_reused_by_replays(open_: Open, root: str) -> None:
+def replays_reuse_manifests(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     own = _write(port, metadata, 7, _added("file:/d/a"))
     first, second = _stage(port, metadata, 7, 5, own), _stage(port, metadata, 7, 6, own)
-    expect(first.manifest_list != second.manifest_list, "two lists were given one name")
+    expect(first.manifest_list != second.manifest_list, "two lists have one name")
     expect_equal([line.sequence_number for line in port.list(first)], [5], "first list")
     expect_equal([line.sequence_number for line in port.list(second)], [6], "second list")
 
@@ -181,7 +181,7 @@ def an_unnumbered_manifest_of_another_snapshot_is_refused(open_: Open, root: str
         _stage(port, metadata, 8, 6, _write(port, metadata, 7, _added("file:/d/a")))
 
 
-def a_staged_list_is_its_groups_alone_until_flushed(open_: Open, root: str) -> None:
+def other_groups_see_a_staged_list_only_after_the_flush(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     snapshot = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a")))
@@ -200,11 +200,11 @@ def a_discarded_list_is_never_written(open_: Open, root: str) -> None:
     gone, kept = _stage(port, metadata, 7, 5, own), _stage(port, metadata, 7, 6, own)
     port.discard([str(gone.manifest_list), "file:/not/staged"])
     expect_equal(list(port.flush()), [kept.manifest_list], "flushed")
-    with expect_raises(MissingFile, "list of what was discarded"):
+    with expect_raises(MissingFile, "a discarded list"):
         open_().list(gone)
 
 
-def data_and_deletes_are_kept_apart(open_: Open, root: str) -> None:
+def data_and_delete_files_go_into_separate_manifests(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,), lower_bounds=None)
@@ -215,7 +215,7 @@ def data_and_deletes_are_kept_apart(open_: Open, root: str) -> None:
         _write(port, sample_metadata(f"{root}/v1", 1), 7, deletes)
 
 
-def row_ids_go_to_data_that_has_none(open_: Open, root: str) -> None:
+def data_files_without_row_ids_get_some(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t", 3)
     port = open_()
     first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a", "file:/d/b")), first_row_id=100)
@@ -231,7 +231,7 @@ def row_ids_go_to_data_that_has_none(open_: Open, root: str) -> None:
     expect_equal(found, wanted, "first row ids")
 
 
-def entries_are_kept_by_choice(open_: Open, root: str) -> None:
+def entries_returns_only_the_chosen_ones(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t", 3)
     port = open_()
     own = _write(port, metadata, 7, _added(*(f"file:/d/{at}" for at in range(20))))
@@ -241,7 +241,7 @@ def entries_are_kept_by_choice(open_: Open, root: str) -> None:
     expect_equal(rows, [("file:/d/9", 90), ("file:/d/19", 190)], "entries")
 
 
-def entries_that_cannot_inherit_are_refused(open_: Open, root: str) -> None:
+def existing_entries_without_numbers_are_refused(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     for status in (EntryStatus.EXISTING, EntryStatus.DELETED):
@@ -259,11 +259,11 @@ def other_partition_values_are_refused(open_: Open, root: str) -> None:
             _write(open_(), metadata, 7, _added("file:/d/a", partition=partition))
 
 
-def nothing_to_write_is_no_manifest(open_: Open, root: str) -> None:
+def writing_no_entries_writes_no_manifest(open_: Open, root: str) -> None:
     expect_equal(list(_write(open_(), sample_metadata(f"{root}/t"), 7, [])), [], "manifests")
 
 
-def an_empty_list_is_a_list(open_: Open, root: str) -> None:
+def an_empty_list_can_be_read(open_: Open, root: str) -> None:
     for version in _VERSIONS:
         port = open_()
         snapshot = _stage(port, sample_metadata(f"{root}/v{version}", version), 7, 5, [])
@@ -284,10 +284,10 @@ def a_v1_snapshot_may_name_its_manifests(open_: Open, root: str) -> None:
     expect_equal([line.sequence_number for line in port.list(later)], [0], "numbers after the upgrade")
 
 
-def metadata_goes_where_the_table_says(open_: Open, root: str) -> None:
+def metadata_goes_to_the_folder_that_the_table_names(open_: Open, root: str) -> None:
     port = open_()
-    elsewhere = sample_metadata(f"{root}/t", properties={"write.metadata.path": f"{root}/elsewhere/"})
-    for metadata, folder in ((sample_metadata(f"{root}/t"), f"{root}/t/metadata"), (elsewhere, f"{root}/elsewhere")):
+    other_folder = sample_metadata(f"{root}/t", properties={"write.metadata.path": f"{root}/elsewhere/"})
+    for metadata, folder in ((sample_metadata(f"{root}/t"), f"{root}/t/metadata"), (other_folder, f"{root}/elsewhere")):
         own = _write(port, metadata, 7, _added("file:/d/a"))
         snapshot = _stage(port, metadata, 7, 5, own)
         paths = (own[0].manifest_path, str(snapshot.manifest_list))
@@ -297,23 +297,23 @@ def metadata_goes_where_the_table_says(open_: Open, root: str) -> None:
         expect(re.fullmatch(r"snap-7-[0-9]+-[0-9a-f-]{36}\.avro", name) is not None, f"list name {name}")
 
 
-def what_a_snapshot_added_is_told_without_the_rest(open_: Open, root: str) -> None:
+def added_returns_a_snapshots_own_manifests_alone(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a")))
     own = _write(port, metadata, 8, _added("file:/d/b", "file:/d/c"))
-    told = {"operation": "append", "added-data-files": "2"}
-    second = _stage(port, metadata, 8, 6, [*own, *port.list(first)], summary=told)
+    summary = {"operation": "append", "added-data-files": "2"}
+    second = _stage(port, metadata, 8, 6, [*own, *port.list(first)], summary=summary)
     port.flush()
     for reader in (port, open_()):
         found = reader.added(second)
         expect_equal([file.manifest_path for file in found or ()], [own[0].manifest_path], "added")
         expect_equal(reader.added(sample_snapshot(8, 6, second.manifest_list)), None, "without a count")
-        more = {**told, "added-data-files": "3"}
+        more = {**summary, "added-data-files": "3"}
         expect_equal(reader.added(sample_snapshot(8, 6, second.manifest_list, summary=more)), None, "another count")
 
 
-def a_list_on_another_says_the_same_whoever_reads_it(open_: Open, root: str) -> None:
+def a_list_that_extends_another_reads_the_same_everywhere(open_: Open, root: str) -> None:
     for version in _VERSIONS:
         metadata = sample_metadata(f"{root}/v{version}", version)
         port = open_()
@@ -336,7 +336,7 @@ def a_list_on_another_says_the_same_whoever_reads_it(open_: Open, root: str) -> 
             expect_equal([file.first_row_id for file in found], list(range(70, -1, -10)), "row ids")
 
 
-def live_files_are_found_by_any_spelling(open_: Open, root: str) -> None:
+def live_finds_files_by_any_spelling(open_: Open, root: str) -> None:
     old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     for version in _VERSIONS:
         metadata = sample_metadata(f"{root}/v{version}", version)
@@ -358,7 +358,7 @@ def live_files_are_found_by_any_spelling(open_: Open, root: str) -> None:
                 expect_equal(list(reader.live(lines, {file_key(spelling)})), [], f"v{version}, {spelling}")
 
 
-def live_files_come_with_what_they_inherit(open_: Open, root: str) -> None:
+def live_returns_entries_with_inherited_values(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t", 3)
     port = open_()
     first = _stage(port, metadata, 7, 5, _write(port, metadata, 7, _added("file:/d/a", "file:/d/b")), first_row_id=40)
@@ -369,12 +369,12 @@ def live_files_come_with_what_they_inherit(open_: Open, root: str) -> None:
         (entry.snapshot_id, entry.sequence_number, entry.data_file.first_row_id)
         for entry in port.live(port.list(second), keys)
     ]
-    expect_equal(found, [(8, 6, 60), (7, 5, 50)], "snapshot, number and row id of a file that is there twice")
+    expect_equal(found, [(8, 6, 60), (7, 5, 50)], "snapshot, number and row id of a file that is in the table twice")
     expect_equal(list(port.live([], keys)), [], "in no manifest")
     expect_equal(list(port.live(port.list(second), set())), [], "no file")
 
 
-def delete_files_are_no_live_data_files(open_: Open, root: str) -> None:
+def live_leaves_out_delete_files(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
@@ -383,25 +383,25 @@ def delete_files_are_no_live_data_files(open_: Open, root: str) -> None:
 
 
 CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
-    entries_come_back_with_what_they_inherit,
-    lines_count_files_rows_and_partitions,
-    manifests_are_reused_by_replays,
+    entries_are_read_with_inherited_values,
+    lists_count_files_rows_and_partitions,
+    replays_reuse_manifests,
     earlier_manifests_keep_their_numbers,
     an_unnumbered_manifest_of_another_snapshot_is_refused,
-    a_staged_list_is_its_groups_alone_until_flushed,
+    other_groups_see_a_staged_list_only_after_the_flush,
     a_discarded_list_is_never_written,
-    data_and_deletes_are_kept_apart,
-    row_ids_go_to_data_that_has_none,
-    entries_are_kept_by_choice,
-    entries_that_cannot_inherit_are_refused,
+    data_and_delete_files_go_into_separate_manifests,
+    data_files_without_row_ids_get_some,
+    entries_returns_only_the_chosen_ones,
+    existing_entries_without_numbers_are_refused,
     other_partition_values_are_refused,
-    nothing_to_write_is_no_manifest,
-    an_empty_list_is_a_list,
+    writing_no_entries_writes_no_manifest,
+    an_empty_list_can_be_read,
     a_v1_snapshot_may_name_its_manifests,
-    metadata_goes_where_the_table_says,
-    what_a_snapshot_added_is_told_without_the_rest,
-    a_list_on_another_says_the_same_whoever_reads_it,
-    live_files_are_found_by_any_spelling,
-    live_files_come_with_what_they_inherit,
-    delete_files_are_no_live_data_files,
+    metadata_goes_to_the_folder_that_the_table_names,
+    added_returns_a_snapshots_own_manifests_alone,
+    a_list_that_extends_another_reads_the_same_everywhere,
+    live_finds_files_by_any_spelling,
+    live_returns_entries_with_inherited_values,
+    live_leaves_out_delete_files,
 )

@@ -1,7 +1,7 @@
 """What every implementation of `coordinator.ports.Runtime` must do.
 
-Each check takes the runtime, on a thread of which it runs. Functions that `gather` runs side by side must not wait for
-each other: a simulation runs them one after the other.
+Each check takes the runtime, and runs on one of its threads. Functions passed to `gather` must not wait for each other,
+since a simulation may run them one after the other.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
 Check = Callable[[Runtime], None]
 
-#: Only a broken runtime makes a check wait so long; seconds.
+#: Only a broken runtime makes a check wait that long; seconds.
 _LONG: Final = 30.0
 _TASKS: Final = 4
 
 
-def time_goes_on_and_a_sleep_takes_it(runtime: Runtime) -> None:
+def time_advances_at_least_by_a_sleep(runtime: Runtime) -> None:
     before = runtime.now()
     runtime.sleep(0.02)
     expect(runtime.now() - before >= 0.02, "sleep ended early")
@@ -29,7 +29,7 @@ def time_goes_on_and_a_sleep_takes_it(runtime: Runtime) -> None:
     expect(runtime.now() >= before, "now() went back")
 
 
-def the_wall_clock_tells_milliseconds(runtime: Runtime) -> None:
+def the_wall_clock_counts_milliseconds(runtime: Runtime) -> None:
     expect(isinstance(runtime.now_ms(), int), "now_ms is not a whole number")
     expect(runtime.now_ms() > 10**12, "now_ms does not count milliseconds since 1970")
 
@@ -46,19 +46,19 @@ def ids_are_new(runtime: Runtime) -> None:
     expect(all(len(each) <= 36 and each == each.lower() for each in found), "an id is no lower-case uuid")
 
 
-def an_event_is_waited_for_and_a_wait_in_vain_ends(runtime: Runtime) -> None:
+def a_wait_returns_on_the_event_or_after_its_timeout(runtime: Runtime) -> None:
     event = runtime.event()
     expect(not event.is_set(), "a new event is set")
-    expect_equal(event.wait(0.01), False, "wait in vain")
+    expect_equal(event.wait(0.01), False, "wait for an event that never comes")
     expect_equal(event.wait(0), False, "wait without waiting")
     runtime.spawn("setter", event.set)
     expect_equal(event.wait(_LONG), True, "wait")
     expect(event.is_set(), "the event is not set")
     event.set()
-    expect_equal(event.wait(0), True, "wait for what has happened")
+    expect_equal(event.wait(0), True, "wait for an event that is set")
 
 
-def a_mutex_lets_one_in(runtime: Runtime) -> None:
+def a_mutex_admits_one_thread_at_a_time(runtime: Runtime) -> None:
     mutex, done = runtime.mutex(), runtime.event()
     count, ended = [0], [0]
 
@@ -76,7 +76,7 @@ def a_mutex_lets_one_in(runtime: Runtime) -> None:
     for number in range(_TASKS):
         runtime.spawn(f"worker {number}", work)
     expect(done.wait(_LONG), "the workers did not end")
-    expect_equal(count[0], 3 * _TASKS, "what was counted under the mutex")
+    expect_equal(count[0], 3 * _TASKS, "count under the mutex")
 
 
 def gathered_results_are_in_order(runtime: Runtime) -> None:
@@ -84,7 +84,7 @@ def gathered_results_are_in_order(runtime: Runtime) -> None:
     expect_equal(runtime.gather([partial(pow, n, 2) for n in range(6)]), [0, 1, 4, 9, 16, 25], "gather")
 
 
-def a_gathered_error_is_raised_when_all_have_ended(runtime: Runtime) -> None:
+def gather_raises_an_error_after_all_functions_ended(runtime: Runtime) -> None:
     ended: list[int] = []
 
     def work(number: int) -> None:
@@ -95,25 +95,25 @@ def a_gathered_error_is_raised_when_all_have_ended(runtime: Runtime) -> None:
 
     with expect_raises(LookupError, "gather"):
         runtime.gather([partial(work, n) for n in range(4)])
-    expect_equal(sorted(ended), [0, 2, 3], "who ended before the error was raised")
+    expect_equal(sorted(ended), [0, 2, 3], "functions that ended before gather raised")
 
 
-def what_is_gathered_is_in_its_caller_s_context_and_what_is_spawned_is_not(runtime: Runtime) -> None:
+def gathered_functions_share_the_callers_context_and_spawned_ones_do_not(runtime: Runtime) -> None:
     done = runtime.event()
 
-    def elsewhere() -> None:
+    def spawned() -> None:
         usage.called("heartbeat")
         done.set()
 
     with usage.measured() as measured:
         runtime.gather([partial(usage.wrote, n) for n in range(1, 5)])
-        runtime.spawn("heartbeat", elsewhere)
+        runtime.spawn("heartbeat", spawned)
         expect(done.wait(_LONG), "the heartbeat did not come")
-    expect_equal(sorted(measured.writes), [1, 2, 3, 4], "bytes that were counted")
-    expect_equal(measured.calls, [], "calls that were counted")
+    expect_equal(sorted(measured.writes), [1, 2, 3, 4], "counted bytes")
+    expect_equal(measured.calls, [], "counted calls")
 
 
-def what_is_done_meanwhile_has_ended_when_the_wait_has(runtime: Runtime) -> None:
+def run_while_waiting_returns_after_both_functions_ended(runtime: Runtime) -> None:
     ended: list[str] = []
 
     def work() -> None:
@@ -123,11 +123,11 @@ def what_is_done_meanwhile_has_ended_when_the_wait_has(runtime: Runtime) -> None
 
     with usage.measured() as measured:
         expect_equal(runtime.run_while_waiting(work, lambda: ended.append("wait") or 7), 7, "the wait's result")  # type: ignore[func-returns-value]
-    expect_equal(sorted(ended), ["wait", "work"], "what has ended")
-    expect_equal(measured.writes, [1], "bytes that were counted")
+    expect_equal(sorted(ended), ["wait", "work"], "functions that ended")
+    expect_equal(measured.writes, [1], "counted bytes")
 
 
-def an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended(runtime: Runtime) -> None:
+def run_while_waiting_raises_either_error_after_both_functions_ended(runtime: Runtime) -> None:
     ended: list[str] = []
 
     def raises() -> None:
@@ -141,21 +141,21 @@ def an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended(runtime: 
     for work, wait in ((raises, ends), (ends, raises)):
         begun: list[int] = []
         ended.clear()
-        with expect_raises(LookupError, "meanwhile"):
+        with expect_raises(LookupError, "run_while_waiting"):
             runtime.run_while_waiting(work, wait)
-        expect_equal(len(ended), len(begun), "who had ended before the error was raised")
+        expect_equal(len(ended), len(begun), "functions that ended before the error")
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    time_goes_on_and_a_sleep_takes_it,
-    the_wall_clock_tells_milliseconds,
+    time_advances_at_least_by_a_sleep,
+    the_wall_clock_counts_milliseconds,
     random_numbers_are_in_their_range_and_differ,
     ids_are_new,
-    an_event_is_waited_for_and_a_wait_in_vain_ends,
-    a_mutex_lets_one_in,
+    a_wait_returns_on_the_event_or_after_its_timeout,
+    a_mutex_admits_one_thread_at_a_time,
     gathered_results_are_in_order,
-    a_gathered_error_is_raised_when_all_have_ended,
-    what_is_gathered_is_in_its_caller_s_context_and_what_is_spawned_is_not,
-    what_is_done_meanwhile_has_ended_when_the_wait_has,
-    an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended,
+    gather_raises_an_error_after_all_functions_ended,
+    gathered_functions_share_the_callers_context_and_spawned_ones_do_not,
+    run_while_waiting_returns_after_both_functions_ended,
+    run_while_waiting_raises_either_error_after_both_functions_ended,
 )

@@ -1,6 +1,6 @@
 """What every implementation of `coordinator.ports.TableLock` must do.
 
-Each check takes a `Guard`: two locks that guard the same tables, as two processes have them.
+Each check takes a `Guard`: two locks on the same tables, as in two processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from iceberg_hms.testing.contracts import expect, expect_raises
 
 @dataclass(frozen=True)
 class Guard:
-    """first, second: the locks. runtime: theirs. name: a table that no other check uses; it need not exist."""
+    """first, second: the locks. runtime: of both. name: a table that no other check uses; it need not exist."""
 
     first: TableLock
     second: TableLock
@@ -27,28 +27,28 @@ class Guard:
 
 Check = Callable[[Guard], None]
 
-#: Longer than any lock here is waited for in vain; only a broken lock makes a check take so long.
+#: Longer than any wait here that times out; only a broken lock makes a check take that long. Seconds.
 _LONG: Final = 60.0
 _WRITERS: Final = 6
-_TURNS: Final = 5
+_ROUNDS: Final = 5
 
 
 def _since(guard: Guard, earlier: ClockReading) -> float:
     return guard.runtime.read_clocks().max_seconds_since(earlier)
 
 
-def a_free_lock_is_had_and_covers(guard: Guard) -> None:
+def a_free_lock_is_acquired_with_a_lease(guard: Guard) -> None:
     before = guard.runtime.read_clocks()
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
         age = held.seconds_since_renewal()
-        expect(0 <= age <= _since(guard, before), "it was renewed before it was asked for, or in the future")
+        expect(0 <= age <= _since(guard, before), "the last renewal is before the request, or in the future")
         expect(held.lease_seconds > 0, "no lease")
     finally:
         held.release()
 
 
-def a_held_lock_is_not_given_twice(guard: Guard) -> None:
+def a_held_lock_is_not_acquired_again(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
         for lock in (guard.first, guard.second):
@@ -61,7 +61,7 @@ def a_held_lock_is_not_given_twice(guard: Guard) -> None:
         held.release()
 
 
-def who_gives_up_blocks_nobody(guard: Guard) -> None:
+def a_waiter_that_gave_up_blocks_no_other(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     with expect_raises(LockNotAcquired, "acquire of a held lock"):
         guard.second.acquire(guard.name, wait_seconds=0.1, request="r-2")
@@ -69,7 +69,7 @@ def who_gives_up_blocks_nobody(guard: Guard) -> None:
     guard.first.acquire(guard.name, wait_seconds=0, request="r-3").release()
 
 
-def a_waiter_gets_it_on_release(guard: Guard) -> None:
+def a_waiter_gets_the_lock_on_release(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     done = guard.runtime.event()
     result: list[HeldLock | Exception] = []
@@ -82,7 +82,7 @@ def a_waiter_gets_it_on_release(guard: Guard) -> None:
         done.set()
 
     guard.runtime.spawn("waiter", wait_for_it)
-    expect(not done.wait(0.2), "a held lock was given away")
+    expect(not done.wait(0.2), "the waiter got a held lock")
     held.release()
     expect(done.wait(_LONG), "the waiter never got the lock")
     got = result[0]
@@ -92,7 +92,7 @@ def a_waiter_gets_it_on_release(guard: Guard) -> None:
         got.release()
 
 
-def tables_do_not_block_one_another(guard: Guard) -> None:
+def locks_of_two_tables_are_independent(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
         guard.second.acquire(
@@ -105,22 +105,22 @@ def tables_do_not_block_one_another(guard: Guard) -> None:
 def one_holder_at_a_time(guard: Guard) -> None:
     inside: list[int] = []
     problems: list[str] = []
-    turns: list[int] = []
+    rounds: list[int] = []
 
     def work(number: int) -> None:
         lock = (guard.first, guard.second)[number % 2]
-        for _ in range(_TURNS):
+        for _ in range(_ROUNDS):
             held = lock.acquire(guard.name, wait_seconds=_LONG, request=f"w-{number}")
             inside.append(number)
             if inside != [number]:
-                problems.append(f"{inside} hold it together")
-            turns.append(number)
+                problems.append(f"{inside} hold the lock at once")
+            rounds.append(number)
             inside.remove(number)
             held.release()
 
     guard.runtime.gather([lambda number=number: work(number) for number in range(_WRITERS)])  # type: ignore[misc]
     expect(not problems, "; ".join(problems))
-    expect(len(turns) == _WRITERS * _TURNS, f"{len(turns)} turns")
+    expect(len(rounds) == _WRITERS * _ROUNDS, f"{len(rounds)} rounds")
 
 
 def release_twice_is_harmless(guard: Guard) -> None:
@@ -139,38 +139,44 @@ def a_released_lock_is_not_renewed(guard: Guard) -> None:
         held.renew()
 
 
-def renewing_moves_the_cover(guard: Guard) -> None:
+def a_renewal_restarts_the_lease(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
         guard.runtime.sleep(0.05)
         sent = guard.runtime.read_clocks()
         held.renew()
-        expect(held.seconds_since_renewal() <= _since(guard, sent), "a renewal does not count")
+        expect(held.seconds_since_renewal() <= _since(guard, sent), "the renewal did not restart the lease")
     finally:
         held.release()
 
 
-def moves_may_start_under_a_fresh_lock(guard: Guard) -> None:
+def a_swap_may_start_under_a_fresh_lock(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1")
     try:
         held.ensure_held()
-        expect(held.exclusive is True, "nothing is locked")
-        expect(held.behind_foreign_writer is False, "nobody else asked for the lock")
+        expect(held.exclusive is True, "the lock is not exclusive")
+        expect(held.behind_foreign_writer is False, "no other writer waits for the lock")
         expect(held.row is None or held.row.name == guard.name, "the row of another table")
     finally:
         held.release()
 
 
-def only_what_compares_has_a_lease_of_its_own(guard: Guard) -> None:
+def only_a_lock_for_compare_and_swap_has_a_shorter_lease(guard: Guard) -> None:
     held = guard.first.acquire(guard.name, wait_seconds=_LONG, request="r-1", use=LockUse.BLIND)
     served, requires_cas = held.lease_seconds, held.require_cas
     held.release()
     held = guard.second.acquire(guard.name, wait_seconds=_LONG, request="r-2", use=LockUse.CAS)
     try:
-        expect(not requires_cas, "the lock of a drop requires compare-and-swap, which a drop has not")
-        expect(held.lease_seconds <= served, "what compares has a longer lease than what does not")
+        expect(not requires_cas, "a lock for blind calls requires compare-and-swap")
+        expect(
+            held.lease_seconds <= served,
+            "a lock for compare-and-swap has the longer lease",
+        )
         if held.lease_seconds < served:
-            expect(held.require_cas, "a lease that ends before the server's, and what is sent under it is not atomic")
+            expect(
+                held.require_cas,
+                "a lock with a shorter lease does not require compare-and-swap",
+            )
     finally:
         held.release()
 
@@ -183,16 +189,16 @@ def a_malformed_request_is_refused(guard: Guard) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_free_lock_is_had_and_covers,
-    a_held_lock_is_not_given_twice,
-    who_gives_up_blocks_nobody,
-    a_waiter_gets_it_on_release,
-    tables_do_not_block_one_another,
+    a_free_lock_is_acquired_with_a_lease,
+    a_held_lock_is_not_acquired_again,
+    a_waiter_that_gave_up_blocks_no_other,
+    a_waiter_gets_the_lock_on_release,
+    locks_of_two_tables_are_independent,
     one_holder_at_a_time,
     release_twice_is_harmless,
     a_released_lock_is_not_renewed,
-    renewing_moves_the_cover,
-    moves_may_start_under_a_fresh_lock,
-    only_what_compares_has_a_lease_of_its_own,
+    a_renewal_restarts_the_lease,
+    a_swap_may_start_under_a_fresh_lock,
+    only_a_lock_for_compare_and_swap_has_a_shorter_lease,
     a_malformed_request_is_refused,
 )

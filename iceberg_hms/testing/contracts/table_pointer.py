@@ -22,8 +22,8 @@ _ANOTHER_UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c2"
 
 @dataclass(frozen=True)
 class Place:
-    """namespace: exists and is empty. other_namespace: another such. location: a folder that may be filled.
-    add_hive_table: makes a table that is not Iceberg's."""
+    """namespace, other_namespace: exist and are empty. location: a folder that the check may fill.
+    add_hive_table: creates a table that is not Iceberg's."""
 
     namespace: str
     other_namespace: str
@@ -67,7 +67,7 @@ def table_metadata(
 
 
 def made(pointer: TablePointer, place: Place, table: str = "t", properties: Mapping[str, str] | None = None) -> Pointer:
-    """A new table at place.file(0), loaded."""
+    """Create a table at place.file(0); returns its pointer."""
     name = place.name(table)
     answer = pointer.create(name, place.file(0), table_metadata(f"{place.location}/{table}", properties), "ada")
     expect_equal(answer, Swapped(), "create")
@@ -81,7 +81,7 @@ def _expect_refused(answer: SwapAnswer, conflict: bool, kind: type[Exception] | 
         expect(kind is None or isinstance(answer.error, kind), f"{what}: {answer.error!r} is not {kind}")
 
 
-def a_missing_table_is_told_apart(pointer: TablePointer, place: Place) -> None:
+def a_missing_table_raises_no_such_table(pointer: TablePointer, place: Place) -> None:
     with expect_raises(NoSuchTable, "load"):
         pointer.load(place.name("none"))
     with expect_raises(NoSuchTable, "load from a missing namespace"):
@@ -118,14 +118,14 @@ def a_new_table_is_loaded(pointer: TablePointer, place: Place) -> None:
     expect("current-schema" in base.parameters, "no current-schema")
 
 
-def a_name_is_given_once(pointer: TablePointer, place: Place) -> None:
+def a_second_create_of_a_name_is_refused(pointer: TablePointer, place: Place) -> None:
     made(pointer, place)
     answer = pointer.create(place.name("t"), place.file(1), table_metadata(place.location), None)
     _expect_refused(answer, True, AlreadyExists, "second create")
     expect_equal(pointer.load(place.name("t")).metadata_location, place.file(0), "metadata_location")
 
 
-def create_needs_its_namespace(pointer: TablePointer, place: Place) -> None:
+def create_in_a_missing_namespace_is_refused(pointer: TablePointer, place: Place) -> None:
     name = TableName("no_such_namespace", "t")
     answer = pointer.create(name, place.file(0), table_metadata(place.location), None)
     _expect_refused(answer, False, NoSuchNamespace, "create in a missing namespace")
@@ -151,7 +151,7 @@ def an_outdated_swap_changes_nothing(pointer: TablePointer, place: Place) -> Non
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
-def a_swap_that_must_be_fenced_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
+def a_swap_that_requires_compare_and_swap_moves_the_pointer(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
     for number in (1, 2):
@@ -161,7 +161,7 @@ def a_swap_that_must_be_fenced_moves_the_pointer(pointer: TablePointer, place: P
         expect_equal(base.metadata_location, place.file(number), "metadata_location")
 
 
-def a_swap_that_is_sent_again_changes_nothing(pointer: TablePointer, place: Place) -> None:
+def a_swap_sent_again_changes_nothing(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
     expect_equal(pointer.swap(base, place.file(1), metadata, metadata), Swapped(), "swap")
@@ -171,7 +171,7 @@ def a_swap_that_is_sent_again_changes_nothing(pointer: TablePointer, place: Plac
     expect_equal(pointer.load(base.name), moved, "the row")
 
 
-def one_of_many_swaps_wins(pointer: TablePointer, place: Place) -> None:
+def one_of_many_concurrent_swaps_wins(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
     answers: dict[int, SwapAnswer] = {}
@@ -190,7 +190,7 @@ def one_of_many_swaps_wins(pointer: TablePointer, place: Place) -> None:
     expect_equal(pointer.load(base.name).metadata_location, place.file(winners[0]), "metadata_location")
 
 
-def any_schema_change_is_taken(pointer: TablePointer, place: Place) -> None:
+def the_metastore_accepts_any_schema_change(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     before = table_metadata(place.location)
     other = ((2, "name", "string"), (3, "at", "timestamptz"), (1, "key", "long"), (4, "price", "decimal(9,2)"))
@@ -201,7 +201,7 @@ def any_schema_change_is_taken(pointer: TablePointer, place: Place) -> None:
         expect_equal(base.metadata_location, place.file(number), "metadata_location")
 
 
-def a_table_that_is_gone_is_a_conflict(pointer: TablePointer, place: Place) -> None:
+def a_change_of_a_dropped_table_is_a_conflict(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     metadata = table_metadata(place.location)
     expect_equal(pointer.drop(base), Swapped(), "drop")
@@ -216,7 +216,7 @@ def a_table_is_renamed(pointer: TablePointer, place: Place) -> None:
     _rename_twice(pointer, place, require_cas=False)
 
 
-def a_rename_that_must_be_fenced_renames_the_table(pointer: TablePointer, place: Place) -> None:
+def a_rename_that_requires_compare_and_swap_renames_the_table(pointer: TablePointer, place: Place) -> None:
     _rename_twice(pointer, place, require_cas=True)
 
 
@@ -232,7 +232,7 @@ def _rename_twice(pointer: TablePointer, place: Place, *, require_cas: bool) -> 
         base = now
 
 
-def a_rename_is_refused(pointer: TablePointer, place: Place) -> None:
+def a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused(pointer: TablePointer, place: Place) -> None:
     base = made(pointer, place)
     made(pointer, place, "taken")
     metadata = table_metadata(place.location)
@@ -244,10 +244,10 @@ def a_rename_is_refused(pointer: TablePointer, place: Place) -> None:
     expect_equal(pointer.load(base.name).metadata_location, place.file(1), "metadata_location")
 
 
-def a_metastore_that_works_takes_writes_and_nothing_is_left(pointer: TablePointer, place: Place) -> None:
+def accepts_writes_is_true_and_leaves_no_row(pointer: TablePointer, place: Place) -> None:
     before = made(pointer, place)
     name = before.name
-    expect(pointer.accepts_writes(name) is True, "a metastore that works takes no writes")
+    expect(pointer.accepts_writes(name) is True, "a working metastore does not accept writes")
     expect_equal(pointer.load(name).metadata_location, before.metadata_location, "the table's pointer")
     tables = getattr(pointer, "list_tables", None)
     if tables is not None:
@@ -265,10 +265,12 @@ def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
     to = TableName(place.other_namespace, "moved")
     for uuid, here, there in ((_UUID, [base.name], []), (_UUID.upper(), [], [to]), (_ANOTHER_UUID, [], [])):
         found = pointer.find_by_uuid(place.namespace, uuid, timeout_seconds=60.0)
-        expect_equal([each.name for each in found.matching], here, f"said {uuid}")
-        expect_equal([each.name for each in found.without_uuid], [place.name("silent")], f"silent beside {uuid}")
+        expect_equal([each.name for each in found.matching], here, f"rows with {uuid}")
+        expect_equal(
+            [each.name for each in found.without_uuid], [place.name("silent")], f"rows without a UUID beside {uuid}"
+        )
         moved = pointer.find_by_uuid(place.other_namespace, uuid, timeout_seconds=60.0)
-        expect_equal([each.name for each in moved.matching], there, f"said {uuid} in the other namespace")
+        expect_equal([each.name for each in moved.matching], there, f"moved rows with {uuid}")
         if here:
             expect_equal(found.matching[0].metadata_location, base.metadata_location, "metadata_location")
             expect_equal(pointer.rename(base, to), Swapped(), "rename")
@@ -277,21 +279,21 @@ def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_missing_table_is_told_apart,
+    a_missing_table_raises_no_such_table,
     a_hive_table_is_not_touched,
     a_new_table_is_loaded,
-    a_name_is_given_once,
-    create_needs_its_namespace,
+    a_second_create_of_a_name_is_refused,
+    create_in_a_missing_namespace_is_refused,
     a_swap_moves_the_pointer,
     an_outdated_swap_changes_nothing,
-    a_swap_that_must_be_fenced_moves_the_pointer,
-    a_swap_that_is_sent_again_changes_nothing,
-    one_of_many_swaps_wins,
-    any_schema_change_is_taken,
-    a_table_that_is_gone_is_a_conflict,
+    a_swap_that_requires_compare_and_swap_moves_the_pointer,
+    a_swap_sent_again_changes_nothing,
+    one_of_many_concurrent_swaps_wins,
+    the_metastore_accepts_any_schema_change,
+    a_change_of_a_dropped_table_is_a_conflict,
     a_table_is_renamed,
-    a_rename_that_must_be_fenced_renames_the_table,
-    a_rename_is_refused,
-    a_metastore_that_works_takes_writes_and_nothing_is_left,
+    a_rename_that_requires_compare_and_swap_renames_the_table,
+    a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused,
+    accepts_writes_is_true_and_leaves_no_row,
     a_table_is_found_by_its_uuid,
 )

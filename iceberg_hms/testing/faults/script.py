@@ -1,13 +1,13 @@
-"""What is done to a call on its way, as a few steps in a row.
+"""What a proxy does to a call, as a row of steps.
 
     SEND        hand the request to the server and take its reply
     DELIVER     hand the request to the server and do not wait for a reply
     REPLY       hand the last reply that was taken to the client
-    HOLD        wait until the test says `release` or `drop`
-    CUT         hang up on the client; steps after it go on
-    Wait(s)     let so many seconds pass
+    HOLD        wait until the test calls `release` or `drop`
+    CUT         hang up on the client; the steps after it still run
+    Wait(s)     wait s seconds
 
-Every fault of a call is a row of these: what the server did, what the client heard, and in which order.
+Every fault of a call is a row of these: what the server does, what the client receives, and in which order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 
-class Step(Enum):
+class FaultStep(Enum):
     SEND = auto()
     DELIVER = auto()
     REPLY = auto()
@@ -33,33 +33,33 @@ class Wait:
     seconds: float
 
 
-Action = tuple[Step | Wait, ...]
+Action = tuple[FaultStep | Wait, ...]
 
-PASS: Action = (Step.SEND, Step.REPLY)
-#: The server never has the request.
-CUT_BEFORE_SEND: Action = (Step.CUT,)
-#: The server has the request; the client hears nothing, perhaps while the server is still at it.
-CUT_AFTER_SEND: Action = (Step.DELIVER, Step.CUT)
-#: The server has answered; the client hears nothing.
-CUT_BEFORE_REPLY: Action = (Step.SEND, Step.CUT)
-#: The server gets the request twice and the client hears the second reply, as if something between repeats calls.
-DUPLICATE: Action = (Step.SEND, Step.SEND, Step.REPLY)
-#: The request is kept back until it is released.
-FREEZE: Action = (Step.HOLD, Step.SEND, Step.REPLY)
-#: The server has answered; the reply is kept back until it is released.
-FREEZE_REPLY: Action = (Step.SEND, Step.HOLD, Step.REPLY)
-#: The client hears nothing; the server gets the request only when it is released.
-POSTPONE: Action = (Step.CUT, Step.HOLD, Step.SEND)
+PASS: Action = (FaultStep.SEND, FaultStep.REPLY)
+#: The server never receives the request.
+CUT_BEFORE_SEND: Action = (FaultStep.CUT,)
+#: The server receives the request; the client gets no reply, perhaps while the server still works.
+CUT_AFTER_SEND: Action = (FaultStep.DELIVER, FaultStep.CUT)
+#: The server answers; the client gets no reply.
+CUT_BEFORE_REPLY: Action = (FaultStep.SEND, FaultStep.CUT)
+#: The server receives the request twice and the client gets the second reply, as if something between repeated it.
+DUPLICATE: Action = (FaultStep.SEND, FaultStep.SEND, FaultStep.REPLY)
+#: The proxy holds the request until the test releases it.
+FREEZE: Action = (FaultStep.HOLD, FaultStep.SEND, FaultStep.REPLY)
+#: The server answers; the proxy holds the reply until the test releases it.
+FREEZE_REPLY: Action = (FaultStep.SEND, FaultStep.HOLD, FaultStep.REPLY)
+#: The client gets no reply; the server receives the request only when the test releases it.
+POSTPONE: Action = (FaultStep.CUT, FaultStep.HOLD, FaultStep.SEND)
 
 
 def delay(seconds: float) -> Action:
-    """The request comes late."""
+    """The request arrives `seconds` late."""
     return (Wait(seconds), *PASS)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One call that came by. connection: 1 for a proxy's first connection. number: 1 for its method's first call."""
+class ProxiedCall:
+    """One call through a proxy. connection: 1 for the proxy's first one. number: 1 for the method's first call."""
 
     connection: int
     method: str
@@ -67,11 +67,11 @@ class Call:
 
 
 @dataclass(eq=False)
-class Fault:
-    """One line of a proxy's script, and the test's handle on it: wait for the call, hold it, let it go.
+class ScriptedFault:
+    """One line of a proxy's script, and the test's handle on it: wait for the call, release it, drop it.
 
-    method: which calls; "" for all. nth, times: it hits `times` calls (None: all) from the nth on, of those that come
-    after it was written. connection: this one alone, None for any. only: looks at the request's bytes; None takes all.
+    method: the calls that it hits; "" for all. nth, times: it hits `times` calls (None: all) from the nth on, counted
+    since it was added. connection: this one alone, None for any. only: a test of the request's bytes; None takes all.
     """
 
     method: str
@@ -86,8 +86,8 @@ class Fault:
     _done: threading.Event = field(default_factory=threading.Event)
     _dropped: bool = False
 
-    def hits(self, call: Call, request: bytes = b"") -> bool:
-        """Whether this call is one that is meant; each call is asked about once, in order."""
+    def hits(self, call: ProxiedCall, request: bytes = b"") -> bool:
+        """Whether the fault hits this call. The proxy asks once for each call, in order."""
         if self.method not in ("", call.method) or self.connection not in (None, call.connection):
             return False
         if self.only is not None and not self.only(request):
@@ -96,28 +96,28 @@ class Fault:
         return self._seen >= self.nth and (self.times is None or self._seen < self.nth + self.times)
 
     def held(self, timeout: float) -> bool:
-        """Wait until a call stands at HOLD. False when the time (seconds) is over."""
+        """Wait until a call stands at HOLD. False after `timeout` seconds."""
         return self._held.wait(timeout)
 
     def done(self, timeout: float) -> bool:
-        """Wait until the steps of a call are all done, or it was dropped. False when the time (seconds) is over."""
+        """Wait until all steps of a call are done, or it was dropped. False after `timeout` seconds."""
         return self._done.wait(timeout)
 
     def release(self) -> None:
-        """Let the held call go on, and later ones pass HOLD without a stop."""
+        """Let the held call go on, and later calls pass HOLD at once."""
         self._released.set()
 
     def drop(self) -> None:
-        """End the held call here and hang up on both sides, as when its sender's machine is gone."""
+        """End the held call here and hang up on both sides, as when the client's machine is gone."""
         self._dropped = True
         self._released.set()
 
     def hold(self) -> bool:
-        """Called by the proxy at HOLD. False: end the call here."""
+        """The proxy calls this at HOLD. False: end the call here."""
         self._held.set()
         self._released.wait()
         return not self._dropped
 
     def finish(self) -> None:
-        """Called by the proxy after the last step."""
+        """The proxy calls this after the last step."""
         self._done.set()

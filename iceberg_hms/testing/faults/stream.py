@@ -1,10 +1,10 @@
-"""A TCP proxy before a server of any kind, ZooKeeper for one, that can be cut off from it as a network cuts.
+"""A TCP proxy before any server, such as ZooKeeper, that fails as a network fails.
 
 with StreamProxy(zookeeper.hosts) as proxy:
     ... iceberg_hms.connect(zookeeper=proxy.address, ...)
-    proxy.partition()       # nothing passes, and neither side is told
+    proxy.partition()       # nothing passes, and neither side notices
     proxy.heal()
-    proxy.refuse()          # both sides are told: connections are cut, and no new ones taken
+    proxy.refuse()          # both sides notice: the proxy cuts connections and takes no new ones
     proxy.accept()
 """
 
@@ -37,31 +37,31 @@ class StreamProxy(TcpProxy):
 
     @property
     def address(self) -> str:
-        """What clients are given in place of the target."""
+        """The address for clients, in place of the target's."""
         return f"127.0.0.1:{self.port}"
 
     def partition(self) -> None:
-        """Let nothing pass any more, in either direction, not even the end of a connection: as when packets are lost.
-        Connections stay open and new ones are taken, but they are silent. On return the last byte has passed."""
+        """Let nothing pass in either direction, not even the end of a connection, as when the network loses packets.
+        Connections stay open and the proxy takes new ones, but all are silent. On return the last byte has passed."""
         with self._passing:
             self._passable.clear()
 
     def heal(self) -> None:
-        """Let everything pass again. What was sent meanwhile arrives, as TCP would send it again."""
+        """Let everything pass again. Bytes sent during the partition arrive, as TCP would send them again."""
         self._passable.set()
 
     def close(self) -> None:
-        """End all connections and all threads. Twice is harmless."""
+        """End all connections and threads. Calling it twice is harmless."""
         self._closed.set()
         self._passable.set()
         super().close()
 
     def wait_for_passage(self) -> None:
-        """Wait while there is a partition. For the connections of this proxy."""
+        """Wait until there is no partition. For the connections of this proxy."""
         self._passable.wait()
 
     def deliver(self, data: bytes, to: socket.socket) -> None:
-        """Pass bytes on, as soon as they may. For the connections of this proxy."""
+        """Pass bytes on once there is no partition. For the connections of this proxy."""
         while not self._closed.is_set():
             self._passable.wait()
             with self._passing:
@@ -74,7 +74,7 @@ class StreamProxy(TcpProxy):
 
 
 class _Stream(Connection):
-    """Bytes: one thread for each direction."""
+    """Carries bytes, with one thread for each direction."""
 
     def __init__(self, proxy: StreamProxy, number: int, client: socket.socket, target: tuple[str, int]) -> None:
         super().__init__(number, client, target)
@@ -90,12 +90,12 @@ class _Stream(Connection):
         self._pump(self._client, server)
 
     def _pump(self, source: socket.socket, to: socket.socket) -> None:
-        """Until either side ends, or `end` wakes us."""
+        """Carry bytes until either side ends, or `end` wakes the thread."""
         try:
             while data := source.recv(_CHUNK_BYTES):
                 self._proxy.deliver(data, to)
         except OSError:
-            # The end of one side is the end of both, however it ends.
+            # When one side ends, however it does, both end.
             pass
         self._proxy.wait_for_passage()
         self.end()

@@ -1,7 +1,6 @@
-"""What proxies share: a port on loopback, and one thread for each connection that is taken there.
+"""What both proxies share: a port on loopback, and one thread for each connection.
 
-What is done with the bytes of a connection is theirs: `proxy.FaultProxy` knows Thrift's calls, `stream.StreamProxy`
-knows nothing of what it carries.
+`proxy.FaultProxy` understands the calls that it carries, `stream.StreamProxy` carries any bytes.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _BACKLOG = 128
 
 
 class Connection(ABC):
-    """One client's connection and its own connection to the server. Made without blocking, then run by one thread.
+    """A client's connection, and one to the server for it. It is created without blocking; then one thread runs it.
 
-    number: 1 for the first one that its proxy took. target: host and port of the server.
+    number: 1 for the proxy's first connection. target: host and port of the server.
     """
 
     def __init__(self, number: int, client: socket.socket, target: tuple[str, int]) -> None:
@@ -38,28 +37,28 @@ class Connection(ABC):
         self._ended = False
 
     def run(self) -> None:
-        """Reach the server, and carry what comes until one side ends. May raise OSError, EOFError, and InvalidInput for
-        bytes that are not understood."""
+        """Connect to the server, and carry bytes until one side ends. May raise OSError, EOFError, and InvalidInput for
+        bytes that are no valid messages."""
         no_delay(self._client)
         server = self._server = connect(self._target)
-        # `end` may have come before there was a server to hang up on.
+        # `end` may have run before the server was connected.
         if not self._ended:
             self._carry(server)
 
     @abstractmethod
     def _carry(self, server: socket.socket) -> None:
-        """Carry it until it ends. See `run` for what it may raise."""
+        """Carry bytes until one side ends. See `run` for the errors."""
 
     def end(self) -> None:
-        """Hang up on both sides, from any thread. The thread that runs it wakes by that, and closes them. Twice is
-        harmless."""
+        """Hang up on both sides, from any thread. That wakes the connection's own thread, which closes both. Calling it
+        twice is harmless."""
         self._ended = True
         hang_up(self._client)
         if self._server is not None:
             hang_up(self._server)
 
     def close(self) -> None:
-        """Called by the thread that ran it."""
+        """The thread that ran the connection calls this at its end."""
         self.end()
         self._client.close()
         if self._server is not None:
@@ -82,10 +81,10 @@ class TcpProxy(ABC):
 
     @abstractmethod
     def _connect(self, number: int, client: socket.socket) -> Connection:
-        """What carries a connection that was taken. number: 1 for the first one. Must not block."""
+        """Create the Connection for a new client. number: 1 for the first one. Must not block."""
 
     def accept(self) -> None:
-        """Take connections (again)."""
+        """Take connections, again after `refuse`."""
         if self._listener is None:
             try:
                 listener = socket.create_server(("127.0.0.1", self.port), backlog=_BACKLOG)
@@ -95,7 +94,7 @@ class TcpProxy(ABC):
             self._listener = listener, self.start("fault-proxy", lambda: self._serve(listener))
 
     def refuse(self) -> None:
-        """Take no more connections, and cut those that are open: the server is out of reach through this proxy."""
+        """Take no more connections and cut the open ones: clients cannot reach the server through this proxy."""
         listening, self._listener = self._listener, None
         if listening is not None:
             listener, thread = listening
@@ -111,7 +110,7 @@ class TcpProxy(ABC):
             connection.end()
 
     def close(self) -> None:
-        """End all connections and all threads. Twice is harmless."""
+        """End all connections and threads. Calling it twice is harmless."""
         self._closed.set()
         self.refuse()
         for thread in self._threads:
@@ -129,7 +128,7 @@ class TcpProxy(ABC):
         self.close()
 
     def start(self, name: str, function: Callable[[], None]) -> threading.Thread:
-        """A thread that ends with the proxy. For its connections."""
+        """Start a thread that ends with the proxy. For the connections of this proxy."""
         thread = threading.Thread(target=function, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -154,7 +153,7 @@ class TcpProxy(ABC):
         except (OSError, EOFError) as error:
             logger.debug("connection %d ended: %s", number, error)
         except InvalidInput as error:
-            logger.warning("connection %d is cut: %s", number, error.message)
+            logger.warning("cut connection %d: %s", number, error.message)
         finally:
             connection.close()
             with self._mutex:
@@ -162,7 +161,7 @@ class TcpProxy(ABC):
 
 
 def connect(target: tuple[str, int]) -> socket.socket:
-    """A connection to the true server, without a timeout once it is there. Raises OSError."""
+    """Connect to the real server, without a timeout afterwards. Raises OSError."""
     server = socket.create_connection(target, CONNECT_TIMEOUT_SECONDS)
     server.settimeout(None)
     no_delay(server)
@@ -175,8 +174,8 @@ def no_delay(connection: socket.socket) -> None:
 
 
 def hang_up(connection: socket.socket) -> None:
-    """End both directions and wake whoever waits on it. Twice is harmless."""
+    """End both directions and wake any thread that waits on the socket. Calling it twice is harmless."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        logger.debug("a connection was gone already")
+        logger.debug("a connection had already ended")

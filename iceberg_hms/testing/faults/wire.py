@@ -1,7 +1,7 @@
-"""Where one message of Thrift's binary protocol ends, and which call it is; nothing of what is in it.
+"""Finds where a message of Thrift's binary protocol ends, and which call it is. It does not decode the arguments.
 
-A message is a strict header (version and type, method name, sequence id) and one struct. It carries no length, so its
-end is found by stepping over the struct, field by field (thrift-binary-protocol.md of Apache Thrift).
+A message is a strict header (version and type, method name, sequence id) and one struct. It carries no length, so
+the reader steps over the struct, field by field (thrift-binary-protocol.md of Apache Thrift).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from iceberg_hms.errors import InvalidInput
 
-#: A message that is longer, or nested deeper, is taken for noise.
+#: The reader refuses longer or more deeply nested messages as noise.
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 DEPTH_MAX = 64
 
@@ -25,8 +25,8 @@ _STRING, _STRUCT, _MAP, _SET, _LIST = 11, 12, 13, 14, 15
 _FIXED = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}
 
 
-class Kind(IntEnum):
-    """What a message is (Thrift's TMessageType)."""
+class MessageKind(IntEnum):
+    """The kind of a message (Thrift's TMessageType)."""
 
     CALL = 1
     REPLY = 2
@@ -36,10 +36,10 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One whole message. data: its bytes, as they came."""
+    """One whole message. data: its bytes, unchanged."""
 
     method: str
-    kind: Kind
+    kind: MessageKind
     sequence: int
     data: bytes
 
@@ -47,8 +47,8 @@ class Message:
 def read_message(receive: Callable[[int], bytes]) -> Message | None:
     """The next message of a stream, None if the stream ends before it begins.
 
-    receive: as `socket.recv`: between one and the given number of bytes, none when the stream has ended.
-    Raises EOFError if it ends within the message, InvalidInput for what is no strict binary message.
+    receive: as `socket.recv`: returns between one and the given number of bytes, and none at the end of the stream.
+    Raises EOFError if the stream ends within the message, InvalidInput if it is no strict binary message.
     """
     first = receive(1)
     if not first:
@@ -60,7 +60,7 @@ def read_message(receive: Callable[[int], bytes]) -> Message | None:
     method = tape.take(tape.length()).decode("utf-8", "replace")
     sequence = struct.unpack("!i", tape.take(4))[0]
     try:
-        kind = Kind(version & 0xFF)
+        kind = MessageKind(version & 0xFF)
     except ValueError as error:
         raise InvalidInput(f"{method} is a message of no known type: {version & 0xFF}") from error
     _skip(tape, _STRUCT, 0)
@@ -68,7 +68,7 @@ def read_message(receive: Callable[[int], bytes]) -> Message | None:
 
 
 class _Tape:
-    """Takes bytes off a stream and keeps them all."""
+    """Reads bytes from a stream and keeps them all."""
 
     def __init__(self, receive: Callable[[int], bytes], first: bytes) -> None:
         self.data = bytearray(first)
@@ -76,7 +76,7 @@ class _Tape:
 
     def take(self, count: int) -> bytes:
         if len(self.data) + count > MESSAGE_BYTES_MAX:
-            raise InvalidInput(f"a message of more than {MESSAGE_BYTES_MAX} bytes is taken for noise")
+            raise InvalidInput(f"a message of more than {MESSAGE_BYTES_MAX} bytes is refused as noise")
         start = len(self.data)
         while (missing := start + count - len(self.data)) > 0:
             piece = self._receive(missing)
@@ -94,7 +94,7 @@ class _Tape:
 
 def _skip(tape: _Tape, kind: int, depth: int) -> None:
     if depth > DEPTH_MAX:
-        raise InvalidInput(f"a message nested deeper than {DEPTH_MAX} is taken for noise")
+        raise InvalidInput(f"a message nested deeper than {DEPTH_MAX} is refused as noise")
     if kind in _FIXED:
         tape.take(_FIXED[kind])
     elif kind == _STRING:

@@ -54,13 +54,13 @@ class ReadsNothingAsEmpty(MemoryFiles):
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
-        (Overwrites, suite.nothing_is_overwritten),
-        (Truncates, suite.what_was_written_is_read),
+        (Overwrites, suite.a_write_never_overwrites),
+        (Truncates, suite.a_read_returns_the_written_bytes),
         (DecodesNames, suite.locations_are_not_decoded),
-        (ForgetsThatItDeleted, suite.a_missing_file_is_told_apart),
-        (ForgetsThatItDeleted, suite.a_deleted_name_is_free),
-        (TellsEveryWriterThatItWon, suite.one_of_many_writers_wins),
-        (ReadsNothingAsEmpty, suite.a_missing_file_is_told_apart),
+        (ForgetsThatItDeleted, suite.a_missing_file_raises_missing_file),
+        (ForgetsThatItDeleted, suite.a_deleted_name_can_be_written_again),
+        (TellsEveryWriterThatItWon, suite.one_of_many_concurrent_writers_wins),
+        (ReadsNothingAsEmpty, suite.a_missing_file_raises_missing_file),
     ],
 )
 def test_a_broken_implementation_is_found(broken: type[MemoryFiles], check: Callable[[Files, str], None]) -> None:

@@ -52,13 +52,13 @@ class KeepsOldNumbers(MemoryManifests):
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
-        (InheritsNothing, suite.entries_come_back_with_what_they_inherit),
-        (KeepsAll, suite.entries_are_kept_by_choice),
-        (PublishesAtOnce, suite.a_staged_list_is_its_groups_alone_until_flushed),
+        (InheritsNothing, suite.entries_are_read_with_inherited_values),
+        (KeepsAll, suite.entries_returns_only_the_chosen_ones),
+        (PublishesAtOnce, suite.other_groups_see_a_staged_list_only_after_the_flush),
         (IgnoresDiscard, suite.a_discarded_list_is_never_written),
-        (MiscountsRows, suite.lines_count_files_rows_and_partitions),
-        (MiscountsRows, suite.row_ids_go_to_data_that_has_none),
-        (KeepsOldNumbers, suite.manifests_are_reused_by_replays),
+        (MiscountsRows, suite.lists_count_files_rows_and_partitions),
+        (MiscountsRows, suite.data_files_without_row_ids_get_some),
+        (KeepsOldNumbers, suite.replays_reuse_manifests),
         (KeepsOldNumbers, suite.an_unnumbered_manifest_of_another_snapshot_is_refused),
     ],
 )

@@ -79,14 +79,14 @@ class OneId(ThreadRuntime):
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
-        (NoMutex, contract.a_mutex_lets_one_in),
+        (NoMutex, contract.a_mutex_admits_one_thread_at_a_time),
         (Unordered, contract.gathered_results_are_in_order),
-        (Hasty, contract.a_gathered_error_is_raised_when_all_have_ended),
-        (Elsewhere, contract.what_is_gathered_is_in_its_caller_s_context_and_what_is_spawned_is_not),
-        (Unfinished, contract.what_is_done_meanwhile_has_ended_when_the_wait_has),
-        (Unfinished, contract.an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended),
-        (Silent, contract.an_error_of_the_wait_or_of_the_work_is_raised_when_both_have_ended),
-        (NoSleep, contract.time_goes_on_and_a_sleep_takes_it),
+        (Hasty, contract.gather_raises_an_error_after_all_functions_ended),
+        (Elsewhere, contract.gathered_functions_share_the_callers_context_and_spawned_ones_do_not),
+        (Unfinished, contract.run_while_waiting_returns_after_both_functions_ended),
+        (Unfinished, contract.run_while_waiting_raises_either_error_after_both_functions_ended),
+        (Silent, contract.run_while_waiting_raises_either_error_after_both_functions_ended),
+        (NoSleep, contract.time_advances_at_least_by_a_sleep),
         (OneId, contract.ids_are_new),
     ],
 )

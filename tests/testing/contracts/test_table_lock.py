@@ -31,31 +31,31 @@ def check(name: str, first: MemoryTableLock, second: MemoryTableLock) -> None:
     getattr(table_lock, name)(table_lock.Guard(first, second, ThreadRuntime(), NAME))
 
 
-def test_a_lock_that_excludes_nobody_is_found() -> None:
+def test_a_lock_that_excludes_no_one_is_found() -> None:
     with pytest.raises(AssertionError, match="acquire of a held lock"):
-        check("a_held_lock_is_not_given_twice", LockForAll(), LockForAll())
+        check("a_held_lock_is_not_acquired_again", LockForAll(), LockForAll())
 
 
 def test_a_lock_given_away_while_it_is_held_is_found() -> None:
-    with pytest.raises(AssertionError, match="given away"):
-        check("a_waiter_gets_it_on_release", LockForAll(), LockForAll())
+    with pytest.raises(AssertionError, match="got a held lock"):
+        check("a_waiter_gets_the_lock_on_release", LockForAll(), LockForAll())
 
 
-def test_entries_that_stay_are_found() -> None:
+def test_lock_entries_that_stay_are_found() -> None:
     lock = MemoryTableLock(LeavesEntries(ThreadRuntime()))
     with pytest.raises(AssertionError, match="renew after release"):
         check("a_released_lock_is_not_renewed", lock, lock)
 
 
 class ShortForAll(MemoryTableLock):
-    """Gives a drop a lock that is taken from it while it sleeps."""
+    """Gives a drop a short lease, so that another writer takes the lock while the drop sleeps."""
 
     def acquire(self, name: TableName, **options: Any) -> HeldLock:
         return super().acquire(name, **{**options, "use": LockUse.CAS})
 
 
-class ShortAndUnfenced(MemoryTableLock):
-    """Gives whoever compares a short lease, and lets it send what does not."""
+class ShortWithoutCas(MemoryTableLock):
+    """Gives compare-and-swap a short lease, and allows blind calls under it."""
 
     def acquire(self, name: TableName, **options: Any) -> HeldLock:
         held: Any = super().acquire(name, **options)
@@ -63,12 +63,14 @@ class ShortAndUnfenced(MemoryTableLock):
         return held
 
 
-@pytest.mark.parametrize(("kind", "found"), [(ShortForAll, "of a drop"), (ShortAndUnfenced, "not atomic")])
-def test_a_short_lease_for_what_does_not_compare_is_found(kind: type[MemoryTableLock], found: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "found"), [(ShortForAll, "for blind calls requires"), (ShortWithoutCas, "does not require")]
+)
+def test_a_short_lease_without_compare_and_swap_is_found(kind: type[MemoryTableLock], found: str) -> None:
     lock = kind()
     lock.short_lease_seconds = 10.0
     with pytest.raises(AssertionError, match=found):
-        check("only_what_compares_has_a_lease_of_its_own", lock, lock)
+        check("only_a_lock_for_compare_and_swap_has_a_shorter_lease", lock, lock)
 
 
 def test_every_check_has_a_name_of_its_own() -> None:

@@ -45,9 +45,9 @@ def check(name: str, pointer: MemoryTablePointer) -> None:
     "name",
     [
         "an_outdated_swap_changes_nothing",
-        "a_swap_that_is_sent_again_changes_nothing",
-        "one_of_many_swaps_wins",
-        "a_rename_is_refused",
+        "a_swap_sent_again_changes_nothing",
+        "one_of_many_concurrent_swaps_wins",
+        "a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused",
     ],
 )
 def test_a_pointer_without_compare_and_swap_is_found(name: str) -> None:
@@ -55,16 +55,16 @@ def test_a_pointer_without_compare_and_swap_is_found(name: str) -> None:
         check(name, BlindSwap())
 
 
-def test_properties_that_stay_are_found() -> None:
+def test_removed_properties_that_stay_are_found() -> None:
     with pytest.raises(AssertionError, match="old: expected None"):
         check("a_swap_moves_the_pointer", KeepsProperties())
 
 
-def test_a_pointer_that_never_sends_what_must_be_fenced_is_found() -> None:
+def test_a_pointer_that_never_sends_swaps_that_require_compare_and_swap_is_found() -> None:
     pointer = MemoryTablePointer()
     pointer.atomic = False
     with pytest.raises(MetastoreUnavailable):
-        check("a_swap_that_must_be_fenced_moves_the_pointer", pointer)
+        check("a_swap_that_requires_compare_and_swap_moves_the_pointer", pointer)
 
 
 def test_a_lost_create_is_found() -> None:
@@ -84,14 +84,14 @@ def test_a_hive_table_that_is_overwritten_is_found() -> None:
         check("a_hive_table_is_not_touched", Overwrites())
 
 
-def test_a_trial_that_is_left_behind_is_found() -> None:
+def test_a_scratch_row_that_is_left_behind_is_found() -> None:
     class Litters(MemoryTablePointer):
         def accepts_writes(self, name: TableName) -> bool | None:
             self.rows[TableName(name.namespace, "scratch")] = self.rows[name]
             return True
 
     with pytest.raises(AssertionError, match="tables of the database"):
-        check("a_metastore_that_works_takes_writes_and_nothing_is_left", Litters())
+        check("accepts_writes_is_true_and_leaves_no_row", Litters())
 
 
 def test_every_check_has_a_name_of_its_own() -> None:

@@ -24,7 +24,7 @@ from iceberg_hms.testing.faults.script import (
     FREEZE_REPLY,
     POSTPONE,
     Action,
-    Call,
+    ProxiedCall,
     delay,
 )
 from tests.metastore.fake_hms import FakeHms, Running, running
@@ -89,20 +89,25 @@ def fault_proxy_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("fault-proxy")]
 
 
-def test_without_a_script_it_only_listens_in(proxy: FaultProxy, client: MetastoreClient, hms: FakeHms) -> None:
+def test_without_a_script_the_proxy_only_records_calls(
+    proxy: FaultProxy, client: MetastoreClient, hms: FakeHms
+) -> None:
     assert client.call("get_all_databases") == ["db"]
     create(client)
     with pytest.raises(ServerFault):
         create(client)
     assert client.call("get_database", name="new").locationUri == "file:/w/new"
     assert proxy.calls == [
-        Call(1, "get_all_databases", 1), Call(1, CREATE, 1), Call(1, CREATE, 2), Call(1, "get_database", 1)
-    ]  # fmt: skip
+        ProxiedCall(1, "get_all_databases", 1),
+        ProxiedCall(1, CREATE, 1),
+        ProxiedCall(1, CREATE, 2),
+        ProxiedCall(1, "get_database", 1),
+    ]
     assert hms.calls == [call.method for call in proxy.calls]
 
 
 @pytest.mark.parametrize(("action", "carried_out"), [(CUT_BEFORE_SEND, 0), (CUT_AFTER_SEND, 1), (CUT_BEFORE_REPLY, 1)])
-def test_a_cut_call_is_unanswered_and_was_sent_or_not(
+def test_the_script_decides_whether_a_cut_call_reaches_the_server(
     proxy: FaultProxy, client: MetastoreClient, hms: FakeHms, action: Action, carried_out: int
 ) -> None:
     cut = proxy.on(CREATE, action)
@@ -204,9 +209,9 @@ def test_a_delayed_call_is_a_call(proxy: FaultProxy, client: MetastoreClient) ->
 
 
 def test_a_pace_is_asked_for_every_call(server: Running) -> None:
-    asked: list[Call] = []
+    asked: list[ProxiedCall] = []
 
-    def pace(call: Call) -> float:
+    def pace(call: ProxiedCall) -> float:
         asked.append(call)
         return 0.001
 
@@ -215,10 +220,10 @@ def test_a_pace_is_asked_for_every_call(server: Running) -> None:
         client.call("get_all_databases")
         client.call("get_all_databases")
         client.close()
-        assert asked == proxy.calls == [Call(1, "get_all_databases", 1), Call(1, "get_all_databases", 2)]
+        assert asked == proxy.calls == [ProxiedCall(1, "get_all_databases", 1), ProxiedCall(1, "get_all_databases", 2)]
 
 
-def test_calls_are_waited_for(proxy: FaultProxy, client: MetastoreClient) -> None:
+def test_a_test_can_wait_for_calls(proxy: FaultProxy, client: MetastoreClient) -> None:
     assert not proxy.wait_for("get_all_databases", 1, 0)
     call = Background(lambda: client.call("get_all_databases"))
     assert proxy.wait_for("get_all_databases", 1, 10)
@@ -227,7 +232,7 @@ def test_calls_are_waited_for(proxy: FaultProxy, client: MetastoreClient) -> Non
     assert proxy.count("get_all_databases") == 1
 
 
-def test_a_proxy_that_refuses_is_out_of_reach_until_it_accepts(proxy: FaultProxy, client: MetastoreClient) -> None:
+def test_clients_cannot_reach_a_proxy_that_refuses_until_it_accepts(proxy: FaultProxy, client: MetastoreClient) -> None:
     client.call("get_all_databases")
     port = proxy.port
     proxy.refuse()
@@ -260,7 +265,7 @@ def test_a_client_that_speaks_no_thrift_is_cut_off(proxy: FaultProxy) -> None:
             return
 
 
-def test_all_threads_end_with_the_proxy_and_what_is_held_is_dropped(server: Running, hms: FakeHms) -> None:
+def test_all_threads_end_with_the_proxy_and_held_calls_are_dropped(server: Running, hms: FakeHms) -> None:
     with FaultProxy(server.uri) as proxy:
         frozen = proxy.on(CREATE, FREEZE)
         idle, client = connect(proxy), connect(proxy)

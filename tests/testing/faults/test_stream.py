@@ -1,4 +1,4 @@
-"""Bytes pass both ways, unless there is a partition: then none, and nobody is told."""
+"""Bytes pass both ways; in a partition none do, and neither side notices."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def test_nothing_passes_a_partition_and_all_of_it_arrives_when_it_is_healed(
     assert receive(client, 4) == b"lost"
 
 
-def test_an_end_does_not_pass_a_partition_either(proxy: StreamProxy, client: socket.socket, server: Echo) -> None:
+def test_the_end_of_a_connection_does_not_pass_a_partition(
+    proxy: StreamProxy, client: socket.socket, server: Echo
+) -> None:
     client.sendall(b"x")
     assert receive(client, 1) == b"x"
     proxy.partition()
@@ -117,7 +119,7 @@ def test_an_end_does_not_pass_a_partition_either(proxy: StreamProxy, client: soc
     assert server.ended.wait(10)
 
 
-def test_what_the_server_says_does_not_pass_either(proxy: StreamProxy, client: socket.socket, server: Echo) -> None:
+def test_replies_of_the_server_do_not_pass_a_partition(proxy: StreamProxy, client: socket.socket, server: Echo) -> None:
     client.sendall(b"x")
     assert receive(client, 1) == b"x"
     proxy.partition()
@@ -137,7 +139,7 @@ def test_a_connection_that_begins_in_a_partition_is_silent_until_it_is_healed(pr
         assert receive(late, 5) == b"hello"
 
 
-def test_a_proxy_that_refuses_tells_both_sides(proxy: StreamProxy, client: socket.socket, server: Echo) -> None:
+def test_both_sides_notice_when_the_proxy_refuses(proxy: StreamProxy, client: socket.socket, server: Echo) -> None:
     client.sendall(b"x")
     assert receive(client, 1) == b"x"
     proxy.refuse()
@@ -163,7 +165,7 @@ def test_the_end_of_one_side_is_the_end_of_the_other(client: socket.socket, serv
         assert server.ended.wait(10)
 
 
-def test_a_server_that_is_not_there_ends_the_connection() -> None:
+def test_an_unreachable_server_ends_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with StreamProxy(f"127.0.0.1:{port}") as proxy, connected(proxy) as client:

@@ -66,7 +66,7 @@ def test_each_connection_has_its_number_and_its_thread(proxy: NumberingProxy) ->
             assert proxy_threads() == ["fault-proxy", "fault-proxy-1", "fault-proxy-2"]
 
 
-def test_cut_ends_what_is_open_and_nothing_else(proxy: NumberingProxy) -> None:
+def test_cut_ends_open_connections_and_takes_new_ones(proxy: NumberingProxy) -> None:
     with connected(proxy) as first, connected(proxy) as second:
         assert {first.recv(10), second.recv(10)} == {b"1", b"2"}
         proxy.cut()
@@ -75,7 +75,7 @@ def test_cut_ends_what_is_open_and_nothing_else(proxy: NumberingProxy) -> None:
         assert third.recv(10) == b"3"
 
 
-def test_who_is_refused_is_refused_until_accept_and_the_port_stays(proxy: NumberingProxy) -> None:
+def test_the_proxy_refuses_clients_until_accept_and_keeps_its_port(proxy: NumberingProxy) -> None:
     port = proxy.port
     with connected(proxy) as first:
         assert first.recv(10) == b"1"
@@ -105,14 +105,16 @@ def test_the_end_of_a_connection_reaches_both_sides(proxy: NumberingProxy, serve
             assert client.recv(10) == carried.recv(10) == b""
 
 
-def test_a_server_that_is_not_there_ends_the_connection(server: socket.socket) -> None:
+def test_an_unreachable_server_ends_the_connection(server: socket.socket) -> None:
     target = server.getsockname()
     server.close()
     with NumberingProxy(target) as proxy, connected(proxy) as client:
         assert client.recv(10) == b""
 
 
-def test_what_ended_before_it_reached_the_server_is_not_carried(proxy: NumberingProxy, server: socket.socket) -> None:
+def test_a_connection_that_ended_before_it_reached_the_server_carries_nothing(
+    proxy: NumberingProxy, server: socket.socket
+) -> None:
     far = socket.create_connection(server.getsockname(), 10)
     connection = Numbered(proxy, 1, server.accept()[0])
     connection.end()

@@ -14,7 +14,7 @@ from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.testing.faults.wire import DEPTH_MAX, Kind, read_message
+from iceberg_hms.testing.faults.wire import DEPTH_MAX, MessageKind, read_message
 
 HEADER = struct.pack("!Ii", 0x8001_0001, 1) + b"m" + struct.pack("!i", 7)
 
@@ -48,8 +48,8 @@ def test_a_message_ends_where_the_next_begins(piece: int) -> None:
     found = [read_message(receive), read_message(receive), read_message(receive)]
     assert found[2] is None
     assert [(each.method, each.kind, each.sequence) for each in found if each] == [
-        ("get_table", Kind.CALL, 5),
-        ("get_table", Kind.REPLY, 6),
+        ("get_table", MessageKind.CALL, 5),
+        ("get_table", MessageKind.REPLY, 6),
     ]
     assert b"".join(each.data for each in found if each) == first + second
 
@@ -76,7 +76,7 @@ def test_a_message_that_is_cut_off_anywhere_is_no_message(cut: int) -> None:
         (struct.pack("!Ii", 0x8001_0001, -1), "a length of -1"),
         (struct.pack("!Ii", 0x8001_0009, 1) + b"m" + b"\0" * 4, "no known type: 9"),
         (HEADER + b"\x63\x00\x01", "no known type: 99"),
-        (struct.pack("!Ii", 0x8001_0001, 2**31 - 1), "taken for noise"),
+        (struct.pack("!Ii", 0x8001_0001, 2**31 - 1), "refused as noise"),
         (HEADER + b"\x0c\x00\x01" * (DEPTH_MAX + 2), "deeper"),
     ],
 )
