@@ -12,7 +12,7 @@ import pytest
 LONGEST = (
     "integration/test_spark_iceberg_tables.py",
     "integration/test_spark_session_catalog.py",
-    "integration/test_metastore_fence.py",
+    "integration/test_metastore_compare_and_swap.py",
     "integration/test_server_killed.py",
     "integration/test_frozen_holders.py",
     "integration/test_concurrent_appends.py",

@@ -138,7 +138,7 @@ def _zookeeper_lock(settings: Settings, runtime: ThreadRuntime, pool: ClientPool
         user=settings.user,
         host=socket.gethostname(),
         all_atomic=pool.cas_support.all_atomic,
-        move_seconds=settings.unanswered_swap_timeout_ms / 1000,
+        swap_seconds=settings.unanswered_swap_timeout_ms / 1000,
     )
 
 

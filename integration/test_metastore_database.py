@@ -90,7 +90,7 @@ def require_cas(requests: list[bytes]) -> bool:
 
 @pytest.mark.parametrize("release", [HMS_4_0_1, HMS_4_1_0], ids=lambda release: release.version, indirect=True)
 @pytest.mark.parametrize("fault", ["lock_timeout", "read_only"])
-def test_an_sql_error_of_a_fresh_connections_first_swap_takes_no_fence_away(
+def test_an_sql_error_of_a_fresh_connections_first_swap_does_not_turn_compare_and_swap_off(
     fault: str, database: PostgreSQL, scene: Scene
 ) -> None:
     """

@@ -161,8 +161,6 @@ def test_only_iceberg_tables_are_listed_unless_all_are_asked_for(
         metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/{table}")
         pointer.create(TableName(namespace, table), "file:/m0", metadata, None)
     assert pointer.list_tables(namespace) == ["a", "b"]
-    pointer._filters_names = False
-    assert pointer.list_tables(namespace) == ["a", "b"]
     everything = Settings.load({"metastore_uri": metastore.uri, "list-all-tables": True}, environ={})
     assert HmsTablePointer(pool, everything).list_tables(namespace) == ["a", "b", "hive"]
     with pytest.raises(NoSuchNamespace):

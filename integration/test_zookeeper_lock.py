@@ -48,7 +48,7 @@ class Writer:
             user="ann",
             host="h1",
             all_atomic=lambda _: atomic,
-            move_seconds=move_seconds,
+            swap_seconds=move_seconds,
         )
 
     def acquire(self, name: TableName, wait_seconds: float = WAIT) -> Any:
@@ -98,7 +98,7 @@ def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
 ) -> None:
     """At once, or where nothing fences what its holder may have sent, after that had its time."""
     name = TableName("expiry", f"t{seconds:.0f}")
-    holder, other = (writers(atomic=atomic, move_seconds=seconds) for _ in range(2))
+    holder, other = (writers(atomic=atomic, swap_seconds=seconds) for _ in range(2))
     held = holder.acquire(name)
     held.ensure_held()
     expire(holder.session)

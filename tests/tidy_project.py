@@ -28,8 +28,6 @@ IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset(
 #: Test file -> how often it may reach into a private name of another object or module.
 PRIVATE_ACCESS: Mapping[str, int] = {
     "integration/matrix/replayed.py": 2,
-    "integration/test_metastore_fence.py": 2,
-    "integration/test_metastore_tables.py": 1,
     "integration/test_rest_on_hms.py": 2,
     "integration/zookeeper_sessions.py": 4,
     "tests/catalog/test_coalesced.py": 2,

@@ -1,16 +1,15 @@
 """Which lock a table takes: the metastore's own, ZooKeeper's, both, or none.
 
-The table says it, in the metastore, so that all of our writers see the same: `iceberg-hms.lock` = `hms` | `zookeeper`
-as a parameter of the table. Not marked means the metastore's lock, whatever this process is set to; the setting `lock`
-says only what new tables are marked with (`zookeeper`), or that no lock is taken (`none`).
+A parameter of the table's row decides, so that all of our writers see the same: `iceberg-hms.lock` = `hms` |
+`zookeeper`. A table without this mark takes the metastore's lock, whatever this process is set to; the setting `lock`
+only says what new tables are marked with (`zookeeper`), or that no lock is taken (`none`).
 
-A marked table takes the ZooKeeper lock first, and the metastore's too when it can be had: then writers that know only
-that one are kept out as well. It cannot be had when the lock API of every server is broken. The mark is the operator's
-word that there are no such writers; without it nothing is swapped under ZooKeeper alone.
+A table that is marked `zookeeper` takes the ZooKeeper lock first, and the metastore's too while its lock API works:
+that one keeps out writers that know no other. The lock API is unavailable when it is broken on every server. With the
+mark the operator declares that there are no such writers; without it nothing is swapped under ZooKeeper alone.
 
-The mark may change while a writer waits, so it is read again under the lock; if it says something else, the lock is
-given back and the writer starts over. That read is handed on with the lock (`HeldLock.row`), so that it costs no call
-of its own.
+The mark may change while a writer waits. So the writer reads it again under the lock, and if it has changed, releases
+the lock and starts over. That read is handed on with the lock (`HeldLock.row`), so it costs no extra call.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from iceberg_hms.locking.lock_modes import LockMode, LockModes
 
 logger = logging.getLogger(__name__)
 
-#: How often a writer starts over because the mark changed under it.
+#: How often a writer starts over because the mark changed while it waited.
 MODE_CHANGES_MAX = 5
-#: How often all servers are asked, on fresh connections, before their lock API counts as broken.
+#: How often to try all servers, on fresh connections, before their lock API counts as broken.
 BROKEN_AFTER = 2
-#: For so long a broken lock API is not tried again.
+#: How long before a broken lock API is tried again.
 BROKEN_SECONDS = 30.0
 
 
 class ChosenTableLock:
-    """coordinator.ports.TableLock that takes the lock which the table asks for. What it read to learn that is the
-    `row` of the lock.
+    """coordinator.ports.TableLock that takes the lock which the table's mark names. The row that it read to find out is
+    the lock's `row`.
 
     pointer: reads the rows.
     hms, zookeeper: the locks; None without `zookeeper.hosts`.
-    lock_api_works: asks every server of the list, on fresh connections, whether any carries out lock calls.
-    granted_lock_seconds: for how long a metastore's lock that was got before its API broke may still be swapped under;
-    asked once for a database.
+    lock_api_works: tries every server of the list, on fresh connections: whether any carries out lock calls.
+    granted_lock_seconds: how long a lock that the metastore granted before its API broke may still be swapped under;
+    called once for each database.
     """
 
     def __init__(
@@ -61,8 +60,8 @@ class ChosenTableLock:
         self._modes = modes
         self._runtime = runtime
         self._lock_api_works = lock_api_works
-        self._ask_granted_lock_seconds = granted_lock_seconds
-        self._leftover: dict[str, float] = {}
+        self._find_granted_lock_seconds = granted_lock_seconds
+        self._granted_seconds: dict[str, float] = {}
         self._works = False
         self._broken_until: float | None = None
 
@@ -74,7 +73,7 @@ class ChosenTableLock:
             try:
                 held = self._take(name, mode, deadline, request, use)
             except LockUnavailable:
-                # The table may have been moved away from this lock since we looked, for this very reason.
+                # The table may have been moved to another lock meanwhile, for this very reason.
                 found = self._modes.of(name, self._read(name))
                 if found is mode:
                     raise
@@ -89,22 +88,24 @@ class ChosenTableLock:
             except BaseException:
                 held.release()
                 raise
-            logger.info("%s is locked through %s now, no longer through %s", name, found, mode)
+            logger.info("The lock of %s is %s now, no longer %s", name, found, mode)
             held.release()
             mode = found
         raise LockNotAcquired(f"The lock mode of {name} changed {MODE_CHANGES_MAX} times while its lock was taken")
 
     def for_marking(self, mode: LockMode, *, force: bool = False) -> TableLock:
         """The lock under which a table's mark is changed to `mode`: it keeps out writers of both modes, whatever the
-        table says now. force: as `take_to_mark`."""
+        mark is now. force: as `take_to_mark`."""
         return _MarkingLock(self, mode, self._runtime, force)
 
     def take_to_mark(
         self, name: TableName, mode: LockMode, deadline: float, request: str, *, use: LockUse, force: bool
     ) -> HeldLock:
-        """ZooKeeper's lock and the metastore's. To ZOOKEEPER the second may be missing, if it is because the lock API
-        is broken: this is how a table is moved away from it. To HMS it may not; ZooKeeper's may, if the table is not
-        marked for it, or if it cannot be had and `force` is the operator's word that no writer is alive that has it."""
+        """ZooKeeper's lock and the metastore's.
+
+        To mark a table ZOOKEEPER, the metastore's may be missing if the lock API is broken: this is how a table is
+        moved away from it. To mark it HMS, ZooKeeper's may be missing if the table is not marked for it, or if
+        ZooKeeper is unreachable and the operator declares with `force` that no writer that uses it is alive."""
         row = self._read(name)
         parts: list[HeldLock] = []
         try:
@@ -112,10 +113,10 @@ class ChosenTableLock:
                 parts.append(self._take_zookeeper(name, deadline, request))
             else:
                 parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
-            if mode is LockMode.HMS or self._hms_can_be_had():
+            if mode is LockMode.HMS or self._hms_lock_works():
                 parts.append(self._take_hms(name, deadline, request, use))
             elif not self._is_marked(name, row):
-                self._outwait(name, self._granted_lock_seconds(name.namespace))
+                self._wait_out_granted_locks(name, self._granted_lock_seconds(name.namespace))
         except BaseException:
             ChosenHeldLock(parts, mode).release()
             raise
@@ -128,25 +129,27 @@ class ChosenTableLock:
             return [self._take_zookeeper(name, deadline, request)] if self._is_marked(name, row) else []
         except LockUnavailable as error:
             if not force:
-                step = "set `zookeeper.hosts` to where it runs; or, if it is gone for good, and no writer that uses it "
-                step += f"is alive: `iceberg-hms locks use hms {name} --force`"
+                step = (
+                    "set `zookeeper.hosts` to where it runs; or, if it is gone for good, and no writer that uses it is "
+                )
+                step += f"alive: `iceberg-hms locks use hms {name} --force`"
                 raise LockUnavailable(error.message, next_step=step) from error
-            logger.warning("%s goes back to the metastore's lock without ZooKeeper's: %s", name, error.message)
+            logger.warning("Marking %s for the metastore's lock without taking ZooKeeper's: %s", name, error.message)
             return []
 
     def _granted_lock_seconds(self, namespace: str) -> float:
-        if namespace not in self._leftover:
-            self._leftover[namespace] = self._ask_granted_lock_seconds(namespace)
-        return self._leftover[namespace]
+        if namespace not in self._granted_seconds:
+            self._granted_seconds[namespace] = self._find_granted_lock_seconds(namespace)
+        return self._granted_seconds[namespace]
 
     def _is_marked(self, name: TableName, row: Pointer | None) -> bool:
         return self._modes.is_marked(name, {} if row is None else row.parameters)
 
-    def _outwait(self, name: TableName, seconds: float) -> None:
-        """Before a table is first written under ZooKeeper alone: whoever got the metastore's lock before its API broke
-        may still be about to swap under it."""
+    def _wait_out_granted_locks(self, name: TableName, seconds: float) -> None:
+        """Called before a table is first written under ZooKeeper alone: a writer that got the metastore's lock before
+        its API broke may still swap under it."""
         if seconds > 0:
-            logger.warning("%s rests for %.0f s: a writer may still have the metastore's lock of it", name, seconds)
+            logger.warning("Waiting %.0f s: a writer may still hold the metastore's lock of %s", seconds, name)
             self._runtime.sleep(seconds)
 
     def _read(self, name: TableName) -> Pointer | None:
@@ -163,21 +166,21 @@ class ChosenTableLock:
                 return ChosenHeldLock([NoLock()], mode)
             case LockMode.ZOOKEEPER:
                 return self._take_both(name, deadline, request, use)
-            case LockMode.FREE if self._zookeeper is not None and not self._hms_can_be_had():
+            case LockMode.FREE if self._zookeeper is not None and not self._hms_lock_works():
                 return ChosenHeldLock([self._take_zookeeper(name, deadline, request)], mode)
             case _:
                 return ChosenHeldLock([self._take_hms(name, deadline, request, use)], mode)
 
     def _take_both(self, name: TableName, deadline: float, request: str, use: LockUse) -> ChosenHeldLock:
-        # Asked first: whoever holds the ZooKeeper lock must not spend its time on an API that is broken.
-        with_hms = self._hms_can_be_had()
+        # First, since the holder of the ZooKeeper lock must not spend its time on a broken API.
+        with_hms = self._hms_lock_works()
         zookeeper = self._take_zookeeper(name, deadline, request)
         parts = [zookeeper]
         try:
             if with_hms:
                 parts.append(self._take_hms(name, deadline, request, use))
         except LockUnavailable:
-            if self._hms_can_be_had():
+            if self._hms_lock_works():
                 zookeeper.release()
                 raise
         except BaseException:
@@ -188,7 +191,7 @@ class ChosenTableLock:
     def _take_zookeeper(self, name: TableName, deadline: float, request: str) -> HeldLock:
         if self._zookeeper is None:
             raise LockUnavailable(
-                f"{name} is locked through ZooKeeper, and no ZooKeeper is configured here",
+                f"{name} takes its lock in ZooKeeper, and no ZooKeeper is configured here",
                 next_step=f"set `zookeeper.hosts`, or move it back: `iceberg-hms locks use hms {name}`",
             )
         return self._zookeeper.acquire(name, wait_seconds=self._remaining(deadline), request=request)
@@ -202,15 +205,17 @@ class ChosenTableLock:
             step += f"`zookeeper.hosts` set: `iceberg-hms locks use zookeeper {name}`"
             raise LockUnavailable(error.message, next_step=step) from error
 
-    def _hms_can_be_had(self) -> bool:
-        """Whether the metastore's lock API works, as far as is known; asked again after it failed."""
+    def _hms_lock_works(self) -> bool:
+        """Whether the metastore's lock API works; tried again BROKEN_SECONDS after it failed."""
         if self._works:
             return True
         if self._broken_until is not None and self._runtime.now() < self._broken_until:
             return False
         self._works = any(self._lock_api_works() for _ in range(BROKEN_AFTER))
         if not self._works:
-            logger.warning("The lock API of the metastore is broken: marked tables are locked through ZooKeeper alone")
+            logger.warning(
+                "The lock API of the metastore is broken: tables marked `zookeeper` take their lock in ZooKeeper alone"
+            )
             self._broken_until = self._runtime.now() + BROKEN_SECONDS
         return self._works
 

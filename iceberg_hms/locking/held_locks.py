@@ -1,4 +1,4 @@
-"""Locks that are held: several as one, and none as one."""
+"""Held locks: several as one, and none as one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from iceberg_hms.coordinator.ports import HeldLock, Pointer
 from iceberg_hms.locking.lock_modes import LockMode
 
-#: A lease that never ends: no server can take away what is not there.
+#: A lease that never ends: there is no lock that a server could take away.
 _FOREVER = 1e9
 
 
 class NoLock:
-    """coordinator.ports.HeldLock of a table that takes none: compare-and-swap is all that protects its swaps."""
+    """coordinator.ports.HeldLock of a table that takes no lock: only compare-and-swap protects its swaps."""
 
     row: Pointer | None = None
     exclusive = False

@@ -1,4 +1,4 @@
-"""Locks for operators: what is held and by whom, taking one away, and saying which lock a table takes."""
+"""Locks for operators: list them, break one, and choose which lock a table takes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class LockRecord:
 
     lock_id: what `break_lock` takes: the metastore's number, or a path in ZooKeeper. keeper: `hms` or `zookeeper`.
     table: db.table, or a database. state: ACQUIRED, WAITING... kind: EXCLUSIVE, SHARED_READ...
-    agent_info: who holds it, in the holder's own words. since_ms: since when it is held, or is there.
+    agent_info: what the holder says of itself. since_ms: since when the holder has it, or its entry exists.
     heartbeat_ms: when it was last renewed, by the metastore database's clock; None in ZooKeeper, where the end of the
-    holder's session ends the lock. seems_dead: why the holder does, in words; "" if nothing says so. Such a lock is
-    left to `break_lock` when nothing is known to protect the table from what its holder may still send.
+    holder's session ends the lock. seems_dead: why the holder seems to be dead; "" if it does not. Such a lock is left
+    to `break_lock` when nothing is known to protect the table from a swap that its holder may still send.
     """
 
     lock_id: str
@@ -44,14 +44,14 @@ class LockRecord:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """problems: which keeper could not be asked, and why."""
+    """problems: which keeper could not be reached, and why."""
 
     locks: tuple[LockRecord, ...]
     problems: tuple[str, ...] = ()
 
 
 class LockKeeper(Protocol):
-    """Where locks are: the metastore, or ZooKeeper."""
+    """A server that keeps locks: the metastore, or ZooKeeper."""
 
     def list(self, name: TableName | None) -> Sequence[LockRecord]:
         """Raises LockUnavailable, MetastoreRefused, MetastoreUnavailable."""
@@ -95,32 +95,32 @@ class LockAdmin:
         for lock in listing.locks:
             if lock.lock_id == lock_id:
                 return lock
-        unasked = f"; not asked: {', '.join(listing.problems)}" if listing.problems else ""
-        raise NotFound(f"There is no lock {lock_id}{unasked}", next_step="`iceberg-hms locks list` shows all")
+        not_asked = f"; not asked: {', '.join(listing.problems)}" if listing.problems else ""
+        raise NotFound(f"There is no lock {lock_id}{not_asked}", next_step="`iceberg-hms locks list` shows all")
 
     def break_lock(self, lock_id: str) -> LockRecord:
-        """Take a lock away from whoever holds it or waits for it, and return what it was. A holder that still lives may
-        be about to swap: only a server with atomic compare-and-swap keeps it from overwriting what others commit then.
+        """Remove a lock from its holder or waiter, and return what it was. A holder that still lives may be about to
+        swap: only a server with atomic compare-and-swap keeps it from overwriting later commits.
         Raises NotFound, MetastoreRefused (a lock of a Hive transaction)."""
         lock = self.find(lock_id)
         self._keepers[lock.keeper].remove(lock)
         return lock
 
     def use(self, identifier: Identifier, mode: str, *, wait_seconds: float, force: bool = False) -> CommitReport:
-        """Say which lock a table takes from now on, `hms` or `zookeeper`, by a commit that sets its property
-        `iceberg-hms.lock`. `zookeeper` is the caller's word that all of the table's writers are ours: the others do not
-        know of it. That commit keeps out the writers of both modes, and needs the metastore's lock only if there is
-        one to be had; `hms` needs it.
+        """Choose which lock a table takes from now on, `hms` or `zookeeper`, by a commit that sets its property
+        `iceberg-hms.lock`. With `zookeeper` the caller declares that all of the table's writers are ours: others do not
+        know of it. That commit keeps out the writers of both modes. To change to `zookeeper` it takes the metastore's
+        lock unless the lock API is broken; to change to `hms` it needs that lock.
 
-        force: for `hms`, when ZooKeeper is gone for good: the caller's word that no writer that uses it is alive. Its
-        lock is still taken if it can be had, and waited for if another has it.
+        force: for `hms`, when ZooKeeper is gone for good: the caller declares that no writer that uses it is alive. The
+        commit still takes ZooKeeper's lock if ZooKeeper answers, and waits if another writer has it.
 
         Raises as Catalog.commit; InvalidInput for another mode, or force with `zookeeper`; ConfigError without
         `zookeeper.hosts`.
         """
         wanted = self._wanted(mode)
         if force and wanted is not LockMode.HMS:
-            raise InvalidInput("Only the way back to the lock hms can be forced", next_step="leave `force` out")
+            raise InvalidInput("Only a change to the lock hms can be forced", next_step="leave `force` out")
         world = replace(self._world, lock=self._chosen.for_marking(wanted, force=force))
         change = from_request([], [{"action": "set-properties", "updates": {LOCK_MARK: wanted.value}}], Client())
         return Coordinator(world, self._settings).commit(table_name(identifier), change, wait_seconds=wait_seconds)

@@ -1,8 +1,8 @@
-"""What a table says of its lock: the mark, as a parameter of the table, and who honours it.
+"""The mark that says which lock a table takes: a parameter of its row, and the settings that go with it.
 
-A database has no mark for its tables: it could not be set under their locks, so that some writers would see it before
-others do. A table that is not marked is never written under another lock than the metastore's, and where that one is
-broken its writers are told which command marks it.
+A database has no mark for its tables: it could not be set under their locks, so some writers would see it before
+others. A table without a mark is only ever written under the metastore's lock; where the lock API is broken, the error
+names the command that marks the table.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from iceberg_hms.errors import LockUnavailable
 
 #: Table property (so it is an HMS parameter of the table too).
 LOCK_MARK = "iceberg-hms.lock"
-#: Table property: the operator's word that nobody but one process of ours writes to the table.
+#: Table property: the operator declares that only one process, of ours, writes to the table.
 EXCLUSIVE = "iceberg-hms.exclusive"
-#: Java's table property: its writers take no lock, and swap by compare-and-swap alone.
+#: Java's table property: writers take no lock, and rely on compare-and-swap alone.
 HIVE_LOCK_ENABLED = "engine.hive.lock-enabled"
 
 #: How many tables are remembered.
@@ -29,10 +29,10 @@ class LockMode(StrEnum):
     """The lock that a table takes."""
 
     HMS = "hms"
-    #: ZooKeeper's, and the metastore's as well when it can be had.
+    #: ZooKeeper's, and the metastore's as well while its lock API works.
     ZOOKEEPER = "zookeeper"
     NONE = "none"
-    #: A name that no table has, and so no mark: the metastore's, or where there is none ZooKeeper's.
+    #: A name without a table, so without a mark: the metastore's, or ZooKeeper's where the lock API is broken.
     FREE = "free"
 
 
@@ -45,39 +45,39 @@ class LockModes:
         self._seen: OrderedDict[TableName, Mapping[str, str]] = OrderedDict()
 
     def of(self, name: TableName, row: Pointer | None) -> LockMode:
-        """The mode of a table by its row, None if it has none. Raises LockUnavailable for a mark that nobody knows, and
-        for a table that this process must not write to."""
+        """The mode of a table by its row; row: None if there is no such table. Raises LockUnavailable for an unknown
+        mark, and for a table that this process must not write to."""
         if row is None:
             return LockMode.NONE if self._setting is LockMode.NONE else LockMode.FREE
         return self._by_parameters(name, row.parameters)
 
     def remembered(self, name: TableName) -> LockMode | None:
-        """The mode by what was last seen of the table; None if that is nothing, or no longer allows a mode."""
+        """The mode by what was last seen of the table; None if nothing was seen, or it no longer allows a mode."""
         with self._mutex:
-            said = self._seen.get(name)
-        if said is None:
+            parameters = self._seen.get(name)
+        if parameters is None:
             return None
         try:
-            return self._by_parameters(name, said)
+            return self._by_parameters(name, parameters)
         except LockUnavailable:
             return None
 
     def saw(self, row: Pointer) -> None:
-        """Remember what a row says, for the next time that its lock is taken."""
-        said = {key: row.parameters[key] for key in (LOCK_MARK, EXCLUSIVE, HIVE_LOCK_ENABLED) if key in row.parameters}
+        """Remember a row's mark, for the next time that its lock is taken."""
+        marks = {key: row.parameters[key] for key in (LOCK_MARK, EXCLUSIVE, HIVE_LOCK_ENABLED) if key in row.parameters}
         with self._mutex:
-            self._seen[row.name] = said
+            self._seen[row.name] = marks
             self._seen.move_to_end(row.name)
             while len(self._seen) > _REMEMBERED_MAX:
                 self._seen.popitem(last=False)
 
     def is_marked(self, name: TableName, parameters: Mapping[str, str]) -> bool:
-        """Whether the table is ZooKeeper's. Raises LockUnavailable."""
+        """Whether the table is marked `zookeeper`. Raises LockUnavailable for an unknown mark."""
         text = parameters.get(LOCK_MARK, "")
         if text not in ("", LockMode.HMS, LockMode.ZOOKEEPER):
             raise LockUnavailable(
-                f"{name} asks for a lock that is not known: {LOCK_MARK}={text}",
-                next_step=f"a newer iceberg-hms, or `iceberg-hms locks use hms {name} --force`",
+                f"{name} has an unknown mark: {LOCK_MARK}={text}",
+                next_step=f"use a newer iceberg-hms, or `iceberg-hms locks use hms {name} --force`",
             )
         return text == LockMode.ZOOKEEPER
 
@@ -86,7 +86,7 @@ class LockModes:
             return LockMode.ZOOKEEPER
         if self._setting is not LockMode.NONE:
             return LockMode.HMS
-        if _says(parameters, HIVE_LOCK_ENABLED, "false") or _says(parameters, EXCLUSIVE, "true"):
+        if _has(parameters, HIVE_LOCK_ENABLED, "false") or _has(parameters, EXCLUSIVE, "true"):
             return LockMode.NONE
         raise LockUnavailable(
             f"lock=none, but {name} is not declared for it",
@@ -95,5 +95,5 @@ class LockModes:
         )
 
 
-def _says(parameters: Mapping[str, str], key: str, value: str) -> bool:
+def _has(parameters: Mapping[str, str], key: str, value: str) -> bool:
     return parameters.get(key, "").strip().lower() == value

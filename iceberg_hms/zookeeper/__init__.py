@@ -3,7 +3,7 @@
 session.py  one kazoo session, its state, and the few requests that locks need
 nodes.py    what a lock looks like: folders, names, contents, order
 attempt.py  one try to get a lock
-held.py     a lock that was got: kept alive, looked at, given back
+held.py     a held lock: renewed, checked, released
 lock.py     the TableLock port over these, and what operators ask
 faults.py   the only place that looks at kazoo's exceptions
 """

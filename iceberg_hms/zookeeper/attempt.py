@@ -1,8 +1,8 @@
-"""One try to get a table's lock, from the node's creation to its being the first.
+"""One attempt to get a table's lock, from creating its node until that is the first.
 
 The recipe is ZooKeeper's own (recipes, "Locks"): each waiter watches the node before its own, so that a release wakes
-one. kazoo's Lock has it too, but not what the port asks: its waits begin anew with each predecessor, and it waits
-without end while no server is there.
+only one. kazoo's Lock has it too, but does not keep the port's contract: its timeout starts anew with each predecessor,
+and it waits without end while no server is reachable.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from iceberg_hms.zookeeper.session import Session
 
 logger = logging.getLogger(__name__)
 
-#: A waiter looks again after so long, even if nothing wakes it.
-LOOK_INTERVAL_SECONDS = 5.0
+#: A waiter polls after so long, even if nothing wakes it.
+POLL_INTERVAL_SECONDS = 5.0
 #: The same after a request that was not answered.
 RETRY_INTERVAL_SECONDS = 0.1
 _WAKE_CHECK_SECONDS = 0.25
 
 
 class LockAttempt:
-    """data: what our node says. deadline: `Runtime.now()` when we give up. closed: set when everybody must.
-    all_atomic, move_seconds: as `ZooKeeperHeldLock`."""
+    """data: the content of our node. deadline: `Runtime.now()` when we give up. closed: set when all waiters must.
+    all_atomic, swap_seconds: as `ZooKeeperHeldLock`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class LockAttempt:
         closed: ThreadEvent,
         *,
         all_atomic: Callable[[], bool],
-        move_seconds: float,
+        swap_seconds: float,
     ) -> None:
         self._session = session
         self._runtime = runtime
@@ -51,8 +51,8 @@ class LockAttempt:
         self._deadline = deadline
         self._closed = closed
         self._all_atomic = all_atomic
-        self._move_seconds = move_seconds
-        #: When a move that another left under way was looked at.
+        self._swap_seconds = swap_seconds
+        #: Swap marker that another writer left -> when it was last read.
         self._waited_since: dict[str, ClockReading] = {}
         self._id = runtime.uuid()
         self._wake = runtime.event()
@@ -63,7 +63,7 @@ class LockAttempt:
         #: A creation was sent: there may be a node.
         self._tried = False
         #: It was not answered: there may be a second one.
-        self._may_have_strays = False
+        self._may_have_lost_nodes = False
 
     def run(self) -> tuple[OwnNode, ClockReading]:
         """Wait until our node is the first. Returns it, and when the last write of it was sent.
@@ -72,25 +72,25 @@ class LockAttempt:
         """
         while True:
             problem: NoReply | None = None
-            interval = LOOK_INTERVAL_SECONDS
+            interval = POLL_INTERVAL_SECONDS
             self._wake = self._runtime.event()
             try:
-                if first := self._look():
+                if first := self._poll():
                     return self._own(first), self._renewed(first)
             except NodeGone:
                 self._node = None
                 self._wake.set()
             except NoReply as error:
-                # Whether there is a node of ours, or two, is found out as soon as somebody answers.
-                self._may_have_strays = self._tried
+                # There may be a node of ours, or two: the next answer shows.
+                self._may_have_lost_nodes = self._tried
                 self._node = None
                 problem = error
                 interval = RETRY_INTERVAL_SECONDS
             remaining = self._deadline - self._runtime.now()
             if remaining <= 0:
-                raise problem or LockNotAcquired(f"The lock of {self._name} was not to be had in time")
+                raise problem or LockNotAcquired(f"Timed out waiting for the lock on {self._name}")
             if self._closed.is_set():
-                raise LockNotAcquired(f"The lock of {self._name} is no longer waited for: the catalog is closed")
+                raise LockNotAcquired(f"Gave up waiting for the lock on {self._name}: the catalog is closed")
             self._pause(min(remaining, interval))
 
     def withdraw(self) -> None:
@@ -98,8 +98,8 @@ class LockAttempt:
         if self._tried:
             self._session.discard(self._folder, self._prefix)
 
-    def _look(self) -> str | None:
-        """Our node, if it is the first; if another is before it, `_wake` will be set when that goes."""
+    def _poll(self) -> str | None:
+        """Our node, if it is the first. If another is before it, `_wake` is set when that goes."""
         self._begin(self._session.connected())
         if self._node is None and self._tried:
             self._node, self._sent = self._find(), None
@@ -110,54 +110,55 @@ class LockAttempt:
         own = [name for name in row if name.startswith(self._prefix)]
         if not own:
             raise NodeGone(f"{self._node} was removed while it waited")
-        # Not always the one that we know of: before it may be one whose creation was not answered.
+        # The first may be another than the one that we know of: its creation was not answered.
         position = row.index(own[0])
         if position == 0:
-            # All of them are looked at: their times run side by side.
+            # Read all of them: their times run side by side.
             over = [self._is_over(left) for left in left_swapping(names)]
             return own[0] if all(over) else None
-        # What was sent before the wait says nothing about the time after it.
+        # A write before the wait does not prove that our session is alive after it.
         self._sent = None
         if not self._session.watch(f"{self._folder}/{row[position - 1]}", self._wake.set):
             self._wake.set()
         return None
 
     def _is_over(self, left: str) -> bool:
-        """Whether a move is over that was sent under a lock whose session ended. A node that is gone does not say that
-        it was given back: only the writer takes this one away.
+        """Whether a swap is over that was sent under a lock whose session ended before it was released: only its writer
+        removes the marker.
 
-        Where the move is not atomic it has its time. That is counted while somebody who would have the lock looks, and
-        kept in the node, since who waits may leave sooner and another one come."""
+        A swap that is not atomic gets its full time. Waiters count that time and keep it in the marker, since one may
+        leave and another continue."""
         path, since = f"{self._folder}/{left}", self._waited_since.pop(left, None)
         node = self._session.read(path)
         if node is None:
             return True
-        told, now = Swapping.read(node.data, self._move_seconds), self._runtime.read_clocks()
-        waited = told.waited + (0.0 if since is None else now.min_seconds_since(since))
-        if waited >= told.seconds or (self._all_atomic() and not told.blind):
-            logger.warning("%s: what its writer sent to the metastore before its session ended is over", path)
+        marker, now = Swapping.read(node.data, self._swap_seconds), self._runtime.read_clocks()
+        waited = marker.waited + (0.0 if since is None else now.min_seconds_since(since))
+        if waited >= marker.seconds or (self._all_atomic() and not marker.blind):
+            logger.warning("%s: the swap that its writer sent before its session ended can no longer be made", path)
             self._session.delete(path)
             return True
         self._sent = None
         if since is None:
             logger.warning(
-                "The session of a writer of %s ended in the middle of a move. Nothing fences that move, so %s is not "
-                "written for %.0f s. Once no metastore works on it: `iceberg-hms locks break %s --yes`",
+                "The session of a writer of %s ended while its swap was under way. The swap may overwrite later "
+                "commits, so nobody writes to the table for %.0f s. Once no metastore works on the swap: "
+                "`iceberg-hms locks break %s --yes`",
                 self._name,
-                self._name,
-                told.seconds - waited,
+                marker.seconds - waited,
                 path.removeprefix(f"{ROOT}/"),
             )
         else:
-            self._session.write(path, replace(told, waited=waited).told_in(node.data))
+            self._session.write(path, replace(marker, waited=waited).in_content(node.data))
         if not self._session.watch(path, self._wake.set):
             self._wake.set()
         self._waited_since[left] = now
         return False
 
     def _begin(self, epoch: int) -> None:
-        """A new session has nothing of the old one. But a request that was on its way when the old one ended may have
-        been carried out in the new one: under the old name, so it is not ours, and must not stand before us."""
+        """Start over if the session is new: the old one's nodes are gone. But a request that was under way when the old
+        session ended may have made a node in the new one. It has the old name, so we do not count it as ours, and
+        remove it."""
         if epoch == self._epoch:
             return
         self.withdraw()
@@ -166,7 +167,7 @@ class LockAttempt:
         self._node = None
         self._sent = None
         self._tried = False
-        self._may_have_strays = False
+        self._may_have_lost_nodes = False
 
     def _create(self) -> None:
         self._tried = True
@@ -179,7 +180,7 @@ class LockAttempt:
         return next((name for name in row if name.startswith(self._prefix)), None)
 
     def _renewed(self, name: str) -> ClockReading:
-        """When the creation was sent, if it was answered and nobody was before us; else the node is written now."""
+        """When the creation was sent, if it was answered and nobody was before us; else write the node now."""
         if self._sent is not None:
             return self._sent
         sent = self._runtime.read_clocks()
@@ -187,11 +188,11 @@ class LockAttempt:
         return sent
 
     def _own(self, name: str) -> OwnNode:
-        strays = self._prefix if self._may_have_strays else None
-        return OwnNode(self._folder, name, self._data, self._epoch, strays)
+        lost_prefix = self._prefix if self._may_have_lost_nodes else None
+        return OwnNode(self._folder, name, self._data, self._epoch, lost_prefix)
 
     def _pause(self, seconds: float) -> None:
-        """Wait until `_wake` is set, the time is over, or we are closed."""
+        """Wait until `_wake` is set, for at most `seconds`, or until we are closed."""
         until = self._runtime.now() + seconds
         while not self._closed.is_set() and (remaining := until - self._runtime.now()) > 0:
             if self._wake.wait(min(remaining, _WAKE_CHECK_SECONDS)):

@@ -1,4 +1,4 @@
-"""The only place that looks at kazoo's exceptions: `mapped` turns each into one of three answers."""
+"""The only module that knows kazoo's exceptions: `mapped` turns each into one of three errors."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ _NEXT_STEP = "check that ZooKeeper runs and that `zookeeper.hosts` names it"
 
 
 class ZooKeeperUnavailable(LockUnavailable):
-    """ZooKeeper is out of reach, or refuses us. Nothing of the request was done."""
+    """ZooKeeper is unreachable, or refuses us. The request changed nothing."""
 
     default_next_step = _NEXT_STEP
 
 
 class NoReply(ZooKeeperUnavailable):
-    """The request may have been carried out or not: connection or session ended, or no answer came in time."""
+    """The request may have been carried out or not: the connection or session ended, or no answer came in time."""
 
 
 class NodeGone(LockUnavailable):
-    """The node that was asked for is not there."""
+    """The requested node does not exist."""
 
 
 def mapped(error: Exception, what: str) -> LockUnavailable:
-    """What a kazoo exception means for us. what: the request, for the message."""
+    """The error that a kazoo exception amounts to. what: the request, for the message."""
     from kazoo import exceptions
     from kazoo.handlers.threading import KazooTimeoutError
 

@@ -1,4 +1,4 @@
-"""A lock in ZooKeeper that is held: one ephemeral node, kept alive by writing it until it is released or lost.
+"""A held lock in ZooKeeper: one ephemeral node, which its holder keeps writing until it releases or loses it.
 
 The node lives as long as its session, so a writer that dies is out of the way after the session timeout; that is the
 lease. kazoo keeps the session alive by itself; the node is written because success proves that the ensemble, and not
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 class ZooKeeperHeldLock:
     """coordinator.ports.HeldLock on one node.
 
-    sent: when the last write of it was sent. on_release: called once, after it was given back or left.
-    all_atomic: whether every metastore is proven to compare and swap atomically. move_seconds: for how long another
-    move may be under way.
+    sent: when the last write of it was sent. on_release: called once, after `release` or `let_expire`.
+    all_atomic: whether every metastore is proven to compare and swap atomically. swap_seconds: how long after its
+    writer's session ended a swap may still be made.
     """
 
     row: Pointer | None = None
@@ -42,21 +42,21 @@ class ZooKeeperHeldLock:
         sent: ClockReading,
         on_release: Callable[[], None],
         all_atomic: Callable[[], bool],
-        move_seconds: float,
+        swap_seconds: float,
     ) -> None:
         self._session = session
         self._runtime = runtime
         self._node = node
         self._on_release = on_release
         self._all_atomic = all_atomic
-        self._move_seconds = move_seconds
+        self._swap_seconds = swap_seconds
         self._lease_seconds = session.lease_seconds
         self._mutex = runtime.mutex()
         #: No more heartbeats: it was released, or its session was closed.
         self._over = runtime.event()
         self._released = False
         self._is_marked = self._may_be_marked = False
-        #: As the port says, from the first `ensure` on.
+        #: As the port says, from the first `ensure_held` on.
         self.require_cas = False
         self._cover = LeaseCheck(runtime, self._lease_seconds, node, sent)
 
@@ -79,8 +79,8 @@ class ZooKeeperHeldLock:
         return self._cover.seconds_since_renewal()
 
     def ensure_held(self, *, blind: bool = False) -> None:
-        """As the port says. Before what no server fences we say so in ZooKeeper, in words that outlive our session.
-        Where that is not said, the move may meet a server that is no fence all the same: so it is `require_cas`."""
+        """As the port says. Before a swap that may not be atomic, a marker in ZooKeeper says so, which outlives our
+        session. Without a marker swaps are `require_cas`, since one may still meet a server that is not atomic."""
         self.seconds_since_renewal()
         state = self._session.state
         if state is not SessionState.CONNECTED:
@@ -96,9 +96,9 @@ class ZooKeeperHeldLock:
     def _mark(self, blind: bool) -> None:
         self._may_be_marked = True
         try:
-            self._session.mark(self._node.marker, Swapping(self._move_seconds, blind).told_in(self._node.data))
+            self._session.mark(self._node.marker, Swapping(self._swap_seconds, blind).in_content(self._node.data))
         except LockUnavailable as error:
-            raise LockLost(f"{self._node} could not say that a move is sent: {error.message}") from error
+            raise LockLost(f"{self._node} could not be marked before a swap: {error.message}") from error
         self._is_marked = True
 
     def renew(self) -> None:
@@ -123,14 +123,14 @@ class ZooKeeperHeldLock:
             self._over.set()
         self._session.forget_on_close(self._closed)
         try:
-            # The end of the session was the end of its nodes.
+            # The nodes ended with the session.
             if not closed:
-                self._give_back()
+                self._remove_nodes()
         finally:
             self._on_release()
 
     def let_expire(self) -> None:
-        """As the port says. Our session keeps the node, so it is removed when a lease has passed."""
+        """As the port says. Our session would keep the node alive, so we remove it when a lease has passed."""
         with self._mutex:
             if self._released:
                 return
@@ -140,15 +140,15 @@ class ZooKeeperHeldLock:
         self._on_release()
         closed = self._runtime.event()
 
-        def give_back() -> None:
+        def remove_later() -> None:
             if not closed.wait(self._lease_seconds):
                 self._session.forget_on_close(closed.set)
-                self._give_back()
+                self._remove_nodes()
 
         self._session.on_close(closed.set)
-        self._runtime.spawn(f"left {self._node.name}", give_back, background=True)
+        self._runtime.spawn(f"left {self._node.name}", remove_later, background=True)
 
-    def _give_back(self) -> None:
+    def _remove_nodes(self) -> None:
         node, removed = self._node, False
         try:
             if self._may_be_marked:
@@ -156,14 +156,14 @@ class ZooKeeperHeldLock:
             self._session.delete(node.path)
             removed = True
         except LockUnavailable as error:
-            logger.warning("%s could not be given back and is removed later: %s", node, error.message)
+            logger.warning("%s could not be released now; it is removed later: %s", node, error.message)
         finally:
-            # After an interrupt too: else the node would stand as long as the session.
+            # After an interrupt too: else the node would stay as long as the session.
             if not removed:
                 # The node's whole name is a prefix of itself and of its marker alone.
                 self._session.discard(node.folder, node.name)
-            if node.strays is not None:
-                self._session.discard(node.folder, node.strays)
+            if node.lost_prefix is not None:
+                self._session.discard(node.folder, node.lost_prefix)
 
     def _closed(self) -> None:
         """The session is about to be closed."""

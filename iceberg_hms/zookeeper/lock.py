@@ -19,8 +19,8 @@ _CLOSE_CHECK_SECONDS = 0.01
 class ZooKeeperTableLock:
     """coordinator.ports.TableLock in ZooKeeper.
 
-    agent_info: makes the text that tells who we are from a request; raises InvalidInput for a malformed one.
-    all_atomic: as `ZooKeeperHeldLock`, for a database. move_seconds: as there.
+    agent_info: the text that says who we are, from a request; raises InvalidInput for a malformed one.
+    all_atomic: as `ZooKeeperHeldLock`, for a database. swap_seconds: as there.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ZooKeeperTableLock:
         user: str,
         host: str,
         all_atomic: Callable[[str], bool],
-        move_seconds: float,
+        swap_seconds: float,
     ) -> None:
         self._session = session
         self._runtime = runtime
@@ -40,7 +40,7 @@ class ZooKeeperTableLock:
         self._user = user
         self._host = host
         self._all_atomic = all_atomic
-        self._move_seconds = move_seconds
+        self._swap_seconds = swap_seconds
         self._closed = runtime.event()
         self._mutex = self._runtime.mutex()
         self._in_use = 0
@@ -53,7 +53,7 @@ class ZooKeeperTableLock:
         request: str,
         use: LockUse = LockUse.BLIND,  # noqa: ARG002 - the session decides how long a lock lives
     ) -> ZooKeeperHeldLock:
-        """As the port says. LockUnavailable: ZooKeeper is out of reach."""
+        """As the port says. LockUnavailable: ZooKeeper is unreachable."""
         data = content(self._agent_info(request), self._user, self._host)
         if self._closed.is_set():
             raise LockUnavailable("The catalog is closed", next_step="connect again")
@@ -70,14 +70,17 @@ class ZooKeeperTableLock:
             deadline,
             self._closed,
             all_atomic=all_atomic,
-            move_seconds=self._move_seconds,
+            swap_seconds=self._swap_seconds,
         )
         held = None
         self._count(1)
         try:
             held = self._held(attempt, all_atomic)
         except LockNotAcquired as error:
-            raise LockNotAcquired(error.message + self._holder(name)) from None
+            if self._closed.is_set():
+                raise
+            waited = f"Timed out after {round(wait_seconds, 1):g} s waiting for the lock on {name}"
+            raise LockNotAcquired(f"{waited}{self._holder(name)}") from error
         finally:
             if held is None:
                 attempt.withdraw()
@@ -93,13 +96,13 @@ class ZooKeeperTableLock:
         return [entry for folder in folders for entry in read_folder(self._session, f"{ROOT}/{folder}")]
 
     def remove(self, lock_id: str) -> None:
-        """Take a lock away from whoever holds it or waits for it. Raises LockUnavailable."""
+        """Remove a lock from its holder or waiter. Raises LockUnavailable."""
         self._session.connected()
         self._session.delete(f"{ROOT}/{lock_id}")
 
     def close(self) -> None:
-        """Let those that wait give up, wait for those that hold a lock to release it, and end the session; that is the
-        end of what is still held."""
+        """Let waiters give up, wait for holders to release their locks, and end the session, which ends the locks that
+        are still held. Waits no longer than CLOSE_SECONDS."""
         self._closed.set()
         deadline = self._runtime.now() + CLOSE_SECONDS
         while self._in_use > 0 and self._runtime.now() < deadline:
@@ -115,7 +118,7 @@ class ZooKeeperTableLock:
             sent=sent,
             on_release=lambda: self._count(-1),
             all_atomic=all_atomic,
-            move_seconds=self._move_seconds,
+            swap_seconds=self._swap_seconds,
         )
         held.start()
         return held
@@ -129,4 +132,4 @@ class ZooKeeperTableLock:
             found = self.entries(name)
         except LockUnavailable:
             return ""
-        return f"; it is held by {found[0]}" if found else ""
+        return f" (held by {found[0]})" if found else ""

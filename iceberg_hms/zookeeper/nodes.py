@@ -1,14 +1,15 @@
-"""What locks look like in ZooKeeper: one folder a table, in it one node for each that holds or awaits its lock.
+"""What locks look like in ZooKeeper: one folder per table, in it one node for its holder and for each waiter.
 
     /iceberg-hms/locks/<db>.<table>/<attempt>-<epoch>-lock-<number>
 
     /iceberg-hms/locks/<db>.<table>/<attempt>-<epoch>-lock-<number>-swapping
 
-ZooKeeper gives the number; the lowest has the lock. The text before it tells whose node it is, so that a node is found
-whose creation was not answered: the trick is Curator's ("protection").
+ZooKeeper gives the number; the lowest has the lock. The text before it says whose node it is, so that its owner finds a
+node whose creation was not answered, as in Curator ("protection").
 
-The second is made before a move that nothing but the lock fences, and removed with the lock. Unlike the first it
-outlives its session: whoever finds it alone knows that its writer's session ended before the move was settled.
+The second is the swap marker. The holder makes it before a swap that only the lock protects, and removes it with the
+lock. Unlike the first it outlives its session: a marker alone says that its writer's session ended before the swap was
+settled.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _SWAPPING = "-swapping"
 
 @dataclass(frozen=True, slots=True)
 class LockNode:
-    """One lock of a table, or one that waits. lock_id: the node's path below ROOT. seems_dead: why its holder does, in
-    words."""
+    """One lock of a table, or one that waits. lock_id: the node's path below ROOT. seems_dead: why its holder seems to
+    be dead; "" if it does not."""
 
     lock_id: str
     table: TableName
@@ -56,15 +57,14 @@ class LockNode:
 class OwnNode:
     """The node by which we hold a lock.
 
-    epoch: of the session that made it. strays: how the names of nodes begin that may be left of its creation, if any
-    may be.
+    epoch: of the session that made it. lost_prefix: the prefix of nodes that its creation may have left; None if none.
     """
 
     folder: str
     name: str
     data: bytes
     epoch: int
-    strays: str | None = None
+    lost_prefix: str | None = None
 
     @property
     def path(self) -> str:
@@ -73,7 +73,7 @@ class OwnNode:
 
     @property
     def marker(self) -> str:
-        """Where it says that a move is under way."""
+        """Where the swap marker is."""
         return self.path + _SWAPPING
 
     def __str__(self) -> str:
@@ -82,29 +82,29 @@ class OwnNode:
 
 @dataclass(frozen=True, slots=True)
 class Swapping:
-    """What is said of a move that may be under way.
+    """A swap marker: a swap may be under way.
 
-    seconds: for how long it may be, from when the session of its writer ended. blind: it carries no expected value, and
-    so no server fences it. waited: seconds that those who came after its writer have waited for it.
+    seconds: how long it may still be made after its writer's session ended. blind: it carries no expected value, so no
+    server refuses it. waited: seconds that later writers have waited for it.
     """
 
     seconds: float
     blind: bool
     waited: float = 0.0
 
-    def told_in(self, data: bytes) -> bytes:
-        """The same in what a node says of who made it."""
-        told = {**_parsed(data), "seconds": self.seconds, "blind": self.blind, "waited": self.waited}
-        return orjson.dumps(told)
+    def in_content(self, data: bytes) -> bytes:
+        """The content of the marker: this, and who made the node, from the node's own content."""
+        marker = {**_parsed(data), "seconds": self.seconds, "blind": self.blind, "waited": self.waited}
+        return orjson.dumps(marker)
 
     @classmethod
     def read(cls, data: bytes, default_seconds: float) -> Swapping:
-        """What a node says; the worst of what it does not say."""
-        told = _parsed(data)
-        seconds, waited = told.get("seconds"), told.get("waited")
+        """What a marker says, and the worst case of what it leaves out."""
+        found = _parsed(data)
+        seconds, waited = found.get("seconds"), found.get("waited")
         return cls(
             float(seconds) if isinstance(seconds, int | float) else default_seconds,
-            told.get("blind") is not False,
+            found.get("blind") is not False,
             float(waited) if isinstance(waited, int | float) else 0.0,
         )
 
@@ -116,29 +116,29 @@ def folder_of(name: TableName) -> str:
 
 
 def prefix_of(attempt: str, epoch: int) -> str:
-    """How the names of an attempt's nodes begin that one session makes."""
+    """The prefix of the nodes that one attempt makes in one session."""
     return f"{attempt}-{epoch}-lock-"
 
 
 def content(agent_info: str, user: str, host: str) -> bytes:
-    """What a node says of who made it."""
+    """The content of a lock's node: who made it."""
     return orjson.dumps({"agentInfo": agent_info, "user": user, "host": host})
 
 
 def in_order(names: Sequence[str]) -> list[str]:
-    """Those that are locks, the holder first: by the number that ZooKeeper gave them."""
+    """The locks among these names, the holder first: by the number that ZooKeeper gave them."""
     numbered = [(int(found.group(1)) % 2**32, name) for name in names if (found := _NUMBERED.search(name))]
     return [name for _, name in sorted(numbered)]
 
 
 def left_swapping(names: Sequence[str]) -> list[str]:
-    """Those that say of a writer whose own node is gone that its move may be under way."""
+    """The swap markers among these names whose writer's own node is gone."""
     there = set(names)
     return sorted(name for name in names if name.endswith(_SWAPPING) and name.removesuffix(_SWAPPING) not in there)
 
 
 def read_folder(session: Session, folder: str) -> list[LockNode]:
-    """The locks of one table: what those left behind whose sessions ended, then the holder, then the others."""
+    """The locks of one table: swap markers that were left behind, then the holder, then the waiters."""
     found = []
     names = session.children(folder)
     row = in_order(names)
@@ -151,10 +151,10 @@ def read_folder(session: Session, folder: str) -> list[LockNode]:
 
 def _parsed(data: bytes) -> dict[str, Any]:
     try:
-        told = orjson.loads(data)
+        parsed = orjson.loads(data)
     except orjson.JSONDecodeError:
-        told = None
-    return told if isinstance(told, dict) else {}
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _lock_node(folder: str, node: Node, *, acquired: bool, is_left: bool) -> LockNode:
@@ -169,7 +169,7 @@ def _lock_node(folder: str, node: Node, *, acquired: bool, is_left: bool) -> Loc
         user=str(says.get("user", "")),
         host=str(says.get("host", "")),
         since_ms=node.created_ms,
-        seems_dead="its session ended, and what it sent to the metastore may still be carried out" if is_left else "",
+        seems_dead="its session ended, and the metastore may still make the swap that it sent" if is_left else "",
     )
 
 

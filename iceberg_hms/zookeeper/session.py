@@ -1,8 +1,8 @@
-"""One ZooKeeper session, its state, and the few requests that locks need. All waits are bounded.
+"""One ZooKeeper session, its state, and the few requests that locks need. Every wait is bounded.
 
-A session outlives connections: while none is there it is SUSPENDED, and the servers keep its ephemeral nodes until its
-timeout has passed since they last heard of it. LOST is the servers' word that it ended, and its nodes with it; kazoo
-then begins a new session. Each is an *epoch* here: what was held in an earlier epoch is gone.
+A session outlives connections: without one it is SUSPENDED, and the servers keep its ephemeral nodes until its timeout
+has passed since they last heard from it. LOST means that the servers ended it, and its nodes with it; kazoo then begins
+a new session. Each session is an *epoch* here: locks of an earlier epoch are gone.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ logger = logging.getLogger(__name__)
 
 #: Between attempts to connect again; kazoo's own limit is longer than most sessions live.
 _RECONNECT_MAX_SECONDS = 1.0
-#: Nodes that could not be removed yet; beyond it the oldest are left to the end of the session.
-_FORGOTTEN_MAX = 1_000
+#: Nodes that could not be removed yet; beyond it the oldest stay until the session ends.
+_DISCARDED_MAX = 1_000
 
 
 class SessionState(StrEnum):
     """As Curator and kazoo name them."""
 
     CONNECTED = "CONNECTED"
-    #: No connection: whether the session lives is not known until there is one.
+    #: No connection: until there is one, it is unknown whether the session lives.
     SUSPENDED = "SUSPENDED"
-    #: There is no session: it has ended, or none was begun.
+    #: There is no session: it ended, or none has begun.
     LOST = "LOST"
 
 
@@ -45,7 +45,7 @@ class Node:
 
 
 class Session(Protocol):
-    """What locks ask of ZooKeeper; `ZooKeeperSession` says what each is. The requests, from `connected` to `delete`,
+    """What locks need of ZooKeeper; `ZooKeeperSession` documents each. The requests, from `connected` to `delete`,
     may raise NoReply and ZooKeeperUnavailable."""
 
     @property
@@ -86,8 +86,7 @@ NewClient = Callable[[str, float], Any]
 
 
 def new_client(hosts: str, timeout_seconds: float) -> Any:
-    """A kazoo client that is not started yet. Raises ConfigError if kazoo is not installed or the hosts are not
-    understood."""
+    """A kazoo client that is not started yet. Raises ConfigError if kazoo is not installed, or for malformed hosts."""
     try:
         from kazoo.client import KazooClient
     except ImportError:
@@ -102,15 +101,15 @@ def new_client(hosts: str, timeout_seconds: float) -> Any:
             logger=logging.getLogger(f"{__name__}.kazoo"),
         )
     except ValueError as error:
-        raise ConfigError(f"`zookeeper.hosts` is not understood: {hosts!r} ({error})") from error
+        raise ConfigError(f"`zookeeper.hosts` is malformed: {hosts!r} ({error})") from error
 
 
 class ZooKeeperSession:
     """Connects on first use. Safe for threads; a forked child gets a session of its own.
 
     hosts: host:port with commas, an optional /path at the end. timeout_ms: the session timeout that we ask for.
-    connect_timeout_ms: how long a connection is waited for. Requests are answered within the session timeout, or count
-    as unanswered: NoReply. Raises ConfigError as `new_client`.
+    connect_timeout_ms: how long to wait for a connection. A request that is not answered within the session timeout
+    raises NoReply. Raises ConfigError as `new_client`.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class ZooKeeperSession:
         make_client: NewClient = new_client,
     ) -> None:
         self.hosts = hosts
-        # kazoo has a word for the path at the end ("chroot"), but does not make its folders.
+        # kazoo knows a path at the end ("chroot"), but does not make its folders.
         self._servers, _, base = hosts.partition("/")
         self._base = f"/{base.strip('/')}" if base.strip("/") else ""
         self._runtime = runtime
@@ -131,7 +130,7 @@ class ZooKeeperSession:
         self._connect_seconds = connect_timeout_ms / 1000
         self._make_client = make_client
         self._mutex = runtime.mutex()
-        # Made now, so that hosts that nobody understands are told at once, and started on first use.
+        # Made now, so that malformed hosts are refused at once, and started on first use.
         self._prepared: Any = make_client(self._servers, self._timeout_seconds)
         self._client: Any = None
         self._live: Any = None
@@ -140,7 +139,7 @@ class ZooKeeperSession:
         self._epoch = 0
         self._negotiated_ms: int | None = None
         #: (folder, prefix) of nodes to be removed, in order.
-        self._forgotten: dict[tuple[str, str], None] = {}
+        self._discarded: dict[tuple[str, str], None] = {}
         self._on_close: set[Callable[[], None]] = set()
 
     @property
@@ -154,22 +153,22 @@ class ZooKeeperSession:
 
     @property
     def epoch(self) -> int:
-        """Which session it is. It grows when a session is lost, before the next one begins."""
+        """The number of the session. It grows when a session is lost, before the next one begins."""
         return self._epoch
 
     @property
     def lease_seconds(self) -> float:
         """The session timeout that the servers granted. Raises ZooKeeperUnavailable before there was a session."""
         if self._negotiated_ms is None:
-            raise ZooKeeperUnavailable("ZooKeeper has not told its session timeout")
+            raise ZooKeeperUnavailable("ZooKeeper has not granted a session timeout yet")
         return self._negotiated_ms / 1000
 
     def connected(self) -> int:
-        """Wait for a connection, and return the epoch. Raises ZooKeeperUnavailable when none came in time."""
+        """Wait for a connection, and return the epoch. Raises ZooKeeperUnavailable after the connect timeout."""
         client = self._started()
         if not client.connected and not self._live.wait(self._connect_seconds):
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.hosts} is out of reach")
-        if self._forgotten:
+        if self._discarded:
             self._sweep()
         return self.epoch
 
@@ -182,7 +181,7 @@ class ZooKeeperSession:
                 f"create {folder}/{prefix}",
             )
         except NodeGone as error:
-            # Somebody removed the folder in between.
+            # Another process removed the folder in between.
             raise NoReply(error.message) from error
         return str(created).rpartition("/")[2]
 
@@ -204,8 +203,8 @@ class ZooKeeperSession:
     def watch(self, path: str, changed: Callable[[], None]) -> bool:
         """Whether a node is there; if so `changed` is called once when it changes or goes, or when the connection does.
 
-        Asked by reading it: `exists` would leave a watch behind on a node that is not there and never comes, in kazoo
-        and in the server, until the connection ends."""
+        It reads the node: `exists` on a node that never appears would leave a watch behind, in kazoo and in the server,
+        until the connection ends."""
         try:
             self._ask(lambda client: client.get_async(self._base + path, lambda _event: changed()), f"watch {path}")
         except NodeGone:
@@ -222,11 +221,11 @@ class ZooKeeperSession:
 
     def write(self, path: str, data: bytes) -> None:
         """Write a node. It goes through the leader, so success proves that our session was alive to the ensemble;
-        a read may be answered by a server that the others have left behind. Raises NodeGone."""
+        a server that lags behind the others may answer a read. Raises NodeGone."""
         self._ask(lambda client: client.set_async(self._base + path, data), f"write {path}")
 
     def delete(self, path: str) -> None:
-        """Remove a node; none there is as good."""
+        """Remove a node; harmless if there is none."""
         try:
             self._ask(lambda client: client.delete_async(self._base + path), f"delete {path}")
         except NodeGone:
@@ -235,14 +234,14 @@ class ZooKeeperSession:
     def discard(self, folder: str, prefix: str) -> None:
         """Remove our nodes with this prefix: now, or as soon as there is a connection again. Never raises."""
         with self._mutex:
-            self._forgotten[folder, prefix] = None
-            while len(self._forgotten) > _FORGOTTEN_MAX:
-                del self._forgotten[next(iter(self._forgotten))]
+            self._discarded[folder, prefix] = None
+            while len(self._discarded) > _DISCARDED_MAX:
+                del self._discarded[next(iter(self._discarded))]
         if self._client is not None and self._client.connected:
             self._sweep()
 
     def on_close(self, call: Callable[[], None]) -> None:
-        """Have something called, which must not block, before the session is closed; now, if it is closed already."""
+        """Call something before the session is closed, or now if it is closed already. It must not block."""
         with self._mutex:
             if not self._closed:
                 self._on_close.add(call)
@@ -273,7 +272,7 @@ class ZooKeeperSession:
     def _ask(self, request: Callable[[Any], Any], what: str) -> Any:
         client = self._started()
         if not client.connected:
-            # kazoo would keep the request until there is a connection, however long.
+            # kazoo would keep the request until there is a connection, however long that takes.
             raise NoReply(f"ZooKeeper at {self.hosts} is out of reach: {what}")
         try:
             return request(client).get(timeout=self._timeout_seconds)
@@ -305,19 +304,19 @@ class ZooKeeperSession:
             self._state = SessionState(state)
             if self._state is SessionState.LOST:
                 self._epoch += 1
-            sweep = self._state is SessionState.CONNECTED and bool(self._forgotten)
+            sweep = self._state is SessionState.CONNECTED and bool(self._discarded)
         if self._state is not SessionState.CONNECTED and not self._closed:
             logger.warning("The ZooKeeper session is %s", state)
         if sweep:
             self._runtime.spawn("zookeeper-sweeper", self._sweep, background=True)
 
     def _catch_up(self, folder: str) -> None:
-        """Let the server that we are connected to see all that was done before: one that is behind would not show a
-        node which is there, and it would be forgotten."""
+        """Let the server that we are connected to catch up: one that lags would not show a node that exists, and the
+        node would stay."""
         self._ask(lambda client: client.sync_async(self._base + folder), f"sync {folder}")
 
     def _sweep(self) -> None:
-        for folder, prefix in list(self._forgotten):
+        for folder, prefix in list(self._discarded):
             try:
                 self._catch_up(folder)
                 for name in self.children(folder):
@@ -331,12 +330,12 @@ class ZooKeeperSession:
                     return
                 logger.warning("%s/%s could not be removed: %s", folder, prefix, error.message)
             with self._mutex:
-                self._forgotten.pop((folder, prefix), None)
+                self._discarded.pop((folder, prefix), None)
 
 
 def _overhear_timeout(client: Any, tell: Callable[[int], None]) -> None:
-    """Tell the session timeout that the servers grant: they cut what is asked for to their own bounds, and kazoo reads
-    their answer without keeping it."""
+    """Call `tell` with the session timeout that the servers grant: they limit the requested one, and kazoo does not
+    keep their answer."""
     connection = client._connection
     invoke = connection._invoke
 

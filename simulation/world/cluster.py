@@ -280,5 +280,5 @@ class ClusterNode:
             user="simulated",
             host=self.process.name,
             all_atomic=lambda namespace: self.pool.cas_support.all_atomic(namespace),
-            move_seconds=self.cluster.settings.unanswered_swap_timeout_ms / 1000,
+            swap_seconds=self.cluster.settings.unanswered_swap_timeout_ms / 1000,
         )

@@ -347,7 +347,7 @@ def test_zookeeper_s_lock_may_be_missing_on_the_way_back_by_force_alone(caplog: 
     assert world.held == (False, False)
     held = forced(world)
     assert world.held == (True, False)
-    assert "db.t goes back to the metastore's lock without ZooKeeper's" in caplog.text
+    assert "Marking db.t for the metastore's lock without taking ZooKeeper's" in caplog.text
     held.ensure_held()
     held.release()
     assert world.held == (False, False)

@@ -33,7 +33,7 @@ class Writer:
             user="ann",
             host="h1",
             all_atomic=lambda _: self.all_atomic,
-            move_seconds=MOVE_SECONDS,
+            swap_seconds=MOVE_SECONDS,
         )
 
     def acquire(self, wait_seconds: float = 10.0, name: TableName = NAME) -> Any:

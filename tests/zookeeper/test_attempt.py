@@ -23,7 +23,7 @@ def attempt(writer: Any, wait_seconds: float = 10.0, closed: Any = None) -> Lock
         deadline,
         closed or runtime.event(),
         all_atomic=lambda: writer.all_atomic,
-        move_seconds=600.0,
+        swap_seconds=600.0,
     )
 
 
@@ -34,7 +34,7 @@ def test_a_free_lock_costs_two_requests_and_counts_from_the_first(writers: Any, 
     assert writer.session.calls == ["create", "children"]
     assert before <= sent <= writer.runtime.read_clocks()
     assert list(ensemble.nodes) == [node.path]
-    assert node.strays is None
+    assert node.lost_prefix is None
 
 
 @pytest.mark.parametrize("request_", ["create", "children"])
@@ -71,8 +71,8 @@ def test_a_node_that_was_not_seen_after_a_lost_reply_is_ours_all_the_same(writer
     writer.session.children = late
     node, _ = attempt(writer).run()
     assert (len(ensemble.nodes), min(ensemble.nodes)) == (2, node.path)
-    assert node.strays is not None
-    assert all(path.startswith(f"{FOLDER}/{node.strays}") for path in ensemble.nodes)
+    assert node.lost_prefix is not None
+    assert all(path.startswith(f"{FOLDER}/{node.lost_prefix}") for path in ensemble.nodes)
 
 
 def test_a_session_that_ends_between_two_requests_leaves_nothing_that_blocks_its_own_waiter(
@@ -124,7 +124,7 @@ def test_a_waiter_that_an_operator_removes_asks_again(writers: Any, ensemble: En
 
 def test_the_time_is_over_with_the_last_problem_or_with_none(writers: Any) -> None:
     attempt(writers()).run()
-    with pytest.raises(LockNotAcquired, match=r"db\.t was not to be had in time"):
+    with pytest.raises(LockNotAcquired, match=r"Timed out waiting for the lock on db\.t"):
         attempt(writers(), wait_seconds=0).run()
     unlucky = writers()
     unlucky.session.lose_reply = ["create"]

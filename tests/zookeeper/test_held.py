@@ -36,7 +36,7 @@ def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
     """A held lock without heartbeats. released: an event to be set on release."""
     prefix = "me-0-lock-"
     name = writer.session.create(FOLDER, prefix, b"{}")
-    node = OwnNode(FOLDER, name, b"{}", writer.session.epoch, strays=prefix)
+    node = OwnNode(FOLDER, name, b"{}", writer.session.epoch, lost_prefix=prefix)
     event = released or writer.runtime.event()
     return ZooKeeperHeldLock(
         writer.session,
@@ -45,7 +45,7 @@ def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
         sent=writer.runtime.read_clocks(),
         on_release=event.set,
         all_atomic=lambda: writer.all_atomic,
-        move_seconds=600.0,
+        swap_seconds=600.0,
     )
 
 
@@ -53,7 +53,7 @@ def beating() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("heartbeat me-")]
 
 
-def test_a_driver_s_lock_says_nothing_of_rows_and_fences(writers: Any) -> None:
+def test_a_new_lock_has_no_row_and_does_not_require_cas(writers: Any) -> None:
     held: HeldLock = take(writers())
     assert (held.row, held.require_cas, held.lease_seconds) == (None, False, LEASE)
 
@@ -283,7 +283,9 @@ def marker(ensemble: Ensemble) -> list[str]:
     return [path for path in ensemble.nodes if path.endswith("-swapping")]
 
 
-def test_a_move_that_nothing_fences_is_marked_until_its_lock_is_given_back(writers: Any, ensemble: Ensemble) -> None:
+def test_a_swap_that_only_the_lock_protects_is_marked_until_the_lock_is_released(
+    writers: Any, ensemble: Ensemble
+) -> None:
     writer = writers()
     held = take(writer)
     assert marker(ensemble) == []
@@ -331,11 +333,11 @@ def test_what_is_not_marked_may_go_only_to_a_server_that_is_atomic(writers: Any,
     held.release()
 
 
-def test_no_move_starts_that_may_not_be_marked(writers: Any, ensemble: Ensemble) -> None:
+def test_no_swap_starts_without_its_marker(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     held = take(writer)
     writer.session.lose_reply = ["mark"]
-    with pytest.raises(LockLost, match="could not say that a move is sent"):
+    with pytest.raises(LockLost, match="could not be marked before a swap"):
         held.ensure_held()
     held.release()
     assert ensemble.nodes == {}

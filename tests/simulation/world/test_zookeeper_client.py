@@ -41,7 +41,7 @@ class Member:
             user="u",
             host=name,
             all_atomic=lambda _: False,
-            move_seconds=600.0,
+            swap_seconds=600.0,
         )
 
     def _client(self, _hosts: str, _timeout: float) -> SimulatedZooKeeperClient:

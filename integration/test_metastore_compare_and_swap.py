@@ -1,7 +1,8 @@
-"""Compare-and-swap and stale locks on a real metastore, Hive 2.3.10, that runs no reaper of locks."""
+"""Compare-and-swap and dead locks on a real metastore, Hive 2.3.10, that runs no reaper of locks."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
+from iceberg_hms.metastore.tables.columns import columns, storage_descriptor
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
@@ -35,7 +37,7 @@ ALTER = "alter_table_with_environment_context"
 SECONDS = {"cas": 20.0, "unproven": 30.0}
 
 # A process that takes the lock of a table (or asks for it and waits), says so, and stays until it is killed. "cas": it
-# commits before, so that it knows what its fence is worth.
+# commits before, so that its compare-and-swap is proved.
 WRITER = """
 import sys
 import iceberg_hms
@@ -44,9 +46,9 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import LockUse, TableName
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 
-uri, warehouse, namespace, word = sys.argv[1:]
+uri, warehouse, namespace, protection = sys.argv[1:]
 catalog = iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse)
-if word == "cas":
+if protection == "cas":
     update = {"action": "set-properties", "updates": {"by": "the one who dies"}}
     catalog.commit(f"{namespace}.t", requirements=[], updates=[update])
 lock = catalog.services.world.lock
@@ -84,9 +86,9 @@ def commit(catalog: Catalog, namespace: str) -> None:
 
 
 @contextmanager
-def writer(server: Any, namespace: str, word: str, until: str) -> Iterator[subprocess.Popen[str]]:
+def writer(server: Any, namespace: str, protection: str, until: str) -> Iterator[subprocess.Popen[str]]:
     """A process that runs WRITER and has said `until`; it is killed at the end, if it was not before."""
-    command = [sys.executable, "-c", WRITER, server.uri, server.warehouse, namespace, word]
+    command = [sys.executable, "-c", WRITER, server.uri, server.warehouse, namespace, protection]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -109,17 +111,19 @@ def test_the_probe_is_refused_before_anything_else_and_changes_nothing(
     stock_metastore: Any, request: pytest.FixtureRequest
 ) -> None:
     settings = Settings.load({}, environ={})
-    name = TableName("default", "fence_probe")
+    name = TableName("default", "cas_probe")
     pool = ClientPool([stock_metastore.uri])
     client = MetastoreClient(stock_metastore.uri, connect_timeout_ms=10_000, socket_timeout_ms=60_000)
     pointer = HmsTablePointer(pool, settings)
-    metadata = table_metadata(f"{stock_metastore.warehouse}/fence_probe")
+    metadata = table_metadata(f"{stock_metastore.warehouse}/cas_probe")
     assert pointer.create(name, "file:/m0", metadata, None) == Swapped()
     base = pointer.load(name)
     wrong_columns = table_metadata(metadata.location, columns=((1, "id", "binary"),))
 
     def refused(expected: tuple[str, str] | None, schema: Any, *, partition: bool = False) -> Fault:
-        row = pointer._with_columns(base.table, pointer._columns(schema), schema)
+        row = copy.copy(base.table)
+        cols = columns(schema.schema, local_time_zones=False)
+        row.sd = storage_descriptor(row.sd, cols, schema.location, hive_engine=False)
         row.partitionKeys = [FieldSchema(name="probe", type="string")] if partition else []
         row.parameters = {**base.parameters, "metadata_location": "file:/m1"}
         with pytest.raises(ServerFault) as caught:
@@ -152,7 +156,7 @@ def test_the_first_swap_proves_the_connection_and_the_next_says_so(
     assert pool.run(lambda client: client.cas_support.of(namespace), idempotent=True) is CompareAndSwap.ATOMIC
 
 
-def test_what_must_be_fenced_leaves_no_scratch_row(metastore: Any, pool: ClientPool, namespace: str) -> None:
+def test_a_swap_that_requires_cas_leaves_no_scratch_row(metastore: Any, pool: ClientPool, namespace: str) -> None:
     pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
     name = TableName(namespace, "t")
     metadata = table_metadata(f"{metastore.warehouse}/{namespace}.db/t")
@@ -183,24 +187,24 @@ def test_without_direct_sql_compare_and_swap_is_broken_and_the_swap_goes_without
         pool.close()
 
 
-@pytest.mark.parametrize("word", ["cas", "unproven"])
+@pytest.mark.parametrize("protection", ["cas", "unproven"])
 def test_a_writer_that_was_killed_with_the_lock_holds_nobody_up(
-    word: str, catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
+    protection: str, catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:
-    with writer(metastore, namespace, word, "held") as killed:
+    with writer(metastore, namespace, protection, "held") as killed:
         (entry,) = of(pool, namespace)
         assert entry.acquired
-        assert entry.agent_info.endswith("/cas-15" if word == "cas" else "/unproven")
+        assert entry.agent_info.endswith("/cas-15" if protection == "cas" else "/unproven")
         killed.kill()
         killed.wait()
     assert of(pool, namespace) == [entry], "the metastore removes nothing by itself"
     started = time.monotonic()
     commit(catalog, namespace)
-    assert time.monotonic() - started < SECONDS[word]
+    assert time.monotonic() - started < SECONDS[protection]
     assert of(pool, namespace) == []
 
 
-def test_a_writer_that_was_killed_while_it_waited_holds_nobody_up(
+def test_a_writer_that_was_killed_while_it_waited_delays_nobody(
     catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:
     lock = HmsTableLock(pool, ThreadRuntime(), Settings.load({}, environ={}))
@@ -234,7 +238,7 @@ def test_a_writer_that_lives_keeps_its_lock(
     commit(catalog, namespace)
 
 
-def test_without_looking_a_killed_writers_lock_stays(
+def test_a_killed_writers_lock_stays_if_waiters_do_not_poll(
     catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:
     with writer(metastore, namespace, "cas", "held"):
