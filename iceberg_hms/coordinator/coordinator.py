@@ -19,10 +19,12 @@ from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_cont
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.protocol.catalog_operations import CatalogOperations
-from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, broke_off
+from iceberg_hms.coordinator.protocol.commit_group import commit_group
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.group_progress import GroupResult
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.protocol.pending_commit import Failed, PendingCommit, Unknown
+from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown, broke_off
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
@@ -50,7 +52,9 @@ class Coordinator:
             read_retries=settings.metadata_refresh_max_retries,
         )
         uuid_lookup = UuidLookup(ports, self._cache, settings)
-        self._elsewhere = LookupSources(uuid_lookup.find, self._cache.peek, SentSwaps(ports.runtime))
+        self._sources = LookupSources(
+            lambda name: self.load(name).metadata, uuid_lookup.find, self._cache.peek, SentSwaps(ports.runtime)
+        )
         #: Create, register, rename, drop.
         self.operations = CatalogOperations(ports, self._cache, settings, uuid_lookup)
 
@@ -79,8 +83,7 @@ class Coordinator:
 
         The caller calls `PendingCommit.withdraw` after `wait_seconds`, and `PendingCommit.result`, which raises as
         `commit`, when the commit is settled; `result` blocks for one that was withdrawn. Raises QueueFull."""
-        already_committed = AlreadyCommitted(name, lambda: self.load(name).metadata, self._elsewhere)
-        commit = PendingCommit(self._ports.runtime, change, wait_seconds, already_committed)
+        commit = PendingCommit(self._ports.runtime, change, wait_seconds, AlreadyCommitted(name, self._sources))
         if self._enqueue(name, commit, size):
             try:
                 self._workers.start(
@@ -137,13 +140,15 @@ class Coordinator:
             return state.retry_priority.record_outcome(commit, self._ports.runtime.now())
 
         try:
-            group = GroupCommit(self._ports, self._cache, self._settings, name, commits, self._elsewhere, hold_answer)
-            state.hints = group.run(state.hints)
+            result = commit_group(
+                self._ports, self._cache, self._settings, name, commits, self._sources, state.hints, hold_answer
+            )
+            state.hints = result.hints
         except Exception as error:  # a defect: whatever was sent, nobody must wait for ever
             logger.exception("a group of %s ended without answers", name)
             self._answer_unknown(name, commits, error)
         else:
-            self._after_group(name, state, commits, group)
+            self._after_group(name, state, commits, result)
 
     def _answer_unknown(self, name: TableName, commits: Sequence[PendingCommit], error: Exception) -> None:
         """Answer the commits of a group that broke off: without an outcome, nobody knows whether they landed."""
@@ -154,22 +159,22 @@ class Coordinator:
             commit.answer()
 
     def _after_group(
-        self, name: TableName, state: TableState, commits: Sequence[PendingCommit], group: GroupCommit
+        self, name: TableName, state: TableState, commits: Sequence[PendingCommit], result: GroupResult
     ) -> None:
-        if group.left_seconds:
-            state.blocked_until = self._ports.runtime.now() + group.left_seconds
+        if result.left_seconds:
+            state.blocked_until = self._ports.runtime.now() + result.left_seconds
         location = state.hints.last_location
         with log_and_continue(f"deleting replaced manifest lists of {name}", SWEEP):
-            state.replaced_lists.add(group.leftovers)
+            state.replaced_lists.add(result.replaced_lists)
             state.replaced_lists.settled(commits)
             if location is not None:
                 state.replaced_lists.sweep(lambda: self._cache.get(location))
         paused = False
         with log_and_continue(f"pausing commits to {name} for a foreign writer", REPORT):
             paused = state.foreign_writer_backoff.pause_after_group(
-                location, behind_foreign_writer=group.behind_foreign_writer, moved=state.hints.lock_first
+                location, behind_foreign_writer=result.behind_foreign_writer, moved=state.hints.lock_first
             )
         if not paused and len(commits) > 1:
             with log_and_continue(f"waiting for the callers of {name}", REPORT):
                 queue = self._queues[name]
-                queue.wait_for_returning_callers(state.batching_window, len(commits), group.answered)
+                queue.wait_for_returning_callers(state.batching_window, len(commits), result.answered_at)

@@ -13,7 +13,7 @@ from iceberg_hms.changes.change import Change, Update
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import assert_table_uuid
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import (
     CommitStateUnknown,
     IcebergHmsError,
@@ -225,7 +225,7 @@ class ForeignWriter:
         """Write the next metadata file; returns its location."""
         manifests, runtime = self.node.manifests(), self.node.runtime
         change = self.node.append(attempt, check_duplicates=False)
-        metadata, _ = stage_one(base, change, Noted(manifests), runtime.now_ms)
+        metadata, _ = stage_one(base, change, RecordedWrites(manifests), runtime.now_ms)
         before = row.parameters[METADATA_LOCATION]
         metadata = metadata.with_metadata_log_entry(before, base.last_updated_ms)
         location = metadata_file.new_location(metadata, before, runtime.uuid())

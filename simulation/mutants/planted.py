@@ -15,86 +15,95 @@ _COMMIT_STATUS = "coordinator/protocol/commit_status.py"
 _PENDING_COMMIT = "coordinator/protocol/pending_commit.py"
 _STAGING = "coordinator/protocol/staging.py"
 _QUEUE = "coordinator/scheduling/commit_queue.py"
+_ALREADY_COMMITTED = "coordinator/protocol/already_committed.py"
+_ATTEMPT = "coordinator/protocol/attempt.py"
+_GROUP_FILES = "coordinator/protocol/group_files.py"
+_GROUP_OUTCOMES = "coordinator/protocol/group_outcomes.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "expect-the-current-location",
         "a swap expects the base that it was built on",
-        _COMMIT_GROUP,
-        "                    base.pointer,\n                    attempt.location,\n",
-        "                    self._world.pointer.load(self._name),\n                    attempt.location,\n",
+        _SWAP_OUTCOME,
+        "                base.pointer, attempt.location, attempt.metadata, base.metadata, "
+        "require_cas=lock.require_cas\n",
+        "                ports.pointer.load(base.pointer.name),\n                attempt.location,\n"
+        "                attempt.metadata,\n                base.metadata,\n"
+        "                require_cas=lock.require_cas,\n",
     ),
     Mutant(
         "skip-the-reload-under-the-lock",
         "the pointer is loaded again under the lock",
         _COMMIT_GROUP,
-        "            base = self._load(None if round_ else lock.row)\n",
-        "            base = self._unsent.base if self._unsent else self._load()\n",
+        "        base = load_table(group, None if round_ else lock.row)\n",
+        "        base = progress.attempt.base if progress.attempt else load_table(group)\n",
     ),
     Mutant(
         "swap-without-the-lock",
         "the lock is held until the outcome of the swap is known",
         _COMMIT_GROUP,
-        "            elif self._swap(attempt, base, lock):\n",
-        "            elif lock.release() or self._swap(attempt, base, lock):\n",
+        "        elif _swap(group, progress, attempt.on(base.pointer), lock):\n",
+        "        elif lock.release() or _swap(group, progress, attempt.on(base.pointer), lock):\n",
     ),
     Mutant(
         "keep-the-lock",
         "the lock's holder releases it",
         _COMMIT_GROUP,
-        "            finally:\n                lock.release()\n",
-        "            finally:\n                pass\n",
+        "        finally:\n            lock.release()\n",
+        "        finally:\n            pass\n",
     ),
     Mutant(
         "skip-the-metadata-file",
         "the metadata file is written before the pointer names it",
-        _COMMIT_GROUP,
-        "lambda: self._world.files.write(location, data)",
+        _ATTEMPT,
+        "lambda: ports.files.write(location, data)",
         "lambda: None",
     ),
     Mutant(
         "skip-the-flush",
         "the manifest lists are written before the pointer names them",
-        _COMMIT_GROUP,
-        "draft.manifests.flush,",
-        "tuple,",
+        _ATTEMPT,
+        "[manifests.flush,",
+        "[tuple,",
     ),
     Mutant(
         "reuse-a-metadata-location",
         "a new metadata file has a name that was never used before",
-        _COMMIT_GROUP,
-        "base.pointer.metadata_location, self._world.runtime.uuid())",
+        _ATTEMPT,
+        "base.pointer.metadata_location, unique)",
         "base.pointer.metadata_location, 'same')",
     ),
     Mutant(
         "log-the-wrong-predecessor",
         "the metadata log names the file that was replaced",
-        _COMMIT_GROUP,
-        "            base.pointer.metadata_location, base.metadata.last_updated_ms\n",
-        "            base.pointer.previous_metadata_location or '', base.metadata.last_updated_ms\n",
+        _ATTEMPT,
+        "with_metadata_log_entry(base.pointer.metadata_location, base.metadata.last_updated_ms)\n",
+        "with_metadata_log_entry(\n"
+        "        base.pointer.previous_metadata_location or '', base.metadata.last_updated_ms\n    )\n",
     ),
     Mutant(
         "delete-on-unknown",
         "files are deleted only on proof that the commit failed",
         _COMMIT_GROUP,
-        "        if found is CommitStatus.UNKNOWN:\n",
-        "        if found is CommitStatus.UNKNOWN:\n            self._abandon(attempt)\n",
+        "    if found is CommitStatus.UNKNOWN:\n",
+        "    if found is CommitStatus.UNKNOWN:\n        group.files.never_sent(attempt)\n",
     ),
     Mutant(
         "answer-failed-for-unknown",
         "a change that may be in the table is not answered as failed",
-        _COMMIT_GROUP,
-        "attempt.members:\n                self._outcomes.append((member, Unknown(unknown)))",
-        "attempt.members:\n                self._outcomes.append((member, Failed(unknown)))",
+        _GROUP_OUTCOMES,
+        "        self.known.extend((commit, Unknown(error)) for commit in commits)\n",
+        "        from iceberg_hms.coordinator.protocol.outcome import Failed\n\n"
+        "        self.known.extend((commit, Failed(error)) for commit in commits)\n",
     ),
     Mutant(
         "delete-manifests-before-the-replay",
         "a change's own manifests are kept until it is proved to have failed",
-        _COMMIT_GROUP,
-        "            self._garbage.extend(attempt.written)\n",
-        "            self._garbage.extend(attempt.written)\n"
-        "            for files in self._own_files.values():\n"
-        "                self._garbage.extend(files)\n",
+        _GROUP_FILES,
+        "        self._garbage.extend(attempt.written)\n",
+        "        self._garbage.extend(attempt.written)\n"
+        "        for files in self._own.values():\n"
+        "            self._garbage.extend(files)\n",
     ),
     Mutant(
         "delete-the-whole-log",
@@ -107,8 +116,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer-before-the-outcome",
         "a change is acknowledged when it is in the table, not when its swap was sent",
         _COMMIT_GROUP,
-        "        if found is CommitStatus.SUCCESS:\n",
-        "        if found is not CommitStatus.FAILURE:\n",
+        "    if found is CommitStatus.SUCCESS:\n",
+        "    if found is not CommitStatus.FAILURE:\n",
     ),
     Mutant(
         "trust-a-refusal",
@@ -129,7 +138,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "acknowledge-a-found-swap-unchecked",
         "a swap that a status check finds counts only if the lock covered it",
         _SWAP_OUTCOME,
-        "self._confirm_coverage() if found is CommitStatus.SUCCESS else found",
+        "self._counted_if_covered() if found is CommitStatus.SUCCESS else found",
         "found",
         scenario="pauses",
     ),
@@ -159,8 +168,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "resend-on-a-newer-base",
         "a swap that is sent again expects the same base",
         _SWAP_OUTCOME,
-        "                base.pointer, swap.location, swap.metadata, base.metadata, require_cas=True\n",
-        "                self._world.pointer.load(self._name), swap.location, swap.metadata, base.metadata\n",
+        "                base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=True\n",
+        "                self._ports.pointer.load(self._name), attempt.location, attempt.metadata, base.metadata\n",
     ),
     Mutant(
         "skip-the-metadata-log",
@@ -201,22 +210,23 @@ MUTANTS: tuple[Mutant, ...] = (
         "withdraw-a-sent-change",
         "a caller can withdraw its change only while no swap carries it",
         _PENDING_COMMIT,
-        "            if self._state is State.WAITING:\n                self._state = State.WITHDRAWN\n",
-        "            if self._state in (State.WAITING, State.SENT):\n                self._state = State.WITHDRAWN\n",
+        "            if self._state is CommitState.WAITING:\n                self._state = CommitState.WITHDRAWN\n",
+        "            if self._state in (CommitState.WAITING, CommitState.SENT):\n"
+        "                self._state = CommitState.WITHDRAWN\n",
     ),
     Mutant(
         "send-a-withdrawn-change",
         "a withdrawn change is not sent",
         _PENDING_COMMIT,
-        "            if self._state is State.WITHDRAWN:\n                return False\n",
-        "            if self._state is State.WITHDRAWN:\n                return True\n",
+        "            if self._state is CommitState.WITHDRAWN:\n                return False\n",
+        "            if self._state is CommitState.WITHDRAWN:\n                return True\n",
     ),
     Mutant(
         "wake-successful-callers-only",
         "every caller gets an answer",
         _PENDING_COMMIT,
         "        self._done.set()\n",
-        "        if isinstance(outcome, Committed):\n            self._done.set()\n",
+        "        if isinstance(self._outcome, Committed):\n            self._done.set()\n",
     ),
     Mutant(
         "skip-the-requirements",
@@ -229,20 +239,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "carry-a-broken-change",
         "a change that fails to stage leaves nothing behind",
         _STAGING,
-        "            self.broken.append((member, error))\n",
-        "            self.carried.append(member)\n",
+        "            self.refused.append((commit, error))\n",
+        "            self.carried.append(commit)\n",
     ),
     Mutant(
         "forget-the-idempotency-key",
         "a job that runs again under its idempotency key adds nothing",
-        _STAGING,
+        _ALREADY_COMMITTED,
         "    if identity.idempotency_key is None or head is None:\n        return None\n",
         "    return None\n",
     ),
     Mutant(
         "forget-the-snapshot-id",
         "a change that is sent again while it is in the table is answered as committed",
-        _STAGING,
+        _ALREADY_COMMITTED,
         "    if present:\n",
         "    if False:\n",
     ),

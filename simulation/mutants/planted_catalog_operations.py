@@ -125,7 +125,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "take-a-dropped-table-for-proof",
         "a table that no longer exists proves nothing of a swap that was sent",
         "coordinator/protocol/already_committed.py",
-        "        if self.sent.carried(identity) or not (found or self.sent.would_know(identity)):\n",
+        "        if sent.carried(identity) or not (found or sent.would_know(identity)):\n",
         "        if False:\n",
         scenario="lost-names",
     ),
@@ -133,9 +133,9 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "refuse-without-checking-the-new-name",
         "a commit to a renamed table is looked up in that table",
         "coordinator/protocol/already_committed.py",
-        "        for base in found:\n            doubt = look_back(",
-        "        self.sent.proved_absent(identity.snapshot_ids)\n"
-        "        for base in found[:0]:\n            doubt = look_back(",
+        "        for base in found:\n            doubt = self._doubt_of_table(",
+        "        sent.proved_absent(identity.snapshot_ids)\n"
+        "        for base in found[:0]:\n            doubt = self._doubt_of_table(",
         scenario="lost-names",
     ),
     Mutant(

@@ -23,9 +23,9 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "leave-unsent-files",
         "the files of an attempt that no swap carried are deleted",
-        "coordinator/protocol/commit_group.py",
-        "            self._garbage.extend(attempt.written)\n            self._unsent = None\n",
-        "            self._unsent = None\n",
+        "coordinator/protocol/group_files.py",
+        "        self._garbage.extend(attempt.written)\n",
+        "        pass\n",
         scenario="contested",
     ),
     Mutant(
@@ -40,9 +40,9 @@ GROUPS: tuple[Mutant, ...] = (
         "stage-half-a-change",
         "a change that fails half-way leaves nothing of its first half behind",
         _STAGING,
-        "            self.broken.append((member, error))\n",
-        "            self.broken.append((member, error))\n"
-        "            sent = getattr(member.change, 'updates', ())\n"
+        "            self.refused.append((commit, error))\n",
+        "            self.refused.append((commit, error))\n"
+        "            sent = getattr(commit.change, 'updates', ())\n"
         "            self.metadata = apply(self.metadata, sent[:1], now_ms=self._now_ms())\n",
         scenario="groups",
     ),
@@ -50,7 +50,7 @@ GROUPS: tuple[Mutant, ...] = (
         "keep-the-list-of-a-failed-change",
         "a change that fails to stage leaves no manifest list behind",
         _STAGING,
-        "        noted.discard(noted.lists)\n",
+        "        manifests.discard(manifests.lists)\n",
         "        pass\n",
         scenario="branches",
     ),
@@ -194,8 +194,9 @@ GROUPS: tuple[Mutant, ...] = (
         "delete-a-replaced-list-with-the-garbage",
         "a replaced list stays its client's while that client may send it again",
         _COMMIT_GROUP,
-        "self.leftovers += self._replaced\n",
-        "self._garbage.extend(self._replaced)\n",
+        "    progress.replaced_lists += attempt.replaced_lists\n",
+        "    group.files.never_sent(CommitAttempt(\n"
+        "        attempt.base, attempt.metadata, '', written=attempt.replaced_lists\n    ))\n",
         scenario="groups",
     ),
     Mutant(
@@ -273,9 +274,10 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "trust-an-unlanded-duplicate",
         "a file is refused as a duplicate of another in its group only if that one has landed",
-        _COMMIT_GROUP,
-        "for member, outcome in standing(self._outcomes, self._members):\n",
-        "for member, outcome in self._outcomes:\n",
+        "coordinator/protocol/group_outcomes.py",
+        "            for commit, outcome in replace_dependent_refusals(self.known, self._commits):\n"
+        "                self._answer_one(",
+        "            for commit, outcome in self.known:\n                self._answer_one(",
         scenario="same-files",
     ),
     Mutant(
@@ -308,7 +310,7 @@ GROUPS: tuple[Mutant, ...] = (
         _REFUSED_SWAPS,
         "        self._landed = True\n",
         "        self._landed = True\n"
-        "        self._alone += [(member, AccessDenied('refused')) for member in self._again]\n",
+        "        self._alone += [(commit, AccessDenied('refused')) for commit in self._again]\n",
         scenario="refusals",
     ),
 )

@@ -10,7 +10,6 @@ _SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
 _STAGING = "coordinator/protocol/staging.py"
 _LINEAGE = "changes/lineage.py"
 _CLIENT_COMMIT = "changes/client_commit.py"
-_COMMIT_GROUP = "coordinator/protocol/commit_group.py"
 
 REBASE: tuple[Mutant, ...] = (
     Mutant(
@@ -73,16 +72,16 @@ REBASE: tuple[Mutant, ...] = (
         "stage-on-the-base-of-the-group",
         "each change of a group is staged on the changes before it",
         _STAGING,
-        "stage_one(self.metadata, member.change, noted, self._now_ms)",
-        "stage_one(self.base, member.change, noted, self._now_ms)",
+        "stage_one(self.metadata, commit.change, recorded, self._now_ms)",
+        "stage_one(self.base, commit.change, recorded, self._now_ms)",
         scenario="rebase-calm",
     ),
     Mutant(
         "refuse-an-expired-change",
         "a change is refused only if nothing of it is in the table, expired or not",
-        _COMMIT_GROUP,
-        "        elif Lineage(member.change.identity, metadata).presence is Presence.ABSENT:\n",
-        "        elif True:\n",
+        "coordinator/protocol/already_committed.py",
+        "    return Failed(error) if Lineage(identity, metadata).presence is Presence.ABSENT else None\n",
+        "    return Failed(error)\n",
         scenario="expired",
     ),
     Mutant(

@@ -12,7 +12,7 @@ from iceberg_hms.changes import referenced_specs, updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import EntryStatus
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -53,7 +53,7 @@ def writer() -> Writer:
 def commit(base: TableMetadata, change: Change, writer: Writer) -> TableMetadata:
     """As a coordinator commits it."""
     manifests = writer.store.open()
-    new, _ = stage_one(base, change, Noted(manifests), lambda: NOW)
+    new, _ = stage_one(base, change, RecordedWrites(manifests), lambda: NOW)
     manifests.flush()
     return new
 
@@ -169,7 +169,7 @@ def test_only_the_front_of_an_append_s_list_is_read(writer: Writer) -> None:
     seen = two_specs()
     change = sent(seen, on_main(seen, writer))
     manifests = Counting(writer.store)
-    new, _ = stage_one(seen, change, Noted(manifests), lambda: NOW)
+    new, _ = stage_one(seen, change, RecordedWrites(manifests), lambda: NOW)
     assert new.current_snapshot_id == 10
     assert manifests.fronts == [10]
 

@@ -17,9 +17,13 @@ from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
-from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints
+from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
+from iceberg_hms.coordinator.protocol.commit_group import commit_group
+from iceberg_hms.coordinator.protocol.group_progress import GroupResult, TableHints
+from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
+from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
@@ -87,11 +91,20 @@ class Harness:
 
     def another(self) -> Coordinator:
         """One more coordinator on the same table, as another process has it."""
-        return Coordinator(replace(self.ports, lock=MemoryTableLock(self.lock.table)), self.settings)
+        return Coordinator(self.another_process(), self.settings)
+
+    def another_process(self) -> CommitPorts:
+        """The ports of another process on the same table."""
+        return replace(self.ports, lock=MemoryTableLock(self.lock.table))
 
     def replace_ports(self, **ports: Any) -> None:
         """Go on with a new coordinator that has other ports."""
         self.ports = replace(self.ports, **ports)
+        self.coordinator = Coordinator(self.ports, self.settings)
+
+    def restart(self, **settings: Any) -> None:
+        """Go on with a new coordinator that has other settings."""
+        self.settings = replace(self.settings, **settings)
         self.coordinator = Coordinator(self.ports, self.settings)
 
     def create(self, **properties: str) -> TableMetadata:
@@ -109,14 +122,33 @@ class Harness:
             if threading.current_thread() is threading.main_thread():
                 self.runtime.join()
 
-    def group(self, *members: PendingCommit, coordinator: Coordinator | None = None) -> None:
-        """Commit members as one group, without a queue."""
-        by = coordinator or self.coordinator
-        GroupCommit(by._ports, by._cache, self.settings, NAME, members, by._elsewhere).run(TableHints())
+    def group(
+        self, *commits: PendingCommit, ports: CommitPorts | None = None, hints: TableHints | None = None
+    ) -> GroupResult:
+        """Commit pending commits as one group, without a queue."""
+        cache = self.cache()
+        return commit_group(
+            ports or self.ports, cache, self.settings, NAME, commits, self.sources(cache), hints or TableHints()
+        )
 
     def members(self, *changes: Change) -> list[PendingCommit]:
-        doubts = AlreadyCommitted(NAME, self.metadata, self.coordinator._elsewhere)
-        return [PendingCommit(self.runtime, change, 30.0, doubts) for change in changes]
+        already_committed = self.already_committed()
+        return [PendingCommit(self.runtime, change, 30.0, already_committed) for change in changes]
+
+    def already_committed(self) -> AlreadyCommitted:
+        return AlreadyCommitted(NAME, self.sources(self.cache()))
+
+    def cache(self) -> MetadataCache:
+        return MetadataCache(self.files, self.runtime, max_bytes=1_000_000, read_retries=0)
+
+    def sources(self, cache: MetadataCache) -> LookupSources:
+        """Where to look for changes, for a process that has just begun."""
+
+        def load(name: TableName) -> TableMetadata:
+            return cache.get(self.pointer.load(name).metadata_location)
+
+        lookup = UuidLookup(self.ports, cache, self.settings)
+        return LookupSources(load, lookup.find, cache.peek, SentSwaps(self.runtime))
 
     def metadata(self) -> TableMetadata:
         return self.read_metadata(self.location())

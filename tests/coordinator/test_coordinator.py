@@ -436,11 +436,11 @@ def test_a_table_that_could_not_be_loaded_is_committed_to_once_it_can(harness):
 
 
 def test_a_group_that_breaks_off_is_unknown_and_the_next_one_commits(harness, monkeypatch):
-    def broken(group, usage):
+    def broken(*_):
         raise ValueError("a defect")
 
     with monkeypatch.context() as patched:
-        patched.setattr("iceberg_hms.coordinator.protocol.commit_group.GroupCommit._finish", broken)
+        patched.setattr("iceberg_hms.coordinator.protocol.group_outcomes.GroupOutcomes.answer", broken)
         with pytest.raises(CommitStateUnknown, match="broke off: ValueError: a defect"):
             harness.commit(append("file:/0"))
     harness.commit(append("file:/1"), wait_seconds=5.0)

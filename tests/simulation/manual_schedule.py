@@ -10,7 +10,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -73,7 +73,7 @@ class ManualSchedule:
             now_ms=lambda: EPOCH_MS,
         )
         manifests = MemoryManifests(self.storage.store)
-        metadata, _ = stage_one(self.metadata(base), change, Noted(manifests), lambda: EPOCH_MS)
+        metadata, _ = stage_one(self.metadata(base), change, RecordedWrites(manifests), lambda: EPOCH_MS)
         manifests.flush()
         self.before_the_move()
         return self.point(metadata, base, process)

@@ -1,167 +1,221 @@
-"""Whether a change that is about to be refused may be in the table all the same.
+"""Was this change committed before? The one place that answers.
 
-It may have been sent before: its answer was lost, and its client, or a proxy before us, sends it again under the same
-snapshot ids. "Failed" would then be an order to delete files that the table names. So before
-the coordinator refuses a change, whatever for, it looks for the change's snapshot ids; if they are not there, for what
-came after them (`changes.lineage`), since they may have expired; and if the table as it is does not tell, in the
-metadata files that it had before.
+A change may have been sent before: its answer was lost, and its client, or a proxy before us, sends it again under the
+same snapshot ids. To commit it twice would add its rows twice; to answer "failed" would order the client to delete
+files that the table names. Each caller of this module needs another strength of proof:
 
-The table may have another name by then, or none: it is looked for by the UUID that the change asserts (`whereabouts`).
+    committed_as          before a change is staged. Looks at one metadata and reads nothing. What it finds counts as
+                          committed only if the lock covers that metadata (`commit_group`).
+    refused_at_once       when a change is refused under the lock. Reads nothing: most refusals need no more proof than
+                          the metadata at hand.
+    failed_or_unknown     before a caller is answered "failed": whenever `refused_at_once` cannot tell, when a group
+                          failed before its swap, and when a caller withdrew in time. Looks for the change's snapshot
+                          ids; if they are not there, for what came after them (`changes.lineage`), since they may have
+                          expired; and if the table as it is does not tell, in the metadata files that it had before.
 
-    found under another name     the same is looked for in that table
-    nowhere                      nothing tells what the dropped table had. The change is proved absent if no swap was
-                                 sent that carried it, as far as this process knows, and it knows of all since the
-                                 change was made (`sent_swaps`)
+The table may have another name by then, or none: `failed_or_unknown` looks for the UUID that the change asserts
+(`uuid_lookup`).
+
+    found under another name     the same search in that table
+    nowhere                      nothing tells what the dropped table had. The change is proved absent if no swap that
+                                 carried it was sent, as far as this process knows, and it knows of all since the change
+                                 was made (`sent_swaps`)
 
 Another server of ours may have sent such a swap, if a proxy sends commits again and picks another server for that.
-Docs tell operators not to let it.
+The docs tell operators to prevent that.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.lineage import Lineage, Presence
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown, broke_off
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.errors import CommitStateUnknown, IcebergHmsError, MetastoreUnavailable, NoSuchTable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-#: How many older metadata files are read for one change, at most.
+#: How many older metadata files `failed_or_unknown` reads for one change, at most.
 OLDER_FILES_MAX = 100
 
 
+@dataclass(frozen=True, slots=True)
 class LookupSources:
-    """Tells of changes whose table has left the name that they were sent to.
+    """Where to look for a change. Safe for threads.
 
-    find: the tables with a UUID, and the name that it was known by; raises as `Whereabouts.of`.
-    read: a metadata file by its location; raises as `MetadataCache.peek`. sent: of this process.
+    load: a table's metadata as it is now; raises as `Coordinator.load`.
+    find: the tables with a UUID, given the name that it was last known by; raises as `UuidLookup.of`.
+    read: a metadata file by its location; raises as `MetadataCache.peek`.
+    sent: the swaps of this process.
     """
 
-    def __init__(
-        self,
-        find: Callable[[str, TableName], Sequence[TableVersion]],
-        read: Callable[[str], TableMetadata],
-        sent: SentSwaps,
-    ) -> None:
-        self._find = find
-        self.read = read
-        self.sent = sent
+    load: Callable[[TableName], TableMetadata]
+    find: Callable[[str, TableName], Sequence[TableVersion]]
+    read: Callable[[str], TableMetadata]
+    sent: SentSwaps
 
-    def at_once(self) -> LookupSources:
-        """The same for several changes that are asked about one after the other: a table is looked for once."""
-        results: dict[tuple[str, TableName], Sequence[TableVersion] | Exception] = {}
 
-        def find(uuid: str, name: TableName) -> Sequence[TableVersion]:
-            result = results.get((uuid.lower(), name))
-            if result is None:
-                try:
-                    result = self._find(uuid, name)
-                except Exception as error:  # noqa: BLE001 - whoever asks next is told the same
-                    result = error
-                results[uuid.lower(), name] = result
-            if isinstance(result, Exception):
-                raise result
-            return result
+def committed_as(identity: ChangeIdentity, metadata: TableMetadata) -> tuple[int, ...] | None:
+    """The snapshots as which the table already holds a change: its own if it was sent before and its answer was lost,
+    another's if its job was run before under the same idempotency key. None: the table does not hold it.
 
-        return LookupSources(find, self.read, self.sent)
+    Raises CommitStateUnknown if the change's snapshot is in the table but not on its ref (it was rolled back, say):
+    answering "failed" would make the caller delete files that a kept snapshot names.
+    """
+    present = _present(identity, metadata)
+    head = metadata.refs.get(identity.ref) if identity.ref is not None else None
+    if present:
+        # A change lands as a whole: of several snapshots the older ones may have expired since.
+        last = identity.snapshot_ids[-1]
+        is_there = present[-1] == last
+        if is_there and (identity.ref is None or (head is not None and _is_ancestor(metadata, head.snapshot_id, last))):
+            return identity.snapshot_ids
+        raise CommitStateUnknown(
+            f"snapshot {present[-1]} is in the table but {last} is not in the history of {identity.ref}",
+            next_step="it was rolled back, or only staged: look at the snapshots, and delete none of its files",
+        )
+    if identity.idempotency_key is None or head is None:
+        return None
+    carrying = metadata.snapshot_rows.where(("summary", IDEMPOTENCY_KEY), identity.idempotency_key)
+    ids = (row["snapshot-id"] for row in carrying)
+    return next(((id_,) for id_ in ids if _is_ancestor(metadata, head.snapshot_id, id_)), None)
 
-    def about(
-        self, name: TableName, identity: ChangeIdentity, failure: Exception, why: str
+
+def refused_at_once(identity: ChangeIdentity, error: Exception, metadata: TableMetadata) -> Failed | Unknown | None:
+    """The outcome of a change that is refused for `error`, which no swap of its group carried into the table. None: the
+    table as it is, `metadata`, does not prove that the change is not in it."""
+    if isinstance(error, CommitStateUnknown):
+        return Unknown(error)
+    return Failed(error) if Lineage(identity, metadata).presence is Presence.ABSENT else None
+
+
+class AlreadyCommitted:
+    """Looks for the changes of one table that are about to be answered "failed", all at one moment: it loads the table
+    once, and looks for each UUID once."""
+
+    def __init__(self, name: TableName, sources: LookupSources) -> None:
+        self._name = name
+        self._sources = sources
+        self._loaded: TableMetadata | Exception | None = None
+        self._found: dict[tuple[str, TableName], Sequence[TableVersion] | Exception] = {}
+
+    def failed_or_unknown(
+        self, identity: ChangeIdentity, error: Exception, metadata: TableMetadata | None = None
+    ) -> Failed | Unknown:
+        """The outcome of a change that is refused for `error`, which says that no swap of its group carried it into the
+        table. Failed only if it is proved that none did before, either.
+
+        metadata: the table as it was read when the change was refused; None: it is loaded now. Raises nothing."""
+        if isinstance(error, CommitStateUnknown):
+            return Unknown(error)
+        try:
+            doubt = self._doubt(identity, error, metadata)
+        except Exception as defect:  # noqa: BLE001 - then nobody can tell
+            doubt = broke_off(self._name, defect)
+        return Failed(error) if doubt is None else Unknown(doubt)
+
+    def _doubt(
+        self, identity: ChangeIdentity, error: Exception, metadata: TableMetadata | None
     ) -> CommitStateUnknown | None:
-        """As `AlreadyCommitted.about`. why: what was found under the name."""
-        seen = identity.client_base
+        """What to raise instead of `error`. None: nothing of the change is in the table."""
+        if not identity.snapshot_ids:
+            return None
+        loaded = self._load() if metadata is None else metadata
+        if isinstance(loaded, TableMetadata):
+            return self._doubt_of_table(self._name, identity, error, loaded)
+        if isinstance(error, MetastoreUnavailable):
+            # Clients send the commit again when the metastore is back, and keep their files until then.
+            return None
+        if isinstance(loaded, NoSuchTable):
+            return self._doubt_elsewhere(self._name, identity, error, f"there is no table {self._name}")
+        return CommitStateUnknown(f"{error.__class__.__name__}, and {self._name} could not be looked at: {loaded}")
+
+    def _doubt_of_table(
+        self, name: TableName, identity: ChangeIdentity, error: Exception, metadata: TableMetadata
+    ) -> CommitStateUnknown | None:
+        if _present(identity, metadata):
+            return CommitStateUnknown(f"its snapshot is in {name}, and it was not committed again: {error}")
+        lineage = Lineage(identity, metadata)
+        if lineage.is_another_table:
+            return self._doubt_elsewhere(name, identity, error, f"{name} is another table now")
+        read = self._sources.read
+        for location in islice(_logged(metadata, read), OLDER_FILES_MAX):
+            if lineage.presence is not Presence.UNKNOWN:
+                break
+            # One that is gone hides nothing that another one shows.
+            with contextlib.suppress(IcebergHmsError):
+                lineage.look_into(read(location))
+        last = identity.snapshot_ids[-1]
+        match lineage.presence:
+            case Presence.ABSENT:
+                return None
+            case Presence.COMMITTED:
+                return CommitStateUnknown(
+                    f"snapshot {last} is not in {name} any more, but it was",
+                    next_step="it was committed before and has expired since: delete none of its files",
+                )
+            case Presence.UNKNOWN:
+                return CommitStateUnknown(
+                    f"nobody can tell whether snapshot {last} was committed to {name} before, since later snapshots "
+                    f"have expired; it was not committed now: {error}",
+                    next_step="look whether its rows are in the table before you try again; delete none of its files",
+                )
+
+    def _doubt_elsewhere(
+        self, name: TableName, identity: ChangeIdentity, error: Exception, why: str
+    ) -> CommitStateUnknown | None:
+        """As `_doubt`, where the change's table has left the name. why: what was found under the name."""
+        seen, sent = identity.client_base, self._sources.sent
         if seen is None:
             return None
         if seen.uuid is None:
             return _perhaps_renamed(f"{why}, and the change does not say which table it is for")
         try:
             found = self._find(seen.uuid, name)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody could look
-            return _perhaps_renamed(f"{why}, and the table could not be looked for under other names: {error}")
+        except Exception as failure:  # noqa: BLE001 - whatever it is, nobody could look
+            return _perhaps_renamed(f"{why}, and the table could not be looked for under other names: {failure}")
         for base in found:
-            doubt = look_back(base.pointer.name, identity, failure, base.metadata, self)
+            doubt = self._doubt_of_table(base.pointer.name, identity, error, base.metadata)
             if doubt is not None:
                 return doubt
-        if self.sent.carried(identity) or not (found or self.sent.would_know(identity)):
+        if sent.carried(identity) or not (found or sent.would_know(identity)):
             return _perhaps_renamed(why)
         return None
 
-
-class AlreadyCommitted:
-    """Looks at a table once, when it is first asked.
-
-    load: the table's metadata as it is now; raises as `Coordinator.load`.
-    """
-
-    def __init__(self, name: TableName, load: Callable[[], TableMetadata], elsewhere: LookupSources) -> None:
-        self._name = name
-        self._load = load
-        self._elsewhere = elsewhere
-        self._found: TableMetadata | Exception | None = None
-
-    def about(self, identity: ChangeIdentity, failure: Exception) -> CommitStateUnknown | None:
-        """What the caller is to be told instead of `failure`, which says that no swap carried its change. None: the
-        failure, since nothing of the change is in the table."""
-        if not identity.snapshot_ids:
-            return None
-        found = self._look()
-        if isinstance(found, TableMetadata):
-            return look_back(self._name, identity, failure, found, self._elsewhere)
-        if isinstance(failure, MetastoreUnavailable):
-            # A metastore that is out of reach is waited for: clients are told to come again, and keep their files.
-            return None
-        if isinstance(found, NoSuchTable):
-            return self._elsewhere.about(self._name, identity, failure, f"there is no table {self._name}")
-        return CommitStateUnknown(f"{failure.__class__.__name__}, and {self._name} could not be looked at: {found}")
-
-    def _look(self) -> TableMetadata | Exception:
-        if self._found is None:
+    def _load(self) -> TableMetadata | Exception:
+        if self._loaded is None:
             try:
-                self._found = self._load()
+                self._loaded = self._sources.load(self._name)
             except Exception as error:  # noqa: BLE001 - whatever it is, nobody could look
-                self._found = error
-        return self._found
+                self._loaded = error
+        return self._loaded
+
+    def _find(self, uuid: str, name: TableName) -> Sequence[TableVersion]:
+        key = (uuid.lower(), name)
+        if key not in self._found:
+            try:
+                self._found[key] = self._sources.find(uuid, name)
+            except Exception as error:  # noqa: BLE001 - the next change gets the same answer
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
-def look_back(
-    name: TableName,
-    identity: ChangeIdentity,
-    failure: Exception,
-    found: TableMetadata,
-    elsewhere: LookupSources,
-) -> CommitStateUnknown | None:
-    """As `AlreadyCommitted.about`, for a table that was looked at: `found` is its metadata as it is now."""
-    ids = identity.snapshot_ids
-    if any(found.snapshot_by_id(id_) is not None for id_ in ids):
-        return CommitStateUnknown(f"its snapshot is in {name}, and it was not committed again: {failure}")
-    lineage = Lineage(identity, found)
-    if lineage.is_another_table:
-        return elsewhere.about(name, identity, failure, f"{name} is another table now")
-    for location in islice(_logged(found, elsewhere.read), OLDER_FILES_MAX):
-        if lineage.presence is not Presence.UNKNOWN:
-            break
-        # One that is gone hides nothing that another one shows.
-        with contextlib.suppress(IcebergHmsError):
-            lineage.look_into(elsewhere.read(location))
-    match lineage.presence:
-        case Presence.ABSENT:
-            return None
-        case Presence.COMMITTED:
-            return CommitStateUnknown(
-                f"snapshot {ids[-1]} is not in {name} any more, but it was",
-                next_step="it was committed before and has expired since: delete none of its files",
-            )
-        case Presence.UNKNOWN:
-            return CommitStateUnknown(
-                f"nobody can tell whether snapshot {ids[-1]} was committed to {name} before, since later snapshots "
-                f"have expired; it was not committed now: {failure}",
-                next_step="look whether its rows are in the table before you try again; delete none of its files",
-            )
+def _present(identity: ChangeIdentity, metadata: TableMetadata) -> list[int]:
+    return [id_ for id_ in identity.snapshot_ids if metadata.snapshot_by_id(id_) is not None]
+
+
+def _is_ancestor(metadata: TableMetadata, head: int, wanted: int) -> bool:
+    return any(snapshot.snapshot_id == wanted for snapshot in metadata.ancestors(head))
 
 
 def _logged(metadata: TableMetadata, read: Callable[[str], TableMetadata]) -> Iterator[str]:

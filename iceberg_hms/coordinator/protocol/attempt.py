@@ -1,50 +1,76 @@
-"""A group on its way to a swap: as it is staged, and as it was built."""
+"""One attempt of a group to replace a table's metadata: built on a base, written, and sent as a swap."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from iceberg_hms.coordinator.ports import Manifests
+from iceberg_hms.coordinator.ports import CommitPorts, Manifests, Pointer
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.coordinator.protocol.staging import Staging
+from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A group as it is staged on one base. data: of the metadata file. manifests: with the lists that go with it.
-    staged: the files that its members' staging wrote."""
-
-    base: TableVersion
-    metadata: TableMetadata
-    location: str
-    data: bytes
-    manifests: Manifests
-    staged: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CommitAttempt:
-    """A group as it was built on one base.
+    """A swap from `base` to the new metadata file at `location`, and what it carries.
 
-    written: files that only this attempt's metadata would name; worthless once the attempt is. staged: as of the draft.
+    base: the row that the swap replaces, and the metadata that the new one was built on.
+    commits: that it carries; none where a table is registered over.
+    written: files that only this attempt's metadata would name; worthless once the attempt is.
+    staged_files: files that the commits' staging wrote; the next attempt names them again.
+    committed_as: the snapshots of commits that were in the metadata before they were staged, as the table has them.
+    rebased: the commits whose snapshot is on a parent that its client had not seen.
+    replaced_lists: clients' lists that no snapshot names once this attempt lands.
     """
 
     base: TableVersion
     metadata: TableMetadata
     location: str
-    members: tuple[PendingCommit, ...]
-    written: tuple[str, ...]
-    staged: tuple[str, ...]
-
-    @property
-    def snapshot_ids(self) -> Sequence[int]:
-        """Of all members; none if one of them adds no snapshot."""
-        ids = [member.change.identity.snapshot_ids for member in self.members]
-        return self.carried_ids if all(ids) else ()
+    commits: Sequence[PendingCommit] = ()
+    written: Sequence[str] = ()
+    staged_files: Sequence[str] = ()
+    committed_as: Mapping[PendingCommit, tuple[int, ...]] = field(default_factory=dict)
+    rebased: frozenset[PendingCommit] = frozenset()
+    replaced_lists: Sequence[str] = ()
 
     @property
     def carried_ids(self) -> Sequence[int]:
-        """Of those members that add snapshots."""
-        return [id_ for member in self.members for id_ in member.change.identity.snapshot_ids]
+        """The snapshots of those commits that add some."""
+        return [id_ for commit in self.commits for id_ in commit.change.identity.snapshot_ids]
+
+    @property
+    def identifying_ids(self) -> Sequence[int]:
+        """Snapshots that are all in the table only if this attempt landed: those of all commits; none if one of them
+        adds no snapshot."""
+        return self.carried_ids if all(commit.change.identity.snapshot_ids for commit in self.commits) else ()
+
+    def on(self, row: Pointer) -> CommitAttempt:
+        """The same attempt, to replace the table's row as it was read just now."""
+        return replace(self, base=TableVersion(row, self.base.metadata))
+
+
+def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, unique: str) -> CommitAttempt:
+    """The attempt to swap in what was staged, not written yet. metadata: the running metadata of `staging`, which is
+    not that of the base. unique: makes a file name that was never used before."""
+    metadata = metadata.with_metadata_log_entry(base.pointer.metadata_location, base.metadata.last_updated_ms)
+    return CommitAttempt(
+        base,
+        metadata,
+        metadata_file.new_location(metadata, base.pointer.metadata_location, unique),
+        tuple(staging.carried),
+        staged_files=tuple(each for commit in staging.carried for each in staging.files.get(commit, ())),
+        committed_as=dict(staging.committed_as),
+        rebased=frozenset(staging.rebased),
+        replaced_lists=tuple(staging.replaced_lists),
+    )
+
+
+def write(ports: CommitPorts, attempt: CommitAttempt, manifests: Manifests) -> CommitAttempt:
+    """The attempt with its metadata file and the staged manifest lists on disk, written side by side. Raises
+    StorageError; the metadata file may be there then."""
+    location, data = attempt.location, metadata_file.encode(attempt.metadata)
+    lists, _ = ports.runtime.gather([manifests.flush, lambda: ports.files.write(location, data)])
+    return replace(attempt, written=(location, *lists))

@@ -23,6 +23,7 @@ from functools import partial
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Refused, Swapped, TableName
+from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
@@ -41,8 +42,8 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
     send_with_cas,
     was_made,
 )
-from iceberg_hms.coordinator.protocol.staging import Noted, stage_one
-from iceberg_hms.coordinator.protocol.swap_outcome import Swap, SwapResolution, may_still_land
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land
 from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
 from iceberg_hms.coordinator.protocol.usage import measured
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
@@ -75,7 +76,7 @@ class CatalogOperations:
         taken = find_taken(self._ports, name)
         if taken is not None:
             return self._creations.report_if_ours(taken, change, manifests)
-        metadata, staged = stage_one(None, change, Noted(manifests), self._ports.runtime.now_ms)
+        metadata, staged = stage_one(None, change, RecordedWrites(manifests), self._ports.runtime.now_ms)
         location = metadata_file.new_location(metadata, None, self._ports.runtime.uuid())
         data = metadata_file.encode(metadata)
         lists, _ = self._ports.runtime.gather([manifests.flush, lambda: self._ports.files.write(location, data)])
@@ -125,7 +126,7 @@ class CatalogOperations:
         data = metadata_file.encode(metadata)
         self._ports.files.write(copy, data)
         self._cache.put(copy, metadata)
-        sent: list[Swap] = []
+        sent: list[CommitAttempt] = []
         try:
             previous = retry_with_full_lease(lambda use: self._swap_to(name, copy, metadata, wait_seconds, use, sent))
         except IcebergHmsError:
@@ -141,7 +142,7 @@ class CatalogOperations:
         metadata: TableMetadata,
         wait_seconds: float,
         use: LockUse,
-        sent: list[Swap],
+        sent: list[CommitAttempt],
     ) -> str:
         """Swap a table to metadata that does not follow from its own. Returns the metadata location that this replaced.
         sent: gets each swap that was sent."""
@@ -152,7 +153,7 @@ class CatalogOperations:
                 base = TableVersion(pointer, self._cache.get(pointer.metadata_location))
                 swap = partial(self._ports.pointer.swap, pointer, location, metadata, base.metadata)
                 answer = send_with_cas(swap, locks)
-                sent.append(Swap(base, location, metadata, ()))
+                sent.append(CommitAttempt(base, metadata, location))
                 resolution = SwapResolution(
                     self._ports, self._cache, self._settings, sent[-1], lock, overdue=notify_caller_timeout
                 )

@@ -1,17 +1,17 @@
-"""What the table itself says of a swap whose answer cannot be believed: it was made, it was not, or nobody can tell.
+"""What the table itself says of a swap whose answer cannot be trusted: it was made, it was not, or nobody can tell.
 
 A metastore that retries inside can refuse its own committed change, and a reply can be lost (apache/iceberg#11814,
-#11866). So a refusal or a silence is looked up in the pointer and in the chain of metadata files behind it:
+#11866). So after a refusal or a lost reply we look at the pointer, and at the chain of metadata files behind it:
 
-    Landed       the pointer is ours, or the chain behind it names our file
-    Absent       the chain was followed back to the base that we built on, and we are not in it
-    Untraceable  the chain has a gap: a file of it is gone, or it is longer than we follow
+    SUCCESS   the pointer is ours, or the chain behind it names our file
+    FAILURE   the chain goes back to the base that we built on, and does not name our file
+    UNKNOWN   the chain has a gap: a file of it is gone, or it is longer than we follow
 
 Where the chain has a gap the table's snapshots may still tell: if all that the swap carried is in the table, it landed.
-They tell nothing before that, and some of them nothing at all: a change may be in the table by an earlier swap.
+Where there is no gap they prove nothing, and some of them prove nothing at all: an earlier swap may have brought one.
 
-The metadata log holds only the last `write.metadata.previous-versions-max` files (100), so the chain is followed
-through the oldest file that a log names, and that file's log, back to our base.
+The metadata log holds only the last `write.metadata.previous-versions-max` files (100), so we follow the chain through
+the oldest file that a log names, and that file's log, back to our base.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
-#: How many hops through oldest log entries are followed; each covers a whole metadata log.
+#: The most hops through oldest log entries; each covers a whole metadata log.
 CHAIN_HOPS_MAX = 100
 
 
@@ -33,7 +33,7 @@ class CommitStatus(Enum):
     UNKNOWN = auto()
 
 
-def trace(
+def check_status(
     cache: MetadataCache,
     current_location: str,
     *,
@@ -45,7 +45,7 @@ def trace(
 
     snapshot_ids: of all changes that the swap carried; empty if one of them adds no snapshot.
     """
-    found = _by_the_chain(cache, current_location, ours, base)
+    found = _by_chain(cache, current_location, ours, base)
     if found is CommitStatus.UNKNOWN and snapshot_ids:
         known = _snapshots(cache, current_location)
         if all(id_ in known for id_ in snapshot_ids):
@@ -53,7 +53,7 @@ def trace(
     return found
 
 
-def _by_the_chain(cache: MetadataCache, current_location: str, ours: str, base: str) -> CommitStatus:
+def _by_chain(cache: MetadataCache, current_location: str, ours: str, base: str) -> CommitStatus:
     if current_location == ours:
         return CommitStatus.SUCCESS
     if current_location == base:

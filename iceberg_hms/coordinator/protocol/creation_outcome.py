@@ -14,7 +14,7 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, Manifests, Pointer, Refused, SwapAnswer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, trace
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, check_status
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.coordinator.protocol.operation_requests import points_at, raise_not_made, was_made
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
@@ -127,7 +127,7 @@ class CreationOutcome:
 
     def _came_from(self, found: Pointer, location: str) -> bool:
         """Whether a table points at a metadata file, or did."""
-        return trace(self._cache, found.metadata_location, ours=location, base="") is CommitStatus.SUCCESS
+        return check_status(self._cache, found.metadata_location, ours=location, base="") is CommitStatus.SUCCESS
 
     def _find_by_uuid(self, metadata: TableMetadata, last_known: TableName) -> Sequence[Pointer] | None:
         """All tables with the UUID of a new one. None: the lookup failed."""

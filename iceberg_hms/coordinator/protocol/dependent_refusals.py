@@ -1,7 +1,7 @@
 """Refusals that rest on another change of the same group.
 
 A change is refused for what is in the table, or for what a change before it in the group is about to put there. The
-caller acts on the reason: a file that the table is said to have is not appended again. So a reason that names a
+caller acts on the reason: it does not append a file again that the table is said to have. So a reason that names a
 snapshot of the group is given only if that snapshot has landed.
 """
 
@@ -9,25 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, Outcome, PendingCommit
+from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Outcome
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import CommitConflict, RequirementFailed
 
 
-def standing(
+def replace_dependent_refusals(
     outcomes: Sequence[tuple[PendingCommit, Outcome]], group: Iterable[PendingCommit]
 ) -> list[tuple[PendingCommit, Outcome]]:
-    """The outcomes of a group, in their order. A member that was refused because of another one that is not committed
-    gets a CommitConflict instead, which proves as much: trying again is what helps.
+    """The outcomes of a group, in their order. A commit that was refused because of another one that is not committed
+    gets a CommitConflict instead, which proves as much and lets the caller try again.
 
-    group: all its members, those too that were withdrawn and have their answers."""
-    committed = [member for member, outcome in outcomes if isinstance(outcome, Committed)]
-    pending = _snapshots(group) - _snapshots(committed)
-    return [(member, _standing(outcome, pending)) for member, outcome in outcomes]
+    group: all its commits, also those that were withdrawn and have their answers."""
+    committed = [commit for commit, outcome in outcomes if isinstance(outcome, Committed)]
+    not_landed = _snapshots(group) - _snapshots(committed)
+    return [(commit, _without_reason(outcome, not_landed)) for commit, outcome in outcomes]
 
 
-def _standing(outcome: Outcome, pending: frozenset[int]) -> Outcome:
+def _without_reason(outcome: Outcome, not_landed: frozenset[int]) -> Outcome:
     error = outcome.error if isinstance(outcome, Failed) else None
-    if not isinstance(error, RequirementFailed) or pending.isdisjoint(error.rests_on):
+    if not isinstance(error, RequirementFailed) or not_landed.isdisjoint(error.rests_on):
         return outcome
     return Failed(
         CommitConflict(
@@ -37,5 +38,5 @@ def _standing(outcome: Outcome, pending: frozenset[int]) -> Outcome:
     )
 
 
-def _snapshots(members: Iterable[PendingCommit]) -> frozenset[int]:
-    return frozenset(id_ for member in members for id_ in member.change.identity.snapshot_ids)
+def _snapshots(commits: Iterable[PendingCommit]) -> frozenset[int]:
+    return frozenset(id_ for commit in commits for id_ in commit.change.identity.snapshot_ids)

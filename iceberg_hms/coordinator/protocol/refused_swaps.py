@@ -93,16 +93,16 @@ class RefusedSwaps:
     def verdicts(self) -> list[tuple[PendingCommit, Exception]]:
         """What those are told that have neither landed nor are to be sent any more. Each is told once."""
         alone, self._alone = self._alone, []
-        unreached = [member for batch in reversed(self._aside) for member in batch]
+        unreached = [commit for batch in reversed(self._aside) for commit in batch]
         self._aside = []
         if self._error is None or not (alone or unreached):
             return []
         outage = self._outage(self._error)
         if self._landed or (len(alone) + len(unreached) == 1 and not self._is_outage):
-            return [*alone, *((member, outage) for member in unreached)]
+            return [*alone, *((commit, outage) for commit in unreached)]
         if alone and all(isinstance(error, AccessDenied) for _, error in alone):
-            return [*alone, *((member, alone[0][1]) for member in unreached)]
-        return [(member, outage) for member in [*(member for member, _ in alone), *unreached]]
+            return [*alone, *((commit, alone[0][1]) for commit in unreached)]
+        return [(commit, outage) for commit in [*(commit for commit, _ in alone), *unreached]]
 
     def _outage(self, error: Exception) -> MetastoreUnavailable:
         what = "takes no writes now" if self._is_outage or not self._landed else "does not take all that was sent"

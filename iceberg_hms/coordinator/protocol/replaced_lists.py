@@ -21,7 +21,8 @@ from itertools import islice
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, Manifests
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
-from iceberg_hms.coordinator.protocol.pending_commit import Committed, PendingCommit, lost_its_place
+from iceberg_hms.coordinator.protocol.outcome import Committed
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit, lost_its_place
 from iceberg_hms.errors import IcebergHmsError, MissingFile
 from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.snapshot import Snapshot

@@ -8,7 +8,7 @@ from typing import Final
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
-from iceberg_hms.coordinator.protocol.commit_group import TableHints
+from iceberg_hms.coordinator.protocol.group_progress import TableHints
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.replaced_lists import ReplacedLists
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow

@@ -1,6 +1,5 @@
 """A change that did not get so far as to be sent may be in the table: it was sent before."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,9 +8,9 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
+from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources, refused_at_once
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
-from iceberg_hms.coordinator.protocol.pending_commit import Unknown
+from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.errors import (
     CommitStateUnknown,
@@ -38,7 +37,7 @@ NEW_SCHEMA = [requests.add_schema({"type": "struct", "fields": [_FIELD]}), reque
 LATE = LockNotAcquired("late")
 
 
-def table():
+def table(_=NAME):
     return TableMetadata.parse(TableMetadata(documents.raw(snapshots=[documents.snapshot(10, 1, 1_000)])).to_bytes())
 
 
@@ -50,51 +49,77 @@ def nowhere(uuid, name):
     return []
 
 
-def elsewhere(find=nowhere, read=unread):
-    return LookupSources(find, read, SentSwaps(ThreadRuntime()))
+def lookup(load):
+    return AlreadyCommitted(NAME, LookupSources(load, nowhere, unread, SentSwaps(ThreadRuntime())))
 
 
 @pytest.mark.parametrize(("ids", "doubted"), [((10,), True), ((9, 10), True), ((9,), False), ((), False)])
 def test_a_change_whose_snapshot_is_in_the_table_did_not_fail(ids, doubted):
-    doubt = AlreadyCommitted(NAME, table, elsewhere()).about(ChangeIdentity(snapshot_ids=ids), LATE)
-    assert isinstance(doubt, CommitStateUnknown) is doubted
-    assert doubt is None or "its snapshot is in db.t" in doubt.message
+    outcome = lookup(table).failed_or_unknown(ChangeIdentity(snapshot_ids=ids), LATE)
+    if doubted:
+        assert isinstance(outcome, Unknown)
+        assert "its snapshot is in db.t" in outcome.error.message
+    else:
+        assert outcome == Failed(LATE)
+
+
+def test_a_change_that_the_table_as_it_was_read_has_did_not_fail_whatever_it_is_now():
+    def load(name):
+        raise AssertionError(f"{name} was read already")
+
+    for metadata, ids in ((table(), (10,)), (table(), (9,))):
+        outcome = lookup(load).failed_or_unknown(ChangeIdentity(snapshot_ids=ids), LATE, metadata)
+        assert isinstance(outcome, Unknown if ids == (10,) else Failed)
+
+
+def test_what_is_not_known_is_never_turned_into_a_failure():
+    unknown = CommitStateUnknown("perhaps")
+    assert lookup(table).failed_or_unknown(ChangeIdentity(), unknown) == Unknown(unknown)
+    assert refused_at_once(ChangeIdentity(), unknown, table()) == Unknown(unknown)
+    assert refused_at_once(ChangeIdentity(), LATE, table()) == Failed(LATE)
+
+
+def test_a_defect_while_looking_leaves_a_doubt():
+    class Defective:
+        snapshot_ids = property(lambda _: 1 / 0)
+
+    outcome = lookup(table).failed_or_unknown(Defective(), LATE)
+    assert isinstance(outcome, Unknown)
+    assert "broke off: ZeroDivisionError" in outcome.error.message
 
 
 @pytest.mark.parametrize("failure", [LATE, LockUnavailable("broken")])
 def test_a_table_that_cannot_be_looked_at_leaves_a_doubt(failure):
-    def load():
+    def load(name):
         raise MissingFile("file:/m.json")
 
-    assert isinstance(
-        AlreadyCommitted(NAME, load, elsewhere()).about(ChangeIdentity(snapshot_ids=(10,)), failure), CommitStateUnknown
-    )
-    assert AlreadyCommitted(NAME, load, elsewhere()).about(ChangeIdentity(), failure) is None
+    assert isinstance(lookup(load).failed_or_unknown(ChangeIdentity(snapshot_ids=(10,)), failure), Unknown)
+    assert lookup(load).failed_or_unknown(ChangeIdentity(), failure) == Failed(failure)
 
 
 @pytest.mark.parametrize(
     ("failure", "error"), [(MetastoreUnavailable("down"), MetastoreUnavailable("down")), (LATE, NoSuchTable(NAME))]
 )
 def test_a_client_that_is_told_to_come_again_and_one_without_a_table_are_left_no_doubt(failure, error):
-    def load():
+    def load(name):
         raise error
 
-    assert AlreadyCommitted(NAME, load, elsewhere()).about(ChangeIdentity(snapshot_ids=(10,)), failure) is None
+    assert lookup(load).failed_or_unknown(ChangeIdentity(snapshot_ids=(10,)), failure) == Failed(failure)
 
 
 def test_the_table_is_looked_at_once_for_all_and_not_before_it_is_asked_about():
     looks = []
 
-    def load():
-        looks.append(1)
+    def load(name):
+        looks.append(name)
         return table()
 
-    doubts = AlreadyCommitted(NAME, load, elsewhere())
-    doubts.about(ChangeIdentity(), LATE)
+    already_committed = lookup(load)
+    already_committed.failed_or_unknown(ChangeIdentity(), LATE)
     assert looks == []
     for _ in range(3):
-        doubts.about(ChangeIdentity(snapshot_ids=(10,)), LATE)
-    assert looks == [1]
+        already_committed.failed_or_unknown(ChangeIdentity(snapshot_ids=(10,)), LATE)
+    assert looks == [NAME]
 
 
 @pytest.fixture(params=["1", "2", "3"])
@@ -227,19 +252,22 @@ def test_a_change_that_has_no_turn_and_expired_is_not_told_that_it_failed(harnes
     harness.commit(mine)
     add(harness, 20, "other")
     expire(harness, 1, 2, MINE)
-    doubts = AlreadyCommitted(NAME, harness.metadata, harness.coordinator._elsewhere)
-    assert "but it was" in doubts.about(mine.identity, LATE).message
+    assert "but it was" in harness.already_committed().failed_or_unknown(mine.identity, LATE).error.message
     [member] = harness.members(mine)
     assert member.withdraw()
     with pytest.raises(CommitStateUnknown, match="but it was"):
         member.result()
 
 
-def long_running(harness, monkeypatch):
-    """Coordinators that began long before anything was made."""
-    sent_swaps, runtime = harness.coordinator._elsewhere.sent, harness.runtime
-    monkeypatch.setattr(sent_swaps, "_complete_since_ms", -CLOCK_SKEW_MS)
-    monkeypatch.setattr(sent_swaps, "_began", runtime.now() - runtime.now_ms() / 1000 - 2 * CLOCK_SKEW_MS / 1000)
+def long_running(harness):
+    """Let the harness begin anew, as if that were long before anything was made."""
+    runtime = harness.runtime
+    began_ms = -2 * CLOCK_SKEW_MS
+    began = runtime.now() - (runtime.now_ms() - began_ms) / 1000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "now", lambda: began)
+        patch.setattr(runtime, "now_ms", lambda: began_ms)
+        harness.restart()
 
 
 def test_a_change_of_a_table_that_is_gone_or_another_now_may_be_in_that_one(harness):
@@ -279,7 +307,7 @@ def test_a_change_that_was_never_in_a_renamed_table_failed(harness, replaced):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_change_whose_table_was_dropped_failed_if_no_swap_carried_it(harness, replaced, monkeypatch):
+def test_a_change_whose_table_was_dropped_failed_if_no_swap_carried_it(harness, replaced):
     """mine is made | the table is dropped, and another is made under its name | mine is sent, for the first time"""
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     harness.coordinator.operations.drop(NAME, wait_seconds=1.0)
@@ -288,16 +316,16 @@ def test_a_change_whose_table_was_dropped_failed_if_no_swap_carried_it(harness, 
     # A server that began after mine was made cannot know what its predecessor sent.
     with pytest.raises(CommitStateUnknown, match=r"whether the change was committed before"):
         harness.commit(mine)
-    long_running(harness, monkeypatch)
+    long_running(harness)
     with pytest.raises((NoSuchTable, RequirementFailed)) as caught:
         harness.commit(mine)
     assert caught.value.proved_failed
 
 
-def test_a_change_that_landed_in_a_table_that_was_dropped_is_not_told_that_it_failed(harness, monkeypatch):
+def test_a_change_that_landed_in_a_table_that_was_dropped_is_not_told_that_it_failed(harness):
     """mine lands, its answer is lost | the table is dropped, not purged | mine is sent again: its files may come back
     with the table"""
-    long_running(harness, monkeypatch)
+    long_running(harness)
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     harness.commit(mine)
     harness.coordinator.operations.drop(NAME, wait_seconds=1.0)
@@ -305,9 +333,9 @@ def test_a_change_that_landed_in_a_table_that_was_dropped_is_not_told_that_it_fa
         harness.commit(mine)
 
 
-def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harness, monkeypatch):
+def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harness):
     """mine is sent, and nobody answers | the table is renamed | mine is sent again: it could come back to its name"""
-    long_running(harness, monkeypatch)
+    long_running(harness)
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     harness.pointer.atomic = False
     harness.pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
@@ -323,11 +351,10 @@ def test_a_change_whose_swap_may_still_be_made_is_not_told_that_it_failed(harnes
 
 
 @pytest.mark.parametrize("trouble", ["nobody can look", "nobody is to look", "no uuid"])
-def test_a_change_whose_table_cannot_be_looked_for_may_be_in_it(harness, trouble, monkeypatch):
+def test_a_change_whose_table_cannot_be_looked_for_may_be_in_it(harness, trouble):
     if trouble == "nobody is to look":
-        harness.settings = replace(harness.settings, uuid_lookup_total_timeout_ms=0)
-        harness.coordinator = harness.another()
-    long_running(harness, monkeypatch)
+        harness.restart(uuid_lookup_total_timeout_ms=0)
+    long_running(harness)
     mine = sent(harness, with_files(harness, "a", "b"), "delete")
     if trouble == "no uuid":
         shipped = Writer(harness.manifests).fast_append(harness.metadata(), MINE, "mine")

@@ -1,14 +1,12 @@
 """What a commit does on the good day and when the metastore's answers mislead, one test a story."""
 
 import threading
-from dataclasses import replace
 
 import pytest
 
 from iceberg_hms.coordinator.ports import Refused, Unanswered
 from iceberg_hms.coordinator.protocol import usage
-from iceberg_hms.coordinator.protocol.commit_group import REMEMBERED_SECONDS
-from iceberg_hms.coordinator.scheduling.foreign_writer_backoff import ForeignWriterBackoff
+from iceberg_hms.coordinator.protocol.build_attempt import REMEMBERED_SECONDS
 from iceberg_hms.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -540,9 +538,7 @@ def test_where_nothing_is_locked_a_replay_waits_and_lets_the_others_pass(unlocke
 
 
 def test_no_replay_begins_after_the_total_time(unlocked):
-    unlocked.settings = replace(unlocked.settings, commit_retry_total_timeout_ms=300)
-    del unlocked.coordinator
-    unlocked.coordinator = unlocked.another()
+    unlocked.restart(commit_retry_total_timeout_ms=300)
     begun = unlocked.runtime.now()
     unlocked.runtime.now = lambda: begun + sum(unlocked.runtime.slept)
     with pytest.raises(CommitConflict, match="attempts"):
@@ -563,24 +559,19 @@ def test_a_change_that_comes_again_and_gets_no_lock_is_unknown_if_its_first_swap
     assert harness.data_files() == ["file:/a"]
 
 
-@pytest.mark.parametrize("moves", [False, True], ids=["in vain", "landed"])
-def test_it_is_told_whether_a_foreign_writer_had_the_lock_before_and_whether_the_table_was_moved(harness, moves):
+@pytest.mark.parametrize("moves", [False, True], ids=["it lost", "it landed"])
+def test_a_group_says_whether_a_foreign_writer_had_the_lock_before_and_whether_the_table_was_moved(harness, moves):
     when_locking(
         harness,
         before=lambda: moves and harness.foreign_commit(theirs="yes"),
         after=lambda held: setattr(held, "behind_foreign_writer", True),
     )
-    seen = []
-    after_group = ForeignWriterBackoff.after_group
-
-    def watched(pauses, location, **of_others):
-        seen.append(of_others)
-        return after_group(pauses, location, **of_others)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ForeignWriterBackoff, "after_group", watched)
-        harness.commit(append("file:/a"))
-    assert seen == [{"behind_foreign_writer": True, "moved": moves}]
+    [commit] = harness.members(append("file:/a"))
+    result = harness.group(commit)
+    assert (result.behind_foreign_writer, result.hints.lock_first) == (True, moves)
+    assert result.hints.last_location == harness.location()
+    assert (result.left_seconds, list(result.replaced_lists)) == (0.0, [])
+    assert commit.wait().group_size == 1
 
 
 def test_a_report_tells_what_the_group_used(harness):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, trace
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, check_status
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.runtime import ThreadRuntime
@@ -24,13 +24,15 @@ class Chain:
         self.cache = MetadataCache(self.files, ThreadRuntime(), max_bytes=1_000_000, read_retries=0)
 
     def look(self, current: int, ours: str, base: int, snapshot_ids: tuple[int, ...] = ()) -> CommitStatus:
-        return trace(self.cache, f"file:/m{current}", ours=ours, base=f"file:/m{base}", snapshot_ids=snapshot_ids)
+        return check_status(
+            self.cache, f"file:/m{current}", ours=ours, base=f"file:/m{base}", snapshot_ids=snapshot_ids
+        )
 
 
 def test_the_pointer_itself_answers_without_reading_a_file():
     cache = MetadataCache(MemoryFiles(), ThreadRuntime(), max_bytes=1, read_retries=0)
-    assert trace(cache, "file:/ours", ours="file:/ours", base="file:/base") is CommitStatus.SUCCESS
-    assert trace(cache, "file:/base", ours="file:/ours", base="file:/base") is CommitStatus.FAILURE
+    assert check_status(cache, "file:/ours", ours="file:/ours", base="file:/base") is CommitStatus.SUCCESS
+    assert check_status(cache, "file:/base", ours="file:/ours", base="file:/base") is CommitStatus.FAILURE
 
 
 def test_a_swap_that_others_built_upon_has_landed():
@@ -86,4 +88,4 @@ def test_an_endless_chain_is_given_up():
         log = [{"timestamp-ms": 1, "metadata-file": f"file:/{there}"}]
         files.write(f"file:/{here}", TableMetadata(raw(metadata_log=log)).to_bytes())
     cache = MetadataCache(files, ThreadRuntime(), max_bytes=1_000_000, read_retries=0)
-    assert trace(cache, "file:/a", ours="file:/ours", base="file:/base") is CommitStatus.UNKNOWN
+    assert check_status(cache, "file:/a", ours="file:/ours", base="file:/base") is CommitStatus.UNKNOWN

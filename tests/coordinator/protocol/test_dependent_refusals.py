@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.dependent_refusals import standing
-from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, Outcome, Unknown
+from iceberg_hms.coordinator.protocol.dependent_refusals import replace_dependent_refusals
+from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Outcome, Unknown
 from iceberg_hms.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -47,7 +47,7 @@ BECAUSE_OF_5 = Failed(RequirementFailed("append-files", "main has it already", r
 def test_it_stands_if_the_mate_has_landed(first: Outcome | None, stays: bool) -> None:
     mate, other = Harness().members(append("file:/a", snapshot_id=5), append("file:/a", snapshot_id=6))
     outcomes = [*([(mate, first)] if first else []), (other, BECAUSE_OF_5)]
-    *rest, (member, outcome) = standing(outcomes, [mate, other])
+    *rest, (member, outcome) = replace_dependent_refusals(outcomes, [mate, other])
     assert rest == outcomes[:-1]
     assert member is other
     if stays:
@@ -133,4 +133,7 @@ def test_other_refusals_stand() -> None:
     mate, other = Harness().members(append("file:/a", snapshot_id=7), append("file:/a", snapshot_id=8))
     failed = Failed(InvalidInput("no"))
     for outcome in (BECAUSE_OF_5, failed, Failed(RequirementFailed("x", "y")), Failed(ValueError("z")), LANDED):
-        assert standing([(mate, failed), (other, outcome)], [mate, other]) == [(mate, failed), (other, outcome)]
+        assert replace_dependent_refusals([(mate, failed), (other, outcome)], [mate, other]) == [
+            (mate, failed),
+            (other, outcome),
+        ]

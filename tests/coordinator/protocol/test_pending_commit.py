@@ -7,7 +7,8 @@ import pytest
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, PendingCommit, Unknown
+from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, LockNotAcquired, LockUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -23,12 +24,12 @@ def member(wait_seconds: float = 30.0) -> PendingCommit:
         ThreadRuntime(),
         CHANGE,
         wait_seconds,
-        AlreadyCommitted(NAME, nobody_looks, LookupSources(nobody_finds, nobody_reads, SentSwaps(ThreadRuntime()))),
+        AlreadyCommitted(NAME, LookupSources(nobody_looks, nobody_finds, nobody_reads, SentSwaps(ThreadRuntime()))),
     )
 
 
-def nobody_looks() -> TableMetadata:
-    raise AssertionError("there is nothing to look for")
+def nobody_looks(name: object) -> TableMetadata:
+    raise AssertionError(f"there is nothing to look for in {name}")
 
 
 def nobody_finds(uuid: str, name: object) -> list[TableVersion]:

@@ -5,7 +5,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
-from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, Unknown
+from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
 from iceberg_hms.errors import AccessDenied, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.rest.errors import rule_for
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer

@@ -9,7 +9,7 @@ from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID, ASSERT_TABLE_UUID
 from iceberg_hms.changes.updates import add_snapshot, set_snapshot_ref
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.coordinator.protocol.pending_commit import Committed, Failed, Unknown
+from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
 from iceberg_hms.coordinator.protocol.replaced_lists import (
     LOOKED_INTO_MAX,
     READ_MAX,
@@ -192,8 +192,7 @@ class Refused(Table):
         super().__init__(**settings)
         self.named = documents.raw(refs={})
         self.opened = 0
-        world = self.ports
-        self.leftovers = ReplacedLists(replace(world, manifests=self.open), self.settings)
+        self.leftovers = ReplacedLists(replace(self.ports, manifests=self.open), self.settings)
         self.list("10.avro", manifest("others", 10, 2, 0))
         self.list("11.avro", manifest("second-merged"))
         self.list("first", manifest("first-merged"), manifest("first-added", existing=0), manifest("others", 10, 2, 0))

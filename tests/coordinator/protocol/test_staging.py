@@ -5,11 +5,11 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity, StagedChange
 from iceberg_hms.changes.request import from_request
-from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
-from iceberg_hms.coordinator.protocol.commit_group import GroupCommit, TableHints
+from iceberg_hms.coordinator.protocol.already_committed import committed_as
+from iceberg_hms.coordinator.protocol.group_progress import TableHints
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
-from iceberg_hms.coordinator.protocol.pending_commit import Committed, PendingCommit
-from iceberg_hms.coordinator.protocol.staging import Noted, Staging, landed_as, stage_one
+from iceberg_hms.coordinator.protocol.outcome import Committed
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites, Staging, stage_one
 from iceberg_hms.errors import CommitFailed, CommitStateUnknown, InvalidInput, RequirementFailed, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates
@@ -31,8 +31,7 @@ def harness():
 
 
 def stage(harness, *changes):
-    doubts = AlreadyCommitted(NAME, harness.metadata, harness.coordinator._elsewhere)
-    members = [PendingCommit(harness.runtime, change, 1.0, doubts) for change in changes]
+    members = harness.members(*changes)
     manifests = harness.manifests.open()
     return members, Staging(harness.metadata(), members, manifests, harness.runtime.now_ms).finish(), manifests
 
@@ -49,7 +48,7 @@ def test_a_broken_change_leaves_no_trace_in_the_metadata(harness):
     bad = set_properties({"type": "assert-default-spec-id", "default-spec-id": 5}, bad="yes")
     _, alone, _ = stage(harness, set_properties(a="1"))
     members, staging, _ = stage(harness, set_properties(a="1"), bad)
-    assert [(member, type(error)) for member, error in staging.broken] == [(members[1], RequirementFailed)]
+    assert [(member, type(error)) for member, error in staging.refused] == [(members[1], RequirementFailed)]
     assert staging.metadata.properties == alone.metadata.properties
 
 
@@ -69,7 +68,7 @@ def test_a_change_that_cannot_be_applied_is_set_aside_and_its_list_is_not_writte
 
     harness.commit(append("file:/0"))
     _, staging, manifests = stage(harness, Stale())
-    assert [type(error) for _, error in staging.broken] == [CommitFailed]
+    assert [type(error) for _, error in staging.refused] == [CommitFailed]
     assert list(manifests.flush()) == []
 
 
@@ -82,17 +81,17 @@ def test_an_unexpected_defect_of_a_change_is_its_own_members_answer(harness):
 
     members, staging, _ = stage(harness, Defective(), set_properties(a="1"))
     assert staging.carried == [members[1]]
-    assert isinstance(staging.broken[0][1], ZeroDivisionError)
+    assert isinstance(staging.refused[0][1], ZeroDivisionError)
 
 
 def test_a_change_has_landed_when_its_snapshot_is_in_its_refs_history(harness):
     harness.commit(append("file:/a", snapshot_id=5))
     harness.commit(append("file:/b", snapshot_id=6))
     metadata = harness.metadata()
-    assert landed_as(ChangeIdentity((5,), "main"), metadata) == (5,)
-    assert landed_as(ChangeIdentity((6,), "main"), metadata) == (6,)
-    assert landed_as(ChangeIdentity((7,), "main"), metadata) is None
-    assert landed_as(ChangeIdentity((5,)), metadata) == (5,), "added without a ref: being there is enough"
+    assert committed_as(ChangeIdentity((5,), "main"), metadata) == (5,)
+    assert committed_as(ChangeIdentity((6,), "main"), metadata) == (6,)
+    assert committed_as(ChangeIdentity((7,), "main"), metadata) is None
+    assert committed_as(ChangeIdentity((5,)), metadata) == (5,), "added without a ref: being there is enough"
 
 
 def test_a_snapshot_that_was_rolled_back_is_neither_committed_nor_failed(harness):
@@ -100,21 +99,21 @@ def test_a_snapshot_that_was_rolled_back_is_neither_committed_nor_failed(harness
     harness.commit(append("file:/b", snapshot_id=6))
     rolled_back = harness.metadata().replace(current_snapshot_id=5, refs={"main": {"type": "branch", "snapshot-id": 5}})
     with pytest.raises(CommitStateUnknown, match="delete none of its files"):
-        landed_as(ChangeIdentity((6,), "main"), rolled_back)
+        committed_as(ChangeIdentity((6,), "main"), rolled_back)
 
 
 def test_a_key_counts_only_in_the_history_of_the_ref(harness):
     harness.commit(append("file:/a", snapshot_id=5, key="k"))
-    assert landed_as(ChangeIdentity((9,), "main", "k"), harness.metadata()) == (5,), "as the table has it"
-    assert landed_as(ChangeIdentity((9,), "other", "k"), harness.metadata()) is None
-    assert landed_as(ChangeIdentity((9,), "main", "other"), harness.metadata()) is None
+    assert committed_as(ChangeIdentity((9,), "main", "k"), harness.metadata()) == (5,), "as the table has it"
+    assert committed_as(ChangeIdentity((9,), "other", "k"), harness.metadata()) is None
+    assert committed_as(ChangeIdentity((9,), "main", "other"), harness.metadata()) is None
 
 
 def test_a_key_counts_no_more_once_its_snapshot_was_rolled_back(harness):
     harness.commit(append("file:/a", snapshot_id=5))
     harness.commit(append("file:/b", snapshot_id=6, key="k"))
     rolled_back = harness.metadata().replace(current_snapshot_id=5, refs={"main": {"type": "branch", "snapshot-id": 5}})
-    assert landed_as(ChangeIdentity((9,), "main", "k"), rolled_back) is None
+    assert committed_as(ChangeIdentity((9,), "main", "k"), rolled_back) is None
 
 
 def test_a_key_that_is_new_costs_no_walk_through_the_history(harness, monkeypatch):
@@ -124,7 +123,7 @@ def test_a_key_that_is_new_costs_no_walk_through_the_history(harness, monkeypatc
         raise AssertionError(snapshot_id)
 
     monkeypatch.setattr(TableMetadata, "ancestors", walked)
-    assert landed_as(ChangeIdentity((9,), "main", "other"), harness.metadata()) is None
+    assert committed_as(ChangeIdentity((9,), "main", "other"), harness.metadata()) is None
 
 
 @pytest.mark.parametrize(
@@ -145,9 +144,9 @@ def test_a_change_landed_as_a_whole_though_its_older_snapshots_may_have_expired(
     identity = ChangeIdentity(snapshot_ids=ids, ref="main")
     if landed is None:
         with pytest.raises(CommitStateUnknown):
-            landed_as(identity, metadata)
+            committed_as(identity, metadata)
     else:
-        assert landed_as(identity, metadata) == (ids if landed else None)
+        assert committed_as(identity, metadata) == (ids if landed else None)
 
 
 def in_files(harness):
@@ -248,11 +247,8 @@ def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_its_man
     change = BrokenAfterStaging(append("file:/a"), times=1)
     base = harness.coordinator.load(NAME)
     members = harness.members(change)
-    habit = TableHints(last_location=base.pointer.metadata_location, ended=harness.runtime.now())
-    coordinator = harness.coordinator
-    GroupCommit(coordinator._ports, coordinator._cache, harness.settings, NAME, members, coordinator._elsewhere).run(
-        habit
-    )
+    hints = TableHints(last_location=base.pointer.metadata_location, ended=harness.runtime.now())
+    harness.group(*members, hints=hints)
     assert isinstance(members[0].outcome, Committed)
     there, named = avro_files(harness)
     assert there == named
@@ -285,11 +281,10 @@ def test_a_job_whose_other_run_lands_first_leaves_no_manifests(harness):
 
     def other_run():
         members = harness.members(append("file:/a", key="job"))
-        harness.group(*members, coordinator=other)
+        harness.group(*members, ports=other)
         reports.append(members[0].outcome.report)
 
-    other = harness.another()
-    other._world = replace(other._world, manifests=harness.manifests.open)
+    other = harness.another_process()
     acquire = harness.lock.acquire
 
     def acquire_later(*arguments, **options):
@@ -327,7 +322,7 @@ def sent_at(timestamp_ms, base, *, door="main", writer=None, id_=10):
 
 
 def stage_at(now_ms, base, change, writer):
-    return stage_one(base, change, Noted(writer.store.open()), lambda: now_ms)[0]
+    return stage_one(base, change, RecordedWrites(writer.store.open()), lambda: now_ms)[0]
 
 
 @pytest.mark.parametrize("door", ["main", "audit", "staged", "creation", "renumbered"])

@@ -3,11 +3,12 @@
 import pytest
 
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, Refused, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
-from iceberg_hms.coordinator.protocol.pending_commit import Committed
-from iceberg_hms.coordinator.protocol.swap_outcome import Swap, SwapResolution, may_still_land
+from iceberg_hms.coordinator.protocol.outcome import Committed
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land
 from iceberg_hms.errors import CommitStateUnknown, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -106,9 +107,9 @@ def resolve(answer, pointer, *, lock=None, table_lock=None, told=None, runtime=N
     world = CommitPorts(pointer, table_lock or ScriptedTableLock(), files, lambda: None, runtime, None)
     cache = MetadataCache(files, runtime, max_bytes=1_000_000, read_retries=0)
     base = TableVersion(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
-    swap = Swap(base, "file:/ours", TableMetadata(raw()), ())
+    attempt = CommitAttempt(base, TableMetadata(raw()), "file:/ours")
     resolution = SwapResolution(
-        world, cache, settings, swap, lock or ScriptedLock(runtime), overdue=lambda: told.append(runtime.now())
+        world, cache, settings, attempt, lock or ScriptedLock(runtime), overdue=lambda: told.append(runtime.now())
     )
     return resolution.resolve(answer)
 
@@ -307,7 +308,7 @@ def test_a_change_that_lands_by_its_first_swap_proves_nothing_of_those_it_shares
     harness.lock.table.reap(NAME)
     members = harness.members(append("file:/x", snapshot_id=42), append("file:/y"), set_properties(z="yes"))
     harness.pointer.before_moves.append(harness.pointer.deliver_delayed)
-    harness.group(*members, coordinator=harness.another())
+    harness.group(*members, ports=harness.another_process())
     assert [type(member.outcome) for member in members] == [Committed] * 3
     assert harness.data_files() == ["file:/x", "file:/y"]
     assert harness.metadata().properties["z"] == "yes"

@@ -1,0 +1,86 @@
+"""Steps 2 to 4 of a commit: load the table, stage a group's changes on it, and write what would be swapped in."""
+
+from __future__ import annotations
+
+from iceberg_hms.coordinator.ports import Pointer
+from iceberg_hms.coordinator.protocol.attempt import attempt_of, write
+from iceberg_hms.coordinator.protocol.group_progress import GroupContext, GroupProgress, TableHints, drop_withdrawn
+from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.protocol.outcome import Committed
+from iceberg_hms.coordinator.protocol.staging import Staging
+from iceberg_hms.errors import IcebergHmsError
+
+#: A group is built on what the last one left, without a look at the pointer, if that is not older.
+REMEMBERED_SECONDS = 5.0
+
+
+def load_remembered(group: GroupContext, hints: TableHints) -> TableVersion | None:
+    """The table as the last group left it, if that was just now: good enough to build on, since it is read again under
+    the lock."""
+    location = hints.last_location
+    if location is None or group.ports.runtime.now() - hints.ended > REMEMBERED_SECONDS:
+        return None
+    try:
+        return TableVersion(Pointer(group.name, location, None, {}, None), group.cache.get(location))
+    except IcebergHmsError:
+        # Others may have moved the table since, and deleted the file.
+        return None
+
+
+def load_table(group: GroupContext, row: Pointer | None = None) -> TableVersion:
+    """Steps 2 and 6. row: if the lock's driver has read it already."""
+    pointer = row or group.ports.pointer.load(group.name)
+    return TableVersion(pointer, group.cache.get(pointer.metadata_location))
+
+
+def begin_staging(group: GroupContext, progress: GroupProgress, base: TableVersion) -> Staging:
+    """A staging of the commits that wait, with none of them staged yet."""
+    group.figures.attempts += 1
+    drop_withdrawn(group, progress)
+    metadata = base.metadata
+    if metadata.format_version > 1 and metadata.last_sequence_number < progress.highest_number_seen:
+        # Recommitting a snapshot id assigns a higher sequence number than its first commit can have had, so readers of
+        # the lost commit are detected (`changes.sequence_numbers`).
+        metadata = metadata.replace(last_sequence_number=progress.highest_number_seen)
+    return Staging(metadata, progress.waiting, group.ports.manifests(), group.ports.runtime.now_ms)
+
+
+def build_attempt(
+    group: GroupContext,
+    progress: GroupProgress,
+    base: TableVersion,
+    staging: Staging,
+    *,
+    locked: bool = True,
+    fresh: bool = True,
+) -> None:
+    """The rest of step 3, and step 4: leaves the attempt in `progress`. Leaves none if there is nothing to swap: each
+    commit has its outcome, or has to wait for the lock.
+
+    locked: whether the lock covers what is read. Only then may a change be acknowledged because it is in the table:
+    the writer that holds the lock may be about to swap over it. fresh: whether it was read just now. Only then may a
+    change be refused for what is in it.
+    """
+    staging.finish()
+    group.files.staged(staging.files)
+    adds_nothing = staging.metadata is None or staging.metadata is staging.base
+    if not locked and (staging.already or (staging.carried and adds_nothing)):
+        return
+    if staging.refused and not fresh:
+        return
+    for commit, error in staging.refused:
+        group.outcomes.refuse(commit, error, base.metadata)
+    progress.waiting = [] if adds_nothing else list(staging.carried)
+    now = group.ports.runtime.now()
+    for commit in [*staging.already, *staging.carried] if adds_nothing else staging.already:
+        ids = staging.committed_as.get(commit, commit.change.identity.snapshot_ids)
+        group.outcomes.add(commit, Committed(group.figures.report_already_committed(commit, base, ids, now)))
+    if staging.metadata is None or not progress.waiting:
+        return
+    attempt = attempt_of(staging, staging.metadata, base, group.ports.runtime.uuid())
+    try:
+        progress.attempt = write(group.ports, attempt, staging.manifests)
+    except Exception:
+        group.files.not_written(attempt.location)
+        raise
+    group.cache.put(attempt.location, attempt.metadata)
