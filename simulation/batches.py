@@ -56,12 +56,10 @@ def run_batch(batch: Batch) -> RunTotals:
     return totals
 
 
-def run_in_batches(run: Batch, jobs: int) -> Iterator[RunTotals]:
+def run_in_batches(run: Batch, jobs: int, *, size: int = _BATCH) -> Iterator[RunTotals]:
     """Run batches in several processes. Totals come in the order of the seeds, so that the first failure is the same
     for any number of processes."""
-    batches = [
-        replace(run, first=first, end=min(first + _BATCH, run.end)) for first in range(run.first, run.end, _BATCH)
-    ]
+    batches = [replace(run, first=first, end=min(first + size, run.end)) for first in range(run.first, run.end, size)]
     if jobs == 1:
         yield from map(run_batch, batches)
         return

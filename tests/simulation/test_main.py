@@ -9,8 +9,7 @@ import pytest
 from simulation.__main__ import main, report
 from simulation.schedule import Result
 
-#: A run that is long enough for two processes to share.
-_PARTS = ("--schedules", "60", "--scenario", "no-lock-refused", "--trace")
+_RUN = ["--schedules", "3", "--scenario", "no-lock-refused", "--trace"]
 
 
 def test_a_good_run_says_how_many_and_how_fast(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +42,7 @@ def test_two_processes_give_the_same_trace_whatever_their_hashes() -> None:
     said = []
     for hashes in ("1", "2"):
         finished = subprocess.run(
-            [sys.executable, "-m", "simulation", "--schedules", "17", "--seed", "3", "--trace"],
+            [sys.executable, "-m", "simulation", "--schedules", "6", "--seed", "3", "--trace"],
             env={**os.environ, "PYTHONHASHSEED": hashes},
             capture_output=True,
             text=True,
@@ -52,13 +51,13 @@ def test_two_processes_give_the_same_trace_whatever_their_hashes() -> None:
         )
         said.append(finished.stdout.splitlines()[:-1])
     assert said[0] == said[1]
-    assert len(said[0]) > 500
+    assert len(said[0]) > 200
 
 
-def test_in_two_processes_a_run_says_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_in_other_processes_prints_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     said = []
     for jobs in ("1", "2"):
-        subprocess.run([sys.executable, "-m", "simulation", *_PARTS, "--jobs", jobs], timeout=120, check=True)
-        said.append(capfd.readouterr().out.splitlines()[:-1])
+        assert main([*_RUN, "--jobs", jobs]) == 0
+        said.append(capsys.readouterr().out.splitlines()[:-1])
     assert said[0] == said[1]
-    assert sum(line.startswith("no-lock-refused, seed ") for line in said[0]) == 60
+    assert sum(line.startswith("no-lock-refused, seed ") for line in said[0]) == 3

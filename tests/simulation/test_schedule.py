@@ -10,8 +10,8 @@ from simulation.scenarios.catalogue import SCENARIOS, by_name
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs, run_schedule, run_schedules
 
-#: Of each scenario, in the quick tests; `make simulate` runs more.
-SCHEDULES = 20
+#: Of each scenario: a sample. `make simulate` runs many.
+SCHEDULES = 5
 
 
 def trace(scenario: Scenario, seed: int) -> list[str]:
@@ -24,7 +24,7 @@ def trace(scenario: Scenario, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scenario_holds(scenario: Scenario) -> None:
+def test_a_sample_of_every_scenario_breaks_no_invariant(scenario: Scenario) -> None:
     answer: Counter[str] = Counter()
     for result in run_schedules([scenario], SCHEDULES, seed=1):
         assert result.failure is None, "\n".join((f"seed {result.seed}: {result.failure}", *result.trace))
@@ -33,7 +33,7 @@ def test_every_scenario_holds(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", by_name("worst") + by_name("mixed"), ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_the_same_seed_gives_the_same_trace(scenario: Scenario, seed: int) -> None:
     first = trace(scenario, seed)
     assert len(first) > 20
@@ -57,7 +57,7 @@ def test_scenarios_take_turns() -> None:
     assert names == [SCENARIOS[0].name, SCENARIOS[1].name, SCENARIOS[2].name, SCENARIOS[0].name]
 
 
-def test_a_failure_comes_with_its_trace() -> None:
+def test_a_failed_schedule_has_its_trace() -> None:
     scenario = Scenario("lonely", "", writers=1, waits=(1e9,), recovers=True)
     pool = WorkerPool()
     schedule = Schedule(scenario, 1, pool)
@@ -72,9 +72,9 @@ def test_a_failure_comes_with_its_trace() -> None:
 def test_logs_are_quiet_in_a_schedule_and_as_before_after_it(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("iceberg_hms.coordinator.protocol.commit_group")
     with quiet_logs():
-        logger.error("nobody reads this")
-    logger.error("this is read")
-    assert [record.message for record in caplog.records] == ["this is read"]
+        logger.error("silenced")
+    logger.error("logged")
+    assert [record.message for record in caplog.records] == ["logged"]
 
 
 def test_a_part_of_a_run_is_what_it_is_in_the_whole_run() -> None:
