@@ -1,18 +1,19 @@
 """What a group does when the metastore refuses its swap, for a reason that is no conflict.
 
-A refusal that comes once is of the moment: the group is sent again. One that comes twice is one of two things, and what
-the callers are told makes the difference between a job that waits and one that deletes its files and fails.
+A first refusal may be a passing one, so the group is sent again. A second refusal has one of two causes, and the answer
+makes the difference between a job that waits and one that deletes its files and fails.
 
-    an outage     nothing can be written now: a write on a scratch row fails too, or of several changes none is taken.
-                  All are told to come again (MetastoreUnavailable).
-    one change    the metastore does not take what it carries: a value too long for its column, a location that its
+    an outage     the metastore writes nothing now: a write on a scratch row fails too, or of several changes it takes
+                  none. All callers get MetastoreUnavailable and may send their commits again later.
+    one change    the metastore does not accept what it carries: a value too long for its column, a location that its
                   caller may not use. It alone is refused, with the metastore's own error.
 
-An error of the metastore's database is not among them unless it says that: it may leave the swap in doubt
-(`ports.Refused.final`), so it is looked up and ends as unknown, for the whole group.
+An error of the metastore's database is neither, unless it proves that nothing was written: it may leave the swap in
+doubt (`ports.Refused.in_doubt`), so the table is checked, and unless it has the swap the whole group is unknown.
 
-To tell which change it is the group is halved, and the halves are sent one after the other, in the order in which their
-changes came, under the same lock. That is bounded (`commit.refusal.max-swaps`): whoever was not reached comes again.
+To find that one change the group is halved, and the halves are sent one after the other, in the order in which their
+changes came, under the same lock. `commit.refusal.max-swaps` bounds that; the changes that no swap reached may be sent
+again later.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 
 class RefusedSwaps:
-    """Those of one group. Each of them was looked up: nothing of a batch that is `refused` is in the table.
+    """The refused swaps of one group. The table was checked for each: nothing of a `refused` batch is in it.
 
     most: how many parts of the group are sent. accepts_writes: whether the metastore carries out a write elsewhere;
-    None if that cannot be told.
+    None if that is unknown.
     """
 
     def __init__(self, most: int, accepts_writes: Callable[[], bool | None]) -> None:
@@ -38,7 +39,7 @@ class RefusedSwaps:
         self.rounds = 0
         self._left = most
         self._accepts_writes = accepts_writes
-        #: What was refused, and sent again as it was.
+        #: The batch that was refused, and sent again unchanged.
         self._again: frozenset[PendingCommit] = frozenset()
         self._error: Exception | None = None
         self._asked = False
@@ -47,7 +48,7 @@ class RefusedSwaps:
         self._halved = False
         #: Parts that were not sent yet, the last one first.
         self._aside: list[list[PendingCommit]] = []
-        #: What was refused alone.
+        #: The changes that were refused alone.
         self._alone: list[tuple[PendingCommit, Exception]] = []
 
     def refused(self, batch: Sequence[PendingCommit], error: Exception) -> list[PendingCommit]:
@@ -69,7 +70,7 @@ class RefusedSwaps:
         return self._next()
 
     def _was_sent_again(self, batch: Sequence[PendingCommit]) -> bool:
-        """Or need not be: of several changes of a group that was refused twice the halves tell more."""
+        """Whether it was, or need not be: where a group of several changes was refused twice, its halves show more."""
         if len(batch) == 1:
             return self._again == frozenset(batch)
         return self._halved or self._again.issuperset(batch)
@@ -91,7 +92,7 @@ class RefusedSwaps:
         return self._aside.pop()
 
     def verdicts(self) -> list[tuple[PendingCommit, Exception]]:
-        """What those are told that have neither landed nor are to be sent any more. Each is told once."""
+        """The errors for the changes that have not landed and are not sent again. Each change is returned once."""
         alone, self._alone = self._alone, []
         unreached = [commit for batch in reversed(self._aside) for commit in batch]
         self._aside = []

@@ -1,13 +1,13 @@
-"""Files of clients that no snapshot names: the lists of snapshots that were committed with another one, and what an
-attempt left behind that was refused before its change landed.
+"""Deletes clients' files that no snapshot names: manifest lists that we replaced with our own when we committed their
+snapshot, and what a refused attempt left behind, once its change has landed by a later attempt.
 
-Java's client deletes the first, PyIceberg leaves it. It must stay for a while: its client may still send the commit
-again, or look at what it sent. The second is deleted by both, but not where the answer to the attempt that landed was
-lost, where they may not delete, or where they were killed. Under one snapshot id such a client has sent another list
-each time, and in each list the manifests that it had merged for it.
+Java's client deletes a replaced list, PyIceberg leaves it. It must stay for a while: its client may still send the
+commit again, or read the list that it sent. Both clients delete what a refused attempt left, unless the answer to the
+attempt that landed was lost, they may not delete, or they were killed. Such a client has sent another list with each
+attempt, under one snapshot id, and in each list the manifests that it had merged for it.
 
-So they are deleted after an age, if nothing names them then, when the table is next committed to. What a process that
-ends has not deleted, and what belongs to a change that never landed, is left to a sweep for orphans.
+So we delete these files after an age, if nothing names them then, when the table is next committed to. A sweep for
+orphans removes what a process had not deleted when it ended, and what belongs to a change that never landed.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
-#: How many are remembered for a table; more than that are left.
+#: How many lists to remember for a table; further ones stay.
 REMEMBERED_MAX = 10_000
-#: How many changes that were refused are remembered for a table; the oldest are forgotten first.
+#: How many refused changes to remember for a table; the oldest are forgotten first.
 REFUSED_MAX = 1_000
-#: How many lists of one of them; Java and PyIceberg send a commit five times.
+#: How many lists to remember of one of them; Java and PyIceberg send a commit five times.
 _ATTEMPTS_MAX = 16
-#: How many are deleted after one group.
+#: How many to delete after one group.
 _DELETED_MAX = 64
-#: How many lists of refused attempts are read after one group. Most are gone, since their clients delete them; each of
-#: the others costs some reads, and the next group waits for them.
+#: How many lists of refused attempts to read after one group. Most are gone, since their clients delete them; each of
+#: the others costs some reads, which delay the next group.
 READ_MAX = 4
-#: In how many snapshots it is looked whether they name a manifest. A table with more new refs than that keeps it.
+#: How many snapshots to search for the name of a manifest. A table with more new refs than that keeps the manifest.
 LOOKED_INTO_MAX = 16
 
 
@@ -59,7 +59,7 @@ class _Left:
 
 
 class ReplacedLists:
-    """Those of one table. Not safe for threads: a table has one worker at a time.
+    """The lists of one table. Not safe for threads: a table has one worker at a time.
 
     Setting: commit.replaced-list-age-ms (0 = they are left).
     """
@@ -76,8 +76,8 @@ class ReplacedLists:
         self._wait(locations)
 
     def settled(self, members: Iterable[PendingCommit]) -> None:
-        """A group has its outcomes: a change that lost its branch's place leaves a list, which is of no use any more as
-        soon as the change landed with another one."""
+        """The outcomes of a group are known: a change that lost its place on its branch leaves a list, which is useless
+        once the change has landed with another one."""
         for member in members:
             change = member.change.identity
             if not change.lists:

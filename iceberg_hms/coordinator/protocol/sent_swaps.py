@@ -1,7 +1,7 @@
 """Which snapshots this process has sent to the metastore.
 
-A table that is nowhere any more cannot be asked whether it had a snapshot. What proves the absence then is that no swap
-was sent that carried it. A process knows that of itself, for what its clients made after it began to remember.
+Where a table no longer exists, nobody can look whether it had a snapshot. What proves the snapshot's absence then is
+that no swap that carried it was sent. A process knows its own swaps, for snapshots made after it began to remember.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
 
-#: How many snapshots are remembered.
+#: How many snapshots a process remembers.
 REMEMBERED_MAX: Final = 50_000
 
 

@@ -1,7 +1,8 @@
-"""What a commit used of the world: the metastore's calls, and bytes that were written.
+"""What a commit used: the metastore calls that it sent, and the bytes that it wrote.
 
-The drivers tell it where they call and write; whoever commits collects it with `measured`. It is bound to the context
-of the thread, which `Runtime.gather` hands on to its threads and `Runtime.spawn` does not: heartbeats are not counted.
+The drivers report each call and each write; the coordinator collects them with `measured`. The collection is bound to
+the thread's context, which `Runtime.gather` hands on to its threads and `Runtime.spawn` does not: heartbeats do not
+count.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CURRENT: ContextVar[Usage | None] = ContextVar("iceberg_hms_usage", default=Non
 
 @contextmanager
 def measured() -> Iterator[Usage]:
-    """Collect what is used within; a measurement in a measurement counts for itself alone."""
+    """Collect what is used within; a nested measurement counts for itself alone."""
     usage = Usage()
     token = _CURRENT.set(usage)
     try:
