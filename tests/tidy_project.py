@@ -13,10 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.tidy import Finding, Source
 
 #: Names that two public classes still share.
-SHARED_CLASS_NAMES: frozenset[str] = frozenset(
-    {
-    }
-)
+SHARED_CLASS_NAMES: frozenset[str] = frozenset({})
 
 #: Modules that still import each other.
 IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset(

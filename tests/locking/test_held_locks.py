@@ -73,7 +73,7 @@ def test_a_move_starts_only_if_every_part_lets_it() -> None:
         held(*parts).ensure_held()
 
 
-def test_only_a_lock_of_nothing_asks_for_a_fence() -> None:
+def test_only_no_lock_at_all_requires_cas() -> None:
     assert held(NoLock()).require_cas
     assert not held(Part("a", [])).require_cas
 

@@ -7,8 +7,8 @@ A call ends in one of four ways, and the difference decides whether a commit may
     NotSent         the server never had the whole call; repeating it is safe
     NoAnswer        the server may have the call; whether it was carried out is not known
 
-After NotSent or NoAnswer the connection is broken and is closed. So it is after the answer of a handler that lost its
-store (seen on a 4.1.0 in its first seconds), which every further call would get too: that one counts as NoAnswer.
+NotSent and NoAnswer break the connection, and it is closed. A handler that lost its store (seen on a 4.1.0 in its first
+seconds) would answer every further call with the same error: its answer counts as NoAnswer, and closes the connection.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_PORT = 9083
 _SEQUENCE_MAX = 2**31 - 1
-#: A string or list of a reply that claims to be longer is taken for noise. Servers send at most 100 MB in all.
+#: A reply whose string or list claims to be longer is not Thrift. Servers send at most 100 MB in all.
 _REPLY_PART_MAX_BYTES = 256 * 1024 * 1024
 
-# Thrift logs each failed connection with a trace of its own; the failure is raised, and logged by whoever gives up.
+# Thrift logs each failed connection with a stack trace; we raise the failure, and the caller that gives up logs it.
 logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
 
 
@@ -62,10 +62,10 @@ def parse_uri(uri: str) -> tuple[str, int]:
 class MetastoreClient:
     """One open connection. Not safe for threads: a pool hands it to one at a time.
 
-    uri: thrift://host:port. user: who we are (`set_ugi`, which servers without Kerberos believe); "" says nothing.
+    uri: thrift://host:port. user: the user name to send (`set_ugi`; servers without Kerberos believe it), "" for none.
     cas_support: what its server makes of compare-and-swap, as far as compare_and_swap/swap.py proved it.
     now: the monotonic clock.
-    patience_ms: how long `call_patiently` waits. on_overdue: called by it when socket_timeout_ms are over.
+    patience_ms: how long `call_patiently` waits. on_overdue: it calls this when socket_timeout_ms have passed.
     Raises NotSent if the server cannot be reached within connect_timeout_ms.
     """
 
@@ -92,7 +92,7 @@ class MetastoreClient:
         host, port = parse_uri(uri)
         self._socket = TSocket(host, port)
         self._transport = TBufferedTransport(self._socket)
-        # Strict: what answers in another protocol is told by its first bytes, not by waiting for its gigabytes.
+        # Strict: a server of another protocol is found by its first bytes, not by waiting for gigabytes.
         self._protocol = TBinaryProtocolAccelerated(
             self._transport,
             fallback=True,
@@ -145,24 +145,24 @@ class MetastoreClient:
         except ServerFault as fault:
             self._answered(method, fault)
         except BaseException:
-            # Whatever came between, an interrupt too: the next call must not find half a message, or our reply.
+            # After any error, an interrupt too: the next call must not find half a message, or our reply.
             self.close()
             raise
 
     def _answered(self, method: str, fault: ServerFault) -> NoReturn:
-        """Raise what an answered error comes to."""
+        """Raise the error that a server's answer amounts to."""
         if fault.fault is Fault.INTERNAL:
-            # It may be the handler: some calls have no other error for it.
+            # The handler may be broken: some calls have no other error for that.
             self.close()
         if fault.fault is not Fault.HANDLER_BROKEN:
             raise fault
         self.close()
-        error = NoAnswer(f"The metastore {self.uri} lost what serves {method}: {fault.detail}")
+        error = NoAnswer(f"The handler of the metastore {self.uri} broke during {method}: {fault.detail}")
         error.is_over = True
         raise error from fault
 
     def call_patiently(self, method: str, /, **arguments: Any) -> Any:
-        """`call` for what may do harm if it is carried out when nobody waits for it any more."""
+        """`call`, for requests that may overwrite later commits if they are carried out after their caller gave up."""
         self.is_patient = True
         try:
             return self.call(method, **arguments)
@@ -198,7 +198,7 @@ class MetastoreClient:
         except ServerFault:
             raise
         except Exception as error:
-            # A reply that cannot be read is no reply, whatever broke while reading it.
+            # A reply that cannot be read is no reply, whatever the cause.
             raise NoAnswer(f"The metastore {self.uri} did not answer {method}: {_reason(error)}") from error
 
     def _receive(self, method: str, result: Any) -> Any:
@@ -228,12 +228,12 @@ class MetastoreClient:
             return
         field = result.thrift_spec[number] if 0 < number < len(result.thrift_spec) else None
         if field is None or field[1] != kind:
-            raise NoAnswer(f"the reply says what we do not know: field {number} of type {kind}")
+            raise NoAnswer(f"the reply has an unknown field: number {number}, type {kind}")
         error = self._protocol.readFieldByTType(kind, field[3])
         self._protocol.readFieldEnd()
         _, kind, number = self._protocol.readFieldBegin()
         if kind != TType.STOP:
-            raise NoAnswer(f"the reply says more than one thing: field {number} of type {kind}")
+            raise NoAnswer(f"the reply has a second field: number {number}, type {kind}")
         self._protocol.readMessageEnd()
         raise classify(error, method)
 

@@ -1,7 +1,7 @@
-"""The only place that looks at Thrift's exceptions and at the metastore's messages.
+"""The only module that reads Thrift's exceptions and the metastore's messages.
 
-The metastore reports most things as a MetaException or InvalidOperationException: what happened is told by the message
-alone, which differs little between 2.3 and 4.2. `classify` turns an answer into a `Fault`; drivers look at faults only.
+The metastore reports most things as a MetaException or InvalidOperationException: only the message says what happened,
+and it differs little between 2.3 and 4.2. `classify` turns an answer into a `Fault`; drivers look at faults only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MESSAGE_MAX = 400
 
 
 class Fault(Enum):
-    """What an answer that is not a success says."""
+    """What an error that the server answered means."""
 
     NO_SUCH_OBJECT = auto()
     NO_SUCH_DATABASE = auto()
@@ -45,20 +45,20 @@ class Fault(Enum):
     INVALID = auto()
     #: The server does not have the call.
     UNKNOWN_METHOD = auto()
-    #: The server failed inside and says no more.
+    #: The server had an internal error, and gives no details.
     INTERNAL = auto()
-    #: What serves this connection in the server lost its store, or its own connection to another server. It says so to
-    #: every call from now on, and what became of this one is not known.
+    #: The handler of this connection lost its store, or its own connection to another server. It answers every call
+    #: with this error from now on, and the outcome of this one is unknown.
     HANDLER_BROKEN = auto()
     OTHER = auto()
 
 
-#: What a call on a database says if the database is not there.
+#: The answers to a call on a database that does not exist.
 NO_DATABASE = frozenset({Fault.NO_SUCH_OBJECT, Fault.NO_SUCH_DATABASE})
 
 
-#: What a metastore says of a write before its database is asked to make it, or in place of it. Every other error may
-#: stand for a COMMIT whose answer the metastore lost: the database then makes the write when nobody waits for it.
+#: Refusals of a write before the database is asked to make it, or instead of that. Every other error may hide a COMMIT
+#: whose answer the metastore lost: the database may then make the write after its caller gave up.
 _FINAL = frozenset(
     {
         Fault.NO_SUCH_OBJECT,
@@ -79,8 +79,8 @@ _FINAL = frozenset(
 
 
 class ServerFault(MetastoreRefused):
-    """The metastore answered a call with an error. fault: what it says. detail: the server's own words. final: nothing
-    of the call is made later."""
+    """The metastore answered a call with an error. fault: what it means. detail: the server's own text. final: nothing
+    of the call is carried out later."""
 
     def __init__(self, fault: Fault, detail: str, method: str) -> None:
         self.fault = fault
@@ -90,18 +90,18 @@ class ServerFault(MetastoreRefused):
 
 
 class AccessFault(ServerFault, AccessDenied):
-    """The metastore's authorisation said no."""
+    """The metastore's authorisation refused the call."""
 
 
 class NotSent(MetastoreUnavailable):
-    """The call never left: the server does not know of it."""
+    """The server never had the whole call."""
 
 
 class NoAnswer(MetastoreError):
-    """The call was sent and no answer came, or none that can be read or that says what became of it: it may have been
-    carried out, or may yet be.
+    """The call was sent, and no readable answer came that tells its outcome: the server may have carried it out, or may
+    do so later.
 
-    is_over: the server said that it does not work on it any more."""
+    is_over: the server said that it no longer works on the call."""
 
     is_over = False
 
@@ -173,7 +173,7 @@ def classify(error: TException, method: str) -> ServerFault:
     fault = _fault(error, detail)
     kind = AccessFault if fault is Fault.ACCESS_DENIED else ServerFault
     answer = kind(fault, detail, method)
-    # These speak of what was asked, whatever their words.
+    # Errors of these types are about the request, whatever their text.
     answer.final |= isinstance(error, _OF_A_REQUEST)
     return answer
 

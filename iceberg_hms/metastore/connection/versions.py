@@ -1,4 +1,4 @@
-"""What a metastore says of its version, and the little that depends on it.
+"""The metastore's version, and the little that depends on it.
 
 The version decides nothing that could lose a commit: compare_and_swap/ and capabilities.py ask and probe what a server
 can do.
@@ -19,8 +19,8 @@ _NUMBER = re.compile(r"(\d+)\.")
 
 
 def server_version(client: MetastoreClient) -> str:
-    """The server's version; "2.x" and "3.x" for those before Hive 4, which do not tell more; "unknown" if it refuses to
-    say. Raises NotSent, NoAnswer."""
+    """The server's version; "2.x" and "3.x" for those before Hive 4, which tell no more; "unknown" if it refuses the
+    call. Raises NotSent, NoAnswer."""
     try:
         answer = str(client.call("getVersion")).strip()
     except ServerFault:

@@ -2,7 +2,7 @@
 
 The metastore filters by a parameter within one database. Filters here say LIKE, never '=': databases that keep
 parameters as long text (Derby with the official schema, Oracle) compare them with LIKE alone, and Hive takes 20 s to
-say so. LIKE takes a regular expression. Where no filter works rows are read.
+refuse anything else. LIKE takes a regular expression. Where no filter works, all rows are read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ logger = logging.getLogger(__name__)
 
 #: Rows asked for in one call.
 _ROWS_PER_CALL: Final = 100
-#: How often rows are looked for anew whose names changed between two calls.
-_LOOKS_MAX: Final = 3
+#: How often to search again if names changed between two calls.
+_SEARCHES_MAX: Final = 3
 
-#: What says for certain that names cannot be filtered at the server.
+#: Faults that prove that the server cannot filter names.
 _CANNOT_FILTER: Final = frozenset({Fault.UNKNOWN_METHOD, Fault.NOT_COMPARABLE})
 _PARAMETER: Final = "hive_filter_field_params__"
 _ICEBERG_FILTER: Final = f'{_PARAMETER}table_type like "ICEBERG" or {_PARAMETER}table_type like "iceberg"'
 _HAS_UUID_FILTER: Final = f'{_PARAMETER}{UUID} like ".*"'
-#: What may stand in a filter as it is.
+#: Text that needs no escaping in a filter.
 _PLAIN: Final = re.compile(r"[0-9A-Za-z-]+")
 
 
@@ -59,8 +59,8 @@ class TableNames:
                 names = self._filtered(namespace, _ICEBERG_FILTER)
             except ServerFault as fault:
                 names = [row.tableName for row in self._iceberg_rows(namespace)]
-                # Its rows can be read, so this is no outage.
-                self._judge_filter(fault)
+                # The rows could be read, so this is no outage.
+                self._note_refused_filter(fault)
             return names
         return [row.tableName for row in self._iceberg_rows(namespace)]
 
@@ -80,13 +80,13 @@ class TableNames:
                 return self._rows_by_filter(namespace, uuid, deadline)
             except ServerFault as fault:
                 rows = list(self._iceberg_rows(namespace, deadline))
-                self._judge_filter(fault)
+                self._note_refused_filter(fault)
                 return rows
         return list(self._iceberg_rows(namespace, deadline))
 
     def _rows_by_filter(self, namespace: str, uuid: str, deadline: float) -> list[Any]:
-        for _ in range(_LOOKS_MAX):
-            # Whoever gives a row its UUID meanwhile makes it one that the last question finds.
+        for _ in range(_SEARCHES_MAX):
+            # A row that gets its UUID meanwhile is found by the last query.
             named = set(self._filtered(namespace, _HAS_UUID_FILTER))
             unnamed = [name for name in self._filtered(namespace, _ICEBERG_FILTER) if name not in named]
             spellings = dict.fromkeys((uuid, uuid.lower(), uuid.upper()))
@@ -95,17 +95,17 @@ class TableNames:
             rows = list(self._rows(namespace, wanted, deadline))
             if len(rows) == len(wanted):
                 return [row for row in rows if is_iceberg(row.parameters or {})]
-        raise MetastoreUnavailable(f"Tables of {namespace} came and went while a UUID was looked for", next_step="")
+        raise MetastoreUnavailable(f"Tables of {namespace} came and went during the search for a UUID", next_step="")
 
     def _iceberg_rows(self, namespace: str, deadline: float | None = None) -> Iterator[Any]:
         rows = self._rows(namespace, self.all_in(namespace), deadline)
         return (row for row in rows if is_iceberg(row.parameters or {}))
 
     def _rows(self, namespace: str, names: Sequence[str], deadline: float | None) -> Iterator[Any]:
-        """Those of the tables that are there."""
+        """The rows of those tables that exist."""
         for start in range(0, len(names), _ROWS_PER_CALL):
             if deadline is not None and self._clock.monotonic() > deadline:
-                raise MetastoreUnavailable(f"{namespace} has too many tables to look for a UUID in time", next_step="")
+                raise MetastoreUnavailable(f"{namespace} has too many tables to find a UUID in time", next_step="")
             request = GetTablesRequest(dbName=namespace, tblNames=names[start : start + _ROWS_PER_CALL])
             yield from self._ask("get_table_objects_by_name_req", req=request).tables
 
@@ -119,9 +119,9 @@ class TableNames:
         self._refusal = ""
         return names
 
-    def _judge_filter(self, fault: ServerFault) -> None:
-        """Filter no more if that is what the server cannot do. Not every release says why: there the same words twice
-        in a row are the proof."""
+    def _note_refused_filter(self, fault: ServerFault) -> None:
+        """Stop filtering if the server cannot do it. Not every release says why: there the same text twice in a row is
+        the proof."""
         if fault.fault in _CANNOT_FILTER or fault.detail == self._refusal:
             logger.info("The metastore cannot filter table names (%s); from now on all rows are read", fault.detail)
             self._filters = False

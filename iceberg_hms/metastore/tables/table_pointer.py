@@ -176,7 +176,7 @@ class HmsTablePointer:
         """As the port says."""
         name = base.name
         arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
-        # A drop that is carried out late removes whatever has the name by then, on any server.
+        # A drop that is carried out late removes the table that has the name by then, on any server.
         return _gone(self._send("drop_table", patiently=True, **arguments), name)
 
     def list_tables(self, namespace: str) -> Sequence[str]:
@@ -197,20 +197,20 @@ class HmsTablePointer:
             raise
 
     def _is_no_namespace(self, namespace: str) -> bool:
-        """Whether it is known that there is no such database. Raises nothing: a move has been sent already."""
+        """Whether it is known that there is no such database. Raises nothing: a request has been sent already."""
         try:
             self._check_namespace(namespace)
         except NoSuchNamespace:
             return True
         except MetastoreError as error:
-            logger.info("it could not be found out whether %s is there: %s", namespace, error.message)
+            logger.info("Whether the database %s exists is unknown: %s", namespace, error.message)
         return False
 
     def _ask(self, method: str, **arguments: Any) -> Any:
         return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)
 
     def _send(self, method: str, *, patiently: bool = False, **arguments: Any) -> SwapAnswer:
-        """A call that changes a row, once. patiently: nothing but a lock fences it. Raises LockLost then."""
+        """A call that changes a row, once. patiently: only the lock protects the table; raises LockLost then."""
 
         def send(client: MetastoreClient) -> SwapAnswer:
             call = client.call
@@ -286,7 +286,7 @@ def _refused_columns(answer: SwapAnswer) -> bool:
 
 
 def _gone(answer: SwapAnswer, name: TableName) -> SwapAnswer:
-    """A row that is no longer there is a conflict: somebody else dropped or renamed it."""
+    """A row that is gone is a conflict: another writer dropped or renamed it."""
     return Refused(True, NoSuchTable(name)) if _fault_of(answer) is Fault.NO_SUCH_OBJECT else answer
 
 

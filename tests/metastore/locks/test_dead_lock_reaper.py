@@ -411,7 +411,7 @@ def test_a_blind_writers_entry_stays_and_is_reported_once(
     assert f"`iceberg-hms locks break {min(hms.locks)} --yes`" in reported
 
 
-def test_what_is_not_proven_yet_goes_since_nothing_but_what_is_fenced_is_sent_under_it(
+def test_an_unproven_writers_entry_is_removed_since_all_its_swaps_require_cas(
     hms: FakeHms, entries: LockEntries, look: Look, ended: str
 ) -> None:
     entries.enqueue(NAME, ended + "unproven")

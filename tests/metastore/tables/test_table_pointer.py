@@ -263,7 +263,7 @@ def test_a_move_that_met_a_closed_store_is_no_proof_and_the_next_call_works(
     assert move(pointer, base) == Swapped()
 
 
-def test_a_swap_that_met_a_closed_store_may_be_sent_again_where_it_is_fenced(
+def test_a_swap_that_met_a_closed_store_may_be_sent_again_if_it_is_atomic(
     hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
     pointer.create(NAME, "m0", BEFORE, None)
