@@ -1,4 +1,4 @@
-"""The one place that wires drivers to ports."""
+"""Wires drivers to ports. The only module that knows all drivers."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def connect(
 ) -> Catalog:
     """A catalog over a Hive Metastore.
 
-    metastore_uri: `thrift://host:port`, several with commas; the others are tried when one is out of reach.
-    warehouse: the location under which databases are created that name none of their own.
+    metastore_uri: `thrift://host:port`, several separated by commas; a catalog tries the next if one is unreachable.
+    warehouse: the root location of databases without a location of their own.
     zookeeper: `host:port` list, for ZooKeeper locks. lock: `hms` (default), `zookeeper` or `none`.
     config_file: a TOML file with settings. properties: any further setting of `iceberg_hms.config`, by attribute name,
     or by key as in `**{"commit.retry.num-retries": 10}`.
-    What is not given here is looked for in the environment (ICEBERG_HMS_...) and then in the file.
+    The environment (ICEBERG_HMS_...) and then the file supply settings that are not given here.
 
-    Nothing is connected before the first call, which raises MetastoreUnavailable if no server answers.
+    Connects on the first call, which raises MetastoreUnavailable if no server answers.
     Raises ConfigError for a setting that is unknown, malformed or missing.
     """
     given = {"metastore_uri": metastore_uri, "warehouse": warehouse, "zookeeper": zookeeper, "lock": lock}
@@ -63,14 +63,14 @@ def connect(
 
 
 def assemble(settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> Catalog:
-    """A catalog of settings that were loaded already. Raises ConfigError."""
+    """A catalog with loaded settings. Raises ConfigError."""
     if not settings.metastore_uri:
         raise ConfigError("no metastore is named", next_step="give metastore_uri, or set ICEBERG_HMS_URI")
     return Catalog(partial(_services, settings, clock, LoggedEvents()))
 
 
 def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Services:
-    """Everything that one process has of a catalog; its listeners hear of a forked child's commits too."""
+    """The services of one process. A forked child publishes its commits to its copy of the same listeners."""
     runtime = ThreadRuntime(clock)
     pool = ClientPool.configured(settings)
     namespaces = HmsNamespaces(pool, user=settings.user)
@@ -150,7 +150,7 @@ def _keepers(pool: ClientPool, zookeeper_lock: ZooKeeperTableLock | None) -> dic
 
 
 class HmsLocks:
-    """catalog.lock_admin.LockKeeper on the metastore's lock table."""
+    """locking.lock_admin.LockKeeper on the metastore's lock table."""
 
     name = "hms"
 
@@ -182,7 +182,7 @@ class HmsLocks:
 
 
 class ZooKeeperLocks:
-    """catalog.lock_admin.LockKeeper on ZooKeeper's nodes."""
+    """locking.lock_admin.LockKeeper on ZooKeeper's nodes."""
 
     name = "zookeeper"
 
@@ -214,7 +214,7 @@ class ZooKeeperLocks:
 
 
 def probe_server(uri: str, settings: Settings) -> capabilities.Capabilities:
-    """What one metastore of the list can do. Raises MetastoreUnavailable if it cannot be reached."""
+    """The capabilities of one metastore. Raises MetastoreUnavailable if it is unreachable."""
     return capabilities.probe(uri, settings)
 
 

@@ -20,11 +20,10 @@ class RebasePolicies:
     A namespace is read only when an append's branch has moved: other commits cost no call. The result counts for
     `max_age_seconds`, also a failure to read.
 
-    A namespace that cannot be read counts as `none`: its property may forbid what the server's setting permits.
-    Refusing
-    the append is always safe: the branch did move, the change is not in the table, and the client validates and
-    retries, as on a server that never rebases. Reporting the metastore's error instead would leave the client without a
-    known outcome. A read takes as long as one call of the metastore may take
+    A namespace that cannot be read counts as `none`: its property may forbid what the server's setting permits. It
+    is always safe to refuse the append: the branch did move, the change is not in the table, and the client validates
+    and retries, as on a server that never rebases. The metastore's error instead would leave the client without a known
+    outcome. A read takes as long as one call of the metastore may take
     (`metastore.connect-timeout-ms`, `metastore.socket-timeout-ms`), once in `max_age_seconds` for each namespace.
 
     setting: `rebase-appends`. load: a namespace's properties; raises IcebergHmsError.

@@ -1,10 +1,10 @@
-"""Schemas, partition specs and sort orders in the forms that callers have them in, made into ours.
+"""Converts callers' schemas, partition specs and sort orders to this package's classes.
 
     to_schema(pyarrow.schema([("event_time", pyarrow.timestamp("us")), ("level", pyarrow.string())]))
     to_spec(["day(event_time)", "level"], schema)
     to_order(["event_time desc"], schema)
 
-Field ids made here count only until the table is created, which gives fresh ones (spec: Schema Evolution).
+Field ids from here are provisional: creating a table assigns fresh ones (spec: Schema Evolution).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SYNONYMS: Mapping[str, str] = {
     "hours": "hour",
     "date_hour": "hour",
 }
-#: As Java's PartitionSpec.Builder names a field that was given no name.
+#: As Java's PartitionSpec.Builder names a field without a name.
 _SUFFIXES: Mapping[str, str] = {
     "identity": "",
     "year": "_year",
@@ -79,7 +79,7 @@ def to_schema(source: Schema | pa.Schema | Mapping[str, Any]) -> Schema:
 def to_spec(source: PartitionSpec | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema) -> PartitionSpec:
     """A partition spec for tables of `schema`, from ours, the spec's JSON object, or terms; None = unpartitioned.
 
-    A term is a column or a transform of one, with a name of its own if wanted:
+    A term is a column or a transform of one, optionally with a name:
     "level", "year(t)", "month(t)", "day(t)", "hour(t)", "bucket(16, id)", "truncate(4, name)", "day(t) as event_day".
     Raises InvalidInput: unknown column or transform, a transform that does not take the column's type, names used twice
     or of another column, several time transforms of one column.
@@ -131,7 +131,7 @@ def _parse_term(term: object, schema: Schema, field_id: int) -> PartitionField:
     if not isinstance(term, str):
         raise InvalidInput(f"A partition term is a string such as 'day(event_time)', found {term!r}")
     text, name = term.strip(), None
-    # A column may be called anything, so its plain name wins over the syntax.
+    # Column names may look like terms, so a column's name wins over the syntax.
     if schema.find(text) is None and (alias := _ALIAS.fullmatch(text)):
         text, name = alias["term"].strip(), alias["name"]
     transform, source = _source(text, schema)
@@ -165,15 +165,15 @@ def _split(text: str, schema: Schema) -> tuple[Transform, str]:
     if match is None or schema.find(text) is not None:
         return parse_transform("identity"), text
     arguments = [argument.strip() for argument in match["arguments"].split(",")]
-    word = match["transform"].lower()
-    word = _SYNONYMS.get(word, word)
-    if word in ("bucket", "truncate"):
+    name = match["transform"].lower()
+    name = _SYNONYMS.get(name, name)
+    if name in ("bucket", "truncate"):
         numbers = [argument for argument in arguments if argument.isdecimal()]
         columns = [argument for argument in arguments if not argument.isdecimal()]
         if len(numbers) != 1 or len(columns) != 1:
-            raise InvalidInput(f"Invalid partition term {text!r}: write {word}(number, column)")
-        return parse_transform(f"{word}[{numbers[0]}]"), columns[0]
-    transform = parse_transform(word)
+            raise InvalidInput(f"Invalid partition term {text!r}: write {name}(number, column)")
+        return parse_transform(f"{name}[{numbers[0]}]"), columns[0]
+    transform = parse_transform(name)
     if isinstance(transform, UnknownTransform | Bucket | Truncate) or len(arguments) != 1:
         known = "identity, year, month, day, hour, bucket(n, column), truncate(width, column), void"
         raise InvalidInput(f"Invalid partition term {text!r}: the transforms are {known}")

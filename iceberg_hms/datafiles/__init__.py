@@ -1,1 +1,1 @@
-"""What the footers of data files say: columns, bounds, metrics, partition values."""
+"""Metadata of data files, from their footers: columns, bounds, metrics, partition values."""

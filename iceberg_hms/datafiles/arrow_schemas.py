@@ -1,4 +1,4 @@
-"""Schemas of pyarrow as Iceberg schemas."""
+"""Converts pyarrow schemas to Iceberg schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _DOC_KEYS = (b"doc", b"PARQUET:field_doc", b"comment")
 
 
 def from_arrow(schema: pa.Schema) -> Schema:
-    """The same schema with fresh field ids. Raises InvalidInput, which names a column whose type Iceberg lacks."""
+    """The Iceberg schema, with fresh field ids. Raises InvalidInput with the name of a column whose type Iceberg
+    lacks."""
     next_id = itertools.count(1)
     return assign_fresh_ids(Schema.of([_from_arrow(field, field.name, lambda: next(next_id)) for field in schema]))
 
@@ -53,7 +54,7 @@ def _type(arrow: pa.DataType, path: str, next_id: Callable[[], int]) -> Type:
 
 
 def is_list(arrow: pa.DataType) -> bool:
-    """Whether a pyarrow type is one of its kinds of list."""
+    """Whether a pyarrow type is a list of any kind."""
     return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow))
 
 

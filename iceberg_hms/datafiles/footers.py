@@ -1,4 +1,4 @@
-"""DataFile records from Parquet files that are there already: their footers are read, never their rows."""
+"""Makes DataFile records of existing Parquet files. Reads their footers, never their rows."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _TAIL = 8
 
 @dataclass(frozen=True, slots=True)
 class DescribedFile:
-    """data_file: what goes into a manifest. has_field_ids: if not, readers need the table's name mapping to read it.
-    extra_columns: names of columns that the table lacks and that stop PyIceberg from reading the file."""
+    """data_file: the record for a manifest. has_field_ids: if not, readers need the table's name mapping.
+    extra_columns: names of columns that the table lacks and that keep PyIceberg from reading the file."""
 
     data_file: DataFile
     has_field_ids: bool
@@ -42,14 +42,14 @@ class DescribedFile:
 
 
 def describe_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
-    """Read a Parquet file's footer and make what a manifest says of it.
+    """Read a Parquet file's footer and make its manifest record.
 
-    location: kept byte for byte. metadata: the table; its current schema, default spec and `write.metadata.metrics.*`
-    count. open_input: opens a location as a pyarrow file; raises MissingFile, StorageError.
+    location: kept byte for byte. metadata: the table's, of which the current schema, the default spec and
+    `write.metadata.metrics.*` matter. open_input: opens a location as a pyarrow file; raises MissingFile, StorageError.
 
-    The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them, and the partition that
-    the whole file lies in. Raises InvalidInput (a column that the table cannot read, a required one that is missing or
-    has nulls, a file that spans partitions), CorruptFile, UnsupportedFormat (encryption). Nothing was changed then.
+    The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them, and the partition of
+    the whole file. Raises InvalidInput (a column that the table cannot read, a required one that is missing or
+    has nulls, a file that spans partitions), CorruptFile, UnsupportedFormat (encryption). Changes nothing.
     """
     size, footer = _read_footer(location, open_input)
     matched = match_columns(location, footer, metadata)
@@ -72,16 +72,16 @@ def describe_parquet(location: str, metadata: TableMetadata, open_input: Callabl
 
 
 def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:
-    """The name mapping by which files without field ids are read, as JSON: the table's `schema.name-mapping.default`,
-    else the one that an append of such files gives to the table. None if all files have field ids. Without a mapping
-    Java reads such files by the position of their columns."""
+    """The name mapping for files without field ids, as JSON: the table's `schema.name-mapping.default`, else the one
+    that an append of such files sets on the table. None if all files have field ids. Without a mapping Java reads such
+    files by the position of their columns."""
     if all(file.has_field_ids for file in files):
         return None
     return metadata.properties.get(NAME_MAPPING) or orjson.dumps(name_mapping(metadata.schema)).decode()
 
 
 def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:
-    """Raises InvalidInput for the first file with columns that the table lacks, and names them."""
+    """Raises InvalidInput with the names of the extra columns of the first file that has any."""
     for file in files:
         if file.extra_columns:
             raise InvalidInput(
@@ -144,7 +144,7 @@ def _metrics(
         if not mode.counts:
             continue
         if column.repeated:
-            # Readers cannot use counts or bounds of what is inside of lists and maps.
+            # Readers cannot use counts or bounds of fields in lists and maps.
             sizes[column.field_id] = column_statistics(footer, column).size
             continue
         found = statistics[column.field_id]
@@ -168,7 +168,7 @@ def _metrics(
 
 
 def _split_offsets(footer: pq.FileMetaData, size: int) -> list[int] | None:
-    """Where the row groups begin; None if they do not make sense, since readers split files there."""
+    """Offsets of the row groups, at which readers split the file; None if they are inconsistent."""
     offsets = []
     for number in range(footer.num_row_groups):
         first = footer.row_group(number).column(0)

@@ -2,8 +2,8 @@
 
 write.metadata.metrics.default                       none | counts | truncate(n) | full; default truncate(16)
 write.metadata.metrics.column.<name>                 the same for one column
-write.metadata.metrics.max-inferred-column-defaults  100: in wider tables the first columns alone, unless a default
-                                                     is set
+write.metadata.metrics.max-inferred-column-defaults  100: wider tables have metrics of their first columns only,
+                                                     unless a default is set
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ORDER_PRESERVING = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """counts: sizes and counts are kept. bounds: lower and upper bounds too. length: to what strings (code points) and
-    binary (bytes) in bounds are cut; None = whole."""
+    """counts: keep sizes and counts. bounds: keep lower and upper bounds too. length: the length to truncate bounds of
+    strings (code points) and binary (bytes) to; None: no truncation."""
 
     counts: bool
     bounds: bool
@@ -72,7 +72,7 @@ class MetricsConfig:
             self._default = NONE
 
     def _promote_sorted(self, metadata: TableMetadata) -> None:
-        # Readers skip files by the columns that the table is sorted by, so those always have bounds.
+        # Readers skip files by the columns of the sort order, so those always have bounds.
         mode = self._default if self._default.bounds else TRUNCATE_16
         for field in metadata.sort_order.fields:
             if _ORDER_PRESERVING.fullmatch(str(field.transform)):
@@ -80,7 +80,7 @@ class MetricsConfig:
 
 
 def _eligible(of: Type) -> Iterator[int]:
-    """Ids of the columns that can have metrics: those of one level first, then what is inside of them."""
+    """Ids of the columns that can have metrics, level by level."""
     fields = nested_fields(of)
     yield from (field.id for field in fields if isinstance(field.type, PrimitiveType))
     for field in fields:

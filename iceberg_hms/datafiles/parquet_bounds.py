@@ -1,7 +1,7 @@
-"""Counts and bounds of a Parquet column from the statistics in the footer, as Java's ParquetMetrics takes them.
+"""Counts and bounds of a Parquet column from the footer's statistics, as in Java's ParquetMetrics.
 
-A bound may be wider than the values, never narrower: readers skip whole files by it. So whatever a footer leaves in
-doubt, a row group without statistics, NaN, text that is not UTF-8, means no bound.
+A bound may be wider than the values, never narrower: readers skip whole files by it. So there is no bound where the
+footer is unclear: for a row group without statistics, NaN, or text that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _UNORDERED = frozenset({"unknown", "variant", "geometry", "geography"})
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What a footer says of one column.
+    """A column's statistics in a footer.
 
-    size: compressed bytes. values: with nulls. nulls: None = not known.
-    lower, upper: whole values as `format.values` describes them, of the table's type; None = no value, or not known.
+    size: compressed bytes. values: with nulls. nulls: None if unknown.
+    lower, upper: whole values as `format.values` describes them, of the table's type; None: no value, or unknown.
     bounded: every value that is not null lies between lower and upper (all are null, if there are none).
     """
 
@@ -58,7 +58,7 @@ def column_statistics(footer: pq.FileMetaData, column: Column) -> ColumnStatisti
         found = chunk.statistics if chunk.is_stats_set else None
         chunk_nulls = found.null_count if found is not None and found.has_null_count else None
         if column.stored.type == types.UNKNOWN:
-            # Parquet's null type has no statistics, and needs none.
+            # Parquet's null type has no statistics; all its values are null.
             chunk_nulls = chunk.num_values
         nulls = None if nulls is None or chunk_nulls is None else nulls + chunk_nulls
         if not bounded or chunk_nulls == chunk.num_values:
@@ -75,14 +75,14 @@ def column_statistics(footer: pq.FileMetaData, column: Column) -> ColumnStatisti
 
 
 def lower_bound(of: PrimitiveType, value: Any, length: int | None) -> bytes:
-    """The binary form of a lower bound, cut to `length`: what is cut off a value makes it smaller."""
+    """The binary form of a lower bound, truncated to `length`: a truncated value is smaller."""
     if length is not None and of in (types.STRING, types.BINARY):
         value = value[:length]
     return values.to_bytes(of, value)
 
 
 def upper_bound(of: PrimitiveType, value: Any, length: int | None) -> bytes | None:
-    """The binary form of an upper bound, cut to `length` and then raised; None if it cannot be raised."""
+    """The binary form of an upper bound, truncated to `length` and then incremented; None if that is impossible."""
     if length is not None and of in (types.STRING, types.BINARY) and len(value) > length:
         value = _raised_text(value[:length]) if of == types.STRING else _raised_bytes(value[:length])
     return None if value is None else values.to_bytes(of, value)
@@ -105,7 +105,7 @@ def _raised_bytes(data: bytes) -> bytes | None:
 
 
 def footer_bounds(column: Column, found: pq.Statistics | None) -> tuple[Any, Any] | None:
-    """The smallest and the largest value of one row group, of the table's type; None where they cannot be trusted."""
+    """The smallest and the largest value of one row group, of the table's type; None where they are unreliable."""
     if found is None or not found.has_min_max:
         return None
     try:
@@ -121,7 +121,7 @@ def footer_bounds(column: Column, found: pq.Statistics | None) -> tuple[Any, Any
 
 
 def _value(column: Column, raw: Any) -> Any:
-    """A value of the footer as a value of the table's type. Raises ValueError for what is none."""
+    """A value of the footer as a value of the table's type. Raises ValueError if it is none."""
     stored, kind = column.stored, column.type.kind
     match kind:
         case "boolean":

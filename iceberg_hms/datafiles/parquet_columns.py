@@ -1,7 +1,7 @@
-"""Which columns of a Parquet file are which columns of a table, and whether the table may have them.
+"""Matches the columns of a Parquet file with a table's, and checks their types.
 
-A file with field ids is read by them. One without is read by name: by the table's `schema.name-mapping.default`, else
-by the names of its current schema (spec: Column Projection). Both ways readers then find what was found here.
+By field ids, if the file has them; else by name, through the table's `schema.name-mapping.default` or the names of its
+current schema (spec: Column Projection). Readers then find the same columns.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FileType:
 class Column:
     """A leaf column of a file that is a column of the table.
 
-    index: its place in the footer's row groups. field_id, type: the table's. repeated: it is inside of a list or map.
+    index: its position in the footer's row groups. field_id, type: the table's. repeated: it is in a list or map.
     """
 
     index: int
@@ -62,7 +62,7 @@ class Column:
 class Matched:
     """has_field_ids: the file's columns carry ids. columns: the leaf columns that the table has.
     present: ids of all table fields, nested ones too, that the file has.
-    extra: names of columns that PyIceberg cannot read past, or whose ids the table never gave to a column."""
+    extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned."""
 
     has_field_ids: bool
     columns: tuple[Column, ...]
@@ -72,8 +72,8 @@ class Matched:
 
 def match_columns(location: str, footer: pq.FileMetaData, metadata: TableMetadata) -> Matched:
     """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type;
-    UnsupportedFormat: the file's schema does not tell which of its leaf columns is which.
-    Columns that the table does not have are left out; `Matched.extra` names those that stop PyIceberg."""
+    UnsupportedFormat: the file's schema does not identify its leaf columns.
+    Leaves out columns that the table lacks; `Matched.extra` names those that keep PyIceberg from reading the file."""
     arrow = footer.schema.to_arrow_schema()
     matcher = _Matcher(location, footer, metadata.schema, metadata.last_column_id)
     if _has_ids(arrow):
@@ -83,13 +83,13 @@ def match_columns(location: str, footer: pq.FileMetaData, metadata: TableMetadat
     matcher.check_every_leaf_was_visited()
     if not matcher.present:
         how = "field ids" if _has_ids(arrow) else "column names"
-        raise InvalidInput(f"{location} has no column of the table (looked for by {how})")
+        raise InvalidInput(f"{location} has no column of the table (matched by {how})")
     return Matched(_has_ids(arrow), tuple(matcher.columns), frozenset(matcher.present), tuple(matcher.extra))
 
 
 def missing_required(schema: Schema, present: frozenset[int]) -> list[NestedField]:
-    """Required fields that a file does not have and that no default stands in for; those inside of lists and maps, or
-    of optional structs that are missing as a whole, do not count."""
+    """Required fields that a file lacks and that have no default; fields in lists and maps, or in missing optional
+    structs, do not count."""
     return [each for each in _always_there(schema.fields) if each.id not in present and each.initial_default is None]
 
 
@@ -108,11 +108,11 @@ def _always_there(fields: Iterable[NestedField]) -> Iterator[NestedField]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a file a field is.
+    """A field's place in a file.
 
-    path: the beginning of its leaves' paths in the footer. Writers call the levels inside of lists and maps as they
-    like, so it ends there. in_repeated: it is inside of one. shown: as people know it. in_extra: inside of a column
-    that is counted as extra already.
+    path: the beginning of its leaves' paths in the footer; it ends at a list or map, whose inner levels every writer
+    names differently. in_repeated: in a list or map. shown: for messages. in_extra: in a column that already counts
+    as extra.
     """
 
     shown: str
@@ -128,10 +128,11 @@ class _Place:
 @dataclass
 class _Matcher:
     """Walks a file's schema beside the table's. Parquet lists leaf columns in the order of this walk, and each leaf's
-    path in the footer proves that the walk has not lost its place.
+    path in the footer proves that the walk is at the right leaf.
 
-    PyIceberg reads a file only if it can give each of its columns an id and an Iceberg type, also those that nobody
-    asked for (pyiceberg.io.pyarrow.pyarrow_to_schema); what it stumbles over is collected in `extra`.
+    PyIceberg reads a file only if it can give each of its columns an id and an Iceberg type, also those
+    outside of the projection (pyiceberg.io.pyarrow.pyarrow_to_schema); `extra` collects the columns for which it
+    cannot.
     """
 
     location: str
@@ -177,7 +178,7 @@ class _Matcher:
         if not pa.types.is_nested(stored):
             self._leaf(found, place)
         elif found is not None and found.type == types.VARIANT:
-            # What is inside of a variant is no column of any table.
+            # The leaves of a variant are columns of no table.
             place = replace(place, in_extra=True)
         for name, child in _children(stored):
             below = place.below(name, of_struct=pa.types.is_struct(stored))
@@ -187,8 +188,8 @@ class _Matcher:
                 self._visit_named(child, below, name, mapping)
 
     def _readers_skip(self, arrow: pa.DataType, field_id: int | None, *, by_id: bool) -> bool:
-        """Whether readers pass over a column that the table's schema does not have: it was dropped since, or the name
-        mapping knows it. An id that the table never gave is of another table's column."""
+        """Whether readers skip a column that is not in the table's schema: it was dropped, or is in the name mapping.
+        An id that the table never assigned belongs to another table's column."""
         if field_id is None or (by_id and field_id > self.last_column_id):
             return False
         return has_form(arrow)
@@ -238,7 +239,7 @@ class _Matcher:
 
 
 def file_type(column: pq.ColumnSchema) -> FileType:
-    """The type of a leaf column, by Parquet's own description: Arrow's, if there is one, says what the writer had in
+    """The type of a leaf column by Parquet's own description. An Arrow schema in the file describes the writer's
     memory, not what is stored."""
     logical = json.loads(column.logical_type.to_json())
     physical = column.physical_type
@@ -297,8 +298,8 @@ _LOGICAL: Mapping[str, PrimitiveType] = {
 
 
 def can_read(stored: FileType, wanted: PrimitiveType) -> bool:
-    """Whether readers take a file's column for a table's: equal types, promotions (spec: Schema Evolution), and INT96,
-    which old writers use for both kinds of timestamp."""
+    """Whether readers accept a file's column as the table's: equal types, promotions (spec: Schema Evolution), and
+    INT96, which old writers use for both kinds of timestamp."""
     found = stored.type
     if wanted == types.VARIANT:
         return True
@@ -358,8 +359,8 @@ def _storage(arrow: pa.DataType) -> pa.DataType:
 
 
 def _children(arrow: pa.DataType) -> list[tuple[str, pa.Field]]:
-    """The fields inside of a pyarrow type, under the names that Iceberg has for them. Types that Iceberg does not have,
-    such as list_view, have fields too: Parquet gives each leaf of them a column."""
+    """The fields in a pyarrow type, with Iceberg's names. Types that Iceberg lacks, such as list_view, have fields too:
+    Parquet has a column for each of their leaves."""
     if pa.types.is_struct(arrow):
         return [(child.name, child) for child in arrow]
     if is_list(arrow):
@@ -373,7 +374,7 @@ def _children(arrow: pa.DataType) -> list[tuple[str, pa.Field]]:
 
 def _id_of(each: pa.Field) -> int | None:
     text = (each.metadata or {}).get(_FIELD_ID)
-    # Parquet writers that have no id to give write -1.
+    # Some Parquet writers write -1 for a field without an id.
     return None if text is None or int(text) < 0 else int(text)
 
 

@@ -1,8 +1,8 @@
-"""The partition that a whole data file lies in, told from its footer, or from the names of its folders.
+"""The partition of a data file, from its footer or from the names of its folders.
 
 A data file belongs to one partition (spec: Partitioning). The footer proves it when the transform of the smallest and
-of the largest value are the same, for transforms that keep the order, or when there is one value only. Where the footer
-cannot tell, or the file does not have the column, as in Hive tables, a folder called `column=value` does.
+of the largest value are the same, for transforms that keep the order, or when there is only one value. If the footer
+proves nothing or the file lacks the column, as in Hive tables, a folder `column=value` gives the value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from iceberg_hms.format.schema.partition_spec import PartitionField
 from iceberg_hms.format.schema.transforms import Bucket, UnknownTransform
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType
 
-#: What Hive calls the folder of a null.
+#: Hive's folder name for null.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _FOLDER = re.compile(r"([^=/]+)=([^/]*)")
@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """The footer proves nothing. why: for the message, if the folders say nothing either."""
+    """The footer proves nothing. why: for the error if the folders give no value either."""
 
     why: str
 
@@ -44,8 +44,7 @@ def partition_of(
     """Partition field name -> value by the table's default spec; empty for an unpartitioned table.
 
     statistics: by the column's field id. present: ids of the columns that the file has.
-    Raises InvalidInput that names the file and the partition field: the file spans partitions, or nothing tells which
-    one it lies in.
+    Raises InvalidInput with the file and the partition field: the file spans partitions, or its partition is unknown.
     """
     folders = hive_folders(location)
     found: dict[str, Any] = {}
@@ -59,15 +58,15 @@ def partition_of(
 
 
 def path_columns(location: str, metadata: TableMetadata) -> frozenset[int]:
-    """Ids of the columns whose value readers take from the partition instead of the file: those partitioned by
-    identity that a folder of the path names."""
+    """Ids of the columns that readers take from the partition instead of the file: identity partition columns with a
+    folder in the path."""
     folders = hive_folders(location)
     identities = (field for field in metadata.spec.fields if str(field.transform) == "identity")
     return frozenset(field.source_id for field in identities if _folder(field, metadata, folders) is not None)
 
 
 def hive_folders(location: str) -> dict[str, str]:
-    """The `column=value` folders of a path, decoded as Hive encodes them; the file's own name is none."""
+    """The `column=value` folders of a path, decoded from Hive's encoding, without the file's own name."""
     folders, _, _ = location.rpartition("/")
     pairs = (_FOLDER.fullmatch(part) for part in folders.split("/"))
     return {unquote(pair[1]): unquote(pair[2]) for pair in pairs if pair is not None}
@@ -99,7 +98,7 @@ def _value(
     if text is not None:
         return None if text == HIVE_NULL else _parse(location, field, source.type, text)
     if source.id not in present and str(field.transform) != "identity" and source.initial_default is None:
-        # Readers see nulls in a column that the file does not have.
+        # Readers see null in a column that the file lacks.
         return None
     raise InvalidInput(
         f"{location}: the value of partition field {field.name} is not known: {proved.why}",
@@ -118,14 +117,12 @@ def _from_footer(location: str, field: PartitionField, of: PrimitiveType, found:
     if found.nulls > 0:
         _refuse(location, field, "null", values.human(of, found.lower))
     if of.kind in ("float", "double"):
-        # Footers leave NaN out, so equal bounds do not prove that there is one value.
+        # Footers leave out NaN, so equal bounds do not prove that there is only one value.
         return _Unknown(column)
     transform = field.transform
     if isinstance(transform, Bucket):
         if found.lower != found.upper:
-            return _Unknown(
-                "the file has several values, and a bucket is not told from the smallest and the largest one"
-            )
+            return _Unknown("the file has several values, and the smallest and the largest do not give the bucket")
         return transform.apply(found.lower, of)
     lowest, highest = transform.apply(found.lower, of), transform.apply(found.upper, of)
     if lowest != highest:
@@ -143,7 +140,7 @@ def _refuse(location: str, field: PartitionField, one: str, other: str) -> None:
 
 def _parse(location: str, field: PartitionField, of: PrimitiveType, text: str) -> Any:
     parse = _PARSERS.get(of.kind)
-    # Python reads more than other readers do: 1_000, and white space around numbers.
+    # Python parses more than other readers: 1_000, and white space around numbers.
     odd = of.kind != "string" and ("_" in text or text != text.strip())
     if parse is None or odd:
         raise InvalidInput(f"{location}: {field.name}={text} is no value of type {of}")

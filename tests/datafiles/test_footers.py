@@ -158,7 +158,9 @@ def bounds(data_file: DataFile, metadata: TableMetadata, column: str) -> tuple[A
 @pytest.mark.parametrize("ids", [True, False], ids=["by field id", "by name"])
 @pytest.mark.parametrize("group", [1, 100], ids=["many row groups", "one row group"])
 @pytest.mark.parametrize("integers", [True, False], ids=["decimals as integers", "decimals as bytes"])
-def test_counts_and_bounds_of_every_type_are_pyicebergs(tmp_path: Path, ids: bool, group: int, integers: bool) -> None:
+def test_counts_and_bounds_of_every_type_equal_pyicebergs(
+    tmp_path: Path, ids: bool, group: int, integers: bool
+) -> None:
     metadata = table_for(EVERY_TYPE)
     arrow = with_ids(EVERY_TYPE, metadata) if ids else EVERY_TYPE
     rows = pa.Table.from_pylist([ONE_ROW, NO_ROW, SMALL_ROW], schema=arrow)
@@ -200,7 +202,7 @@ def test_counts_and_bounds_of_every_type_are_pyicebergs(tmp_path: Path, ids: boo
     ),
     group=st.integers(1, 5),
 )
-def test_bounds_hold_every_value_whatever_it_is(tmp_path: Path, rows: list[dict[str, Any]], group: int) -> None:
+def test_bounds_contain_every_value(tmp_path: Path, rows: list[dict[str, Any]], group: int) -> None:
     arrow = pa.schema(
         [
             ("text", pa.string()),
@@ -306,7 +308,7 @@ def test_columns_are_found_by_the_tables_name_mapping(tmp_path: Path) -> None:
     assert bounds(data_file, metadata, "p.x") == (5, 5)
 
 
-def test_a_file_without_ids_asks_for_a_name_mapping_unless_the_table_has_one(tmp_path: Path) -> None:
+def test_a_file_without_ids_needs_a_name_mapping_unless_the_table_has_one(tmp_path: Path) -> None:
     arrow = pa.schema([("id", pa.int64())])
     metadata = table_for(arrow)
     bare = describe_parquet(write(tmp_path / "a.parquet", pa.table({"id": [1]})), metadata, open_input)
@@ -348,7 +350,7 @@ def test_a_required_column_may_be_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3, 11, 12, 40, -1, -5, -9])
-def test_a_truncated_file_is_damaged_never_short(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_file_is_damaged(tmp_path: Path, cut: int) -> None:
     metadata = table_for(pa.schema([("x", pa.int64())]))
     location = write(tmp_path / "a.parquet", pa.table({"x": [1]}))
     whole = Path(location).read_bytes()
@@ -379,7 +381,7 @@ def test_an_encrypted_footer_is_refused(tmp_path: Path) -> None:
         data_file_from_parquet(str(location), table_for(pa.schema([("x", pa.int64())])), open_input)
 
 
-def test_what_storage_says_is_passed_on() -> None:
+def test_errors_of_storage_pass_through() -> None:
     metadata = table_for(pa.schema([("x", pa.int64())]))
 
     def missing(location: str) -> Any:

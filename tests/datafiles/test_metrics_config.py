@@ -38,12 +38,12 @@ def test_modes_are_read_for_all_columns_and_for_one(text: str, mode: Mode) -> No
 
 
 @pytest.mark.parametrize("text", ["truncate(0)", "truncate", "truncate(-1)", "everything", ""])
-def test_a_mode_that_is_none_is_ignored_with_a_warning_as_in_java(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_mode_is_ignored_with_a_warning_as_in_java(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert config({DEFAULT: text}).mode(1) == TRUNCATE_16
     assert DEFAULT in caplog.text
 
 
-def test_a_column_that_is_not_there_is_ignored() -> None:
+def test_a_missing_column_is_ignored() -> None:
     metadata = table_for(TWO).replace(properties={COLUMN + "gone": "none"})
     assert MetricsConfig(metadata).mode(1) == TRUNCATE_16
 
@@ -65,12 +65,12 @@ def test_the_limit_can_be_set() -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "many"])
-def test_a_limit_that_is_none_is_ignored_with_a_warning(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_limit_is_ignored_with_a_warning(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert config({MAX_INFERRED: text}).mode(1) == TRUNCATE_16
     assert MAX_INFERRED in caplog.text
 
 
-def test_sorted_columns_have_bounds_unless_they_are_told_not_to() -> None:
+def test_sort_columns_have_bounds_unless_a_property_says_otherwise() -> None:
     ordered = config({DEFAULT: "none"}, order=["a"])
     assert (ordered.mode(1), ordered.mode(3)) == (TRUNCATE_16, NONE)
     assert config({DEFAULT: "none"}, order=["bucket(4, a)"]).mode(1) == NONE

@@ -100,12 +100,12 @@ def test_parquets_null_type_is_all_null() -> None:
     assert (found.nulls, found.all_null, found.bounded) == (3, True, True)
 
 
-def test_without_statistics_nothing_is_known_but_the_number_of_values() -> None:
+def test_without_statistics_only_the_number_of_values_is_known() -> None:
     found = statistics_of(pa.array([1, None]), write_statistics=False)
     assert (found.values, found.nulls, found.bounded, found.all_null) == (2, None, False, False)
 
 
-def test_zero_bounds_hold_both_zeros() -> None:
+def test_zero_bounds_contain_both_zeros() -> None:
     found = statistics_of(pa.array([0.0, -0.0]))
     assert math.copysign(1, found.lower) == -1
     assert math.copysign(1, found.upper) == 1
@@ -136,7 +136,9 @@ def test_places_have_no_order_so_no_bounds(table_type: str) -> None:
         ("abc", None, "abc"),
     ],
 )
-def test_text_is_cut_and_raised_by_code_points_as_in_java(text: str, length: int | None, expected: str | None) -> None:
+def test_text_bounds_are_truncated_by_code_points_as_in_java(
+    text: str, length: int | None, expected: str | None
+) -> None:
     assert upper_bound(types.STRING, text, length) == (None if expected is None else expected.encode())
     assert lower_bound(types.STRING, text, length) == (text if length is None else text[:length]).encode()
 
@@ -152,18 +154,18 @@ def test_text_is_cut_and_raised_by_code_points_as_in_java(text: str, length: int
         (b"", 2, b""),
     ],
 )
-def test_binary_is_cut_and_raised_by_bytes_as_in_java(data: bytes, length: int, expected: bytes | None) -> None:
+def test_binary_bounds_are_truncated_by_bytes_as_in_java(data: bytes, length: int, expected: bytes | None) -> None:
     assert upper_bound(types.BINARY, data, length) == expected
     assert lower_bound(types.BINARY, data, length) == data[:length]
 
 
-def test_what_is_not_text_or_binary_is_never_cut() -> None:
+def test_other_types_are_never_truncated() -> None:
     assert upper_bound(PrimitiveType("fixed[4]"), b"abcd", 2) == b"abcd"
     assert lower_bound(types.LONG, 5, 1) == (5).to_bytes(8, "little")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 5))
-def test_cut_text_still_bounds(text: str, length: int) -> None:
+def test_truncated_text_still_bounds(text: str, length: int) -> None:
     lower, upper = lower_bound(types.STRING, text, length), upper_bound(types.STRING, text, length)
     assert lower <= text.encode()
     assert len(lower.decode()) <= length
@@ -188,7 +190,7 @@ class FooterStatistics:
 
 
 @pytest.mark.parametrize("found", [FooterStatistics(math.nan, 1.0), FooterStatistics(1.0, math.nan)])
-def test_bounds_that_are_nan_are_none(found: Any) -> None:
+def test_nan_is_no_bound(found: Any) -> None:
     column = Column(0, 1, types.DOUBLE, FileType(types.DOUBLE, "DOUBLE"), repeated=False)
     assert footer_bounds(column, found) is None
     assert footer_bounds(column, FooterStatistics(1.0, 2.0)) == (1.0, 2.0)

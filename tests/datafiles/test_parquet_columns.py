@@ -65,7 +65,7 @@ def table_with(type_: str, version: int = 3) -> TableMetadata:
     ],
     ids=str,
 )
-def test_what_a_file_stores_is_told_by_parquets_own_types(arrow: pa.DataType, stored: str | None) -> None:
+def test_stored_types_come_from_parquets_own_schema(arrow: pa.DataType, stored: str | None) -> None:
     values = pa.array([None], arrow.index_type).cast(arrow.index_type) if pa.types.is_dictionary(arrow) else None
     column = pa.DictionaryArray.from_arrays(values, ["x"]) if values is not None else pa.array([None], arrow)
     found = file_type(footer_of(pa.table({"c": column})).schema.column(0))
@@ -114,7 +114,7 @@ def test_a_column_must_be_of_the_tables_type_or_promotable(arrow: pa.DataType, t
 
 
 @pytest.mark.parametrize("table_type", ["timestamp", "timestamptz"])
-def test_old_writers_int96_is_taken_for_both_kinds_of_timestamp(table_type: str) -> None:
+def test_int96_of_old_writers_is_either_kind_of_timestamp(table_type: str) -> None:
     rows = pa.table({"c": pa.array([1], pa.timestamp("ns"))})
     footer = footer_of(rows, use_deprecated_int96_timestamps=True)
     (column,) = match_columns("a", footer, table_with(table_type)).columns
@@ -226,11 +226,11 @@ NESTINGS = {
 
 
 @pytest.mark.parametrize("kind", NESTINGS)
-def test_no_kind_of_column_shifts_those_behind_it(kind: str) -> None:
+def test_no_kind_of_column_shifts_later_ones(kind: str) -> None:
     check_places_behind(NESTINGS[kind])
 
 
-def test_no_extension_type_shifts_the_columns_behind_it(pair: pa.DataType) -> None:
+def test_no_extension_type_shifts_later_columns(pair: pa.DataType) -> None:
     rows = pa.array([{"p": 1, "q": [{"x": 1}]}], pair.storage_type)
     check_places_behind(pa.ExtensionArray.from_storage(pair, rows))
 
@@ -301,7 +301,7 @@ X = id_field("x", pa.int64(), 4)
         ([id_field("s", pa.struct([X, pa.field("y", pa.int64()), pa.field("z", pa.int64())]), 3)], ("s.y", "s.z")),
     ],
 )
-def test_columns_that_stop_readers_are_named(columns: list[pa.Field], extra: tuple[str, ...]) -> None:
+def test_columns_that_pyiceberg_cannot_read_are_named(columns: list[pa.Field], extra: tuple[str, ...]) -> None:
     assert match(pa.schema(columns).empty_table(), dropped_and_current()).extra == extra
 
 
@@ -320,14 +320,14 @@ MAPPED = {NAME_MAPPING: '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "nam
         ([("id", pa.int64()), ("s", pa.struct([("x", pa.int64())]))], MAPPED, (f"s (not in {NAME_MAPPING})",)),
     ],
 )
-def test_columns_without_ids_stop_readers_unless_the_mapping_names_them(
+def test_columns_without_ids_need_the_name_mapping(
     columns: list[tuple[str, pa.DataType]], properties: dict[str, str], extra: tuple[str, ...]
 ) -> None:
     assert match(pa.schema(columns).empty_table(), dropped_and_current(**properties)).extra == extra
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["by id", "by name"])
-def test_two_columns_of_a_file_are_not_taken_for_one_of_the_table(ids: bool) -> None:
+def test_two_columns_of_a_file_never_match_one_of_the_table(ids: bool) -> None:
     """Else the table has the bounds of one of them, and readers the rows of the other."""
     fields = [pa.field("old", pa.int64()), pa.field("new", pa.int64())]
     if ids:
@@ -345,7 +345,7 @@ def test_names_are_compared_as_written() -> None:
 
 def test_a_file_of_another_table_is_refused() -> None:
     other = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "99"})])
-    with pytest.raises(InvalidInput, match="looked for by field ids"):
+    with pytest.raises(InvalidInput, match="matched by field ids"):
         match(other.empty_table(), table_for(NESTED))
 
 

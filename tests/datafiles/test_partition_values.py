@@ -52,9 +52,7 @@ def partition(
         ("bucket(16, c)", pa.int64(), ALL_NULL, None),
     ],
 )
-def test_one_partition_is_told_from_the_bounds(
-    term: str, arrow: pa.DataType, found: ColumnStatistics, expected: Any
-) -> None:
+def test_bounds_prove_a_single_partition(term: str, arrow: pa.DataType, found: ColumnStatistics, expected: Any) -> None:
     assert partition(term, arrow, found) == expected
 
 
@@ -72,7 +70,7 @@ def test_one_partition_is_told_from_the_bounds(
         ("c", pa.string(), ColumnStatistics(size=0, values=0, nulls=0, bounded=True), "no rows"),
     ],
 )
-def test_what_is_not_proved_is_refused(
+def test_an_unproved_partition_is_refused(
     term: str, arrow: pa.DataType, found: ColumnStatistics | None, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message) as caught:
@@ -121,23 +119,23 @@ def test_hive_folders_name_the_partition_of_a_file_without_the_column(
         (pa.binary(), "c=abc"),
     ],
 )
-def test_a_folder_that_is_no_value_is_refused(arrow: pa.DataType, folder: str) -> None:
+def test_a_folder_without_a_valid_value_is_refused(arrow: pa.DataType, folder: str) -> None:
     with pytest.raises(InvalidInput, match="is no value of type"):
         partition("c", arrow, None, f"file:/data/{folder}/a.parquet", missing=True)
 
 
-def test_the_footer_is_believed_before_the_folder() -> None:
+def test_the_footer_takes_precedence_over_the_folder() -> None:
     assert partition("c", pa.string(), between("x", "x"), "file:/data/c=y/a.parquet") == "x"
     with pytest.raises(InvalidInput, match="spans partitions"):
         partition("c", pa.string(), between("x", "y"), "file:/data/c=x/a.parquet")
 
 
-def test_the_folder_is_believed_where_the_footer_proves_nothing() -> None:
+def test_the_folder_counts_where_the_footer_proves_nothing() -> None:
     assert partition("c", pa.string(), NOT_KNOWN, "file:/data/c=y/a.parquet") == "y"
     assert partition("c", pa.float64(), between(1.0, 1.0), "file:/data/c=1.0/a.parquet") == 1.0
 
 
-def test_folders_are_for_identity_alone() -> None:
+def test_folders_count_for_identity_only() -> None:
     with pytest.raises(InvalidInput, match="is not known"):
         partition("bucket(16, c)", pa.int64(), NOT_KNOWN, "file:/data/c=5/p=3/a.parquet")
 
@@ -148,7 +146,7 @@ def test_a_missing_column_is_null_under_a_transform_and_unknown_under_identity()
         partition("c", pa.string(), None, missing=True)
 
 
-def test_a_transform_that_is_not_known_is_refused() -> None:
+def test_an_unknown_transform_is_refused() -> None:
     metadata = table_for(pa.schema([("c", pa.string())]), ["c"])
     spec = {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "transform": "spiral", "name": "p"}]}
     metadata = TableMetadata.parse({**metadata.raw, "partition-specs": [spec]})
@@ -160,7 +158,7 @@ def test_an_unpartitioned_table_has_no_values() -> None:
     assert partition_of("file:/data/c=1/a", table_for(pa.schema([("c", pa.int64())])), {}, frozenset({1})) == {}
 
 
-def test_folders_are_decoded_and_the_files_name_is_none() -> None:
+def test_folders_are_decoded_without_the_files_name() -> None:
     assert hive_folders("s3://bucket/t/a=1/b%3D=x%25y/c=/name=2.parquet") == {"a": "1", "b=": "x%y", "c": ""}
 
 
@@ -170,7 +168,7 @@ def test_columns_that_readers_take_from_the_partition() -> None:
     assert path_columns("file:/t/x.parquet", metadata) == frozenset()
 
 
-def test_a_bucket_of_several_columns_is_not_told_from_the_first() -> None:
+def test_a_bucket_of_several_columns_needs_more_than_the_first() -> None:
     made = table_for(pa.schema([("c", pa.int64()), ("d", pa.int64())]))
     bucket = {"source-ids": [1, 2], "field-id": 1000, "transform": "bucket[16]", "name": "b"}
     metadata = TableMetadata.parse({**made.raw, "partition-specs": [{"spec-id": 0, "fields": [bucket]}]})
