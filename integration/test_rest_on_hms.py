@@ -18,6 +18,7 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 import iceberg_hms
+from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.faults.proxy import FaultProxy
@@ -207,14 +208,14 @@ def test_pyiceberg_writes_and_reads_rows(server: RestServer, namespace: str) -> 
 def test_loads_at_the_same_time_share_looks_at_the_metastore_and_none_is_stale(metastore: Any, namespace: str) -> None:
     with (
         FaultProxy(metastore.uri) as proxy,
-        iceberg_hms.connect(metastore_uri=proxy.uri, warehouse=metastore.warehouse) as catalog,
+        iceberg_hms.connect(metastore_uri=proxy.uri, warehouse=metastore.warehouse) as inner,
+        # Patient, so that no load starts its own call on a slow machine.
+        Catalog(lambda: inner.services, load_wait_seconds=120) as catalog,
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse) as another,
         RestServer(catalog, "127.0.0.1", 0, None) as server,
         httpx.Client(base_url=server.uri, timeout=60) as http,
         ThreadPoolExecutor(16) as pool,
     ):
-        # Else a load that waits too long for the others asks by itself.
-        catalog._parts.bases._wait_seconds = 120
         another.create_table((namespace, "t"), SCHEMA)
 
         def load() -> dict[str, str]:

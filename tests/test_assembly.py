@@ -35,7 +35,7 @@ def test_the_public_name_is_the_same_function():
         ({}, "no metastore is named"),
         ({"metastore_uri": "http://h:1"}, "thrift://"),
         ({"metastore_uri": "thrift://h:1", "lock": "zookeeper"}, "zookeeper.hosts"),
-        ({"metastore_uri": "thrift://h:1", "zookeeper": "z:port"}, "not understood"),
+        ({"metastore_uri": "thrift://h:1", "zookeeper": "z:port"}, "malformed"),
         ({"metastore_uri": "thrift://h:1", "lokc": "hms"}, "lock"),
     ],
 )

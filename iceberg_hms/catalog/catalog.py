@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from iceberg_hms.catalog import schemas
+from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
 from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.catalog.services import Services
@@ -49,11 +50,11 @@ class Catalog:
     threads and caches of its own. Anything else that the catalog returned before the fork belongs to the parent.
     Every call to the metastore may raise MetastoreUnavailable, AccessDenied or MetastoreRefused.
 
-    make_services: see `TableAccess`.
+    make_services, load_wait_seconds: see `TableAccess`.
     """
 
-    def __init__(self, make_services: Callable[[], Services]) -> None:
-        self._access = TableAccess(make_services)
+    def __init__(self, make_services: Callable[[], Services], *, load_wait_seconds: float = WAIT_SECONDS) -> None:
+        self._access = TableAccess(make_services, load_wait_seconds=load_wait_seconds)
 
     @property
     def services(self) -> Services:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iceberg_hms.catalog.coalesced_loads import CoalescedLoads
+from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS, CoalescedLoads
 from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Change
@@ -31,11 +31,11 @@ class LoadedTable:
 class _ProcessState:
     """The parts of a catalog in one process."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, load_wait_seconds: float) -> None:
         self.services = services
         runtime = services.world.runtime
-        self.base_loads = CoalescedLoads(runtime, services.coordinator.load)
-        self.pointer_loads = CoalescedLoads(runtime, services.world.pointer.load)
+        self.base_loads = CoalescedLoads(runtime, services.coordinator.load, wait_seconds=load_wait_seconds)
+        self.pointer_loads = CoalescedLoads(runtime, services.world.pointer.load, wait_seconds=load_wait_seconds)
         self.rebase_policies = RebasePolicies(
             runtime,
             setting=services.settings.rebase_appends,
@@ -48,21 +48,25 @@ class TableAccess:
     """Safe for threads. A forked child may go on with it: it gets services of its own on first use.
 
     make_services: called at once, and by each forked child. What it returns shares no thread, mutex or connection with
-    another process.
+    another process. load_wait_seconds: how long a load waits for another caller's before it starts its own.
     """
 
-    def __init__(self, make_services: Callable[[], Services]) -> None:
+    def __init__(self, make_services: Callable[[], Services], *, load_wait_seconds: float = WAIT_SECONDS) -> None:
         self._make_services = make_services
+        self._load_wait_seconds = load_wait_seconds
         # By process id. A child keeps its parent's state and does not use it: the parent's threads do not exist there,
         # and its mutexes may stay locked for ever.
-        self._states = {os.getpid(): _ProcessState(make_services())}
+        self._states = {os.getpid(): _ProcessState(make_services(), load_wait_seconds)}
 
     @property
     def _state(self) -> _ProcessState:
         process = os.getpid()
         state = self._states.get(process)
         # If several threads of a child arrive first, one of them stores its state; the others' are not connected yet.
-        return state or self._states.setdefault(process, _ProcessState(self._make_services()))
+        if state is None:
+            state = _ProcessState(self._make_services(), self._load_wait_seconds)
+            state = self._states.setdefault(process, state)
+        return state
 
     @property
     def services(self) -> Services:

@@ -158,7 +158,7 @@ def bounds(data_file: DataFile, metadata: TableMetadata, column: str) -> tuple[A
 @pytest.mark.parametrize("ids", [True, False], ids=["by field id", "by name"])
 @pytest.mark.parametrize("group", [1, 100], ids=["many row groups", "one row group"])
 @pytest.mark.parametrize("integers", [True, False], ids=["decimals as integers", "decimals as bytes"])
-def test_counts_and_bounds_of_every_type_equal_pyicebergs(
+def test_counts_and_bounds_equal_pyicebergs_for_every_type(
     tmp_path: Path, ids: bool, group: int, integers: bool
 ) -> None:
     metadata = table_for(EVERY_TYPE)
