@@ -182,7 +182,7 @@ def test_a_module_over_the_limit_is_found() -> None:
 
 def test_two_public_classes_never_share_a_name(project: list[tidy.Source]) -> None:
     shared = tidy_project.shared_class_names(within(project, "iceberg_hms", "simulation"))
-    places = [str(place) for name in shared.keys() - tidy_project.SHARED_CLASS_NAMES for place in shared[name]]
+    places = [str(place) for name in shared for place in shared[name]]
     assert not places, "\n" + "\n".join(places)
 
 
@@ -202,7 +202,7 @@ def test_a_class_name_that_two_modules_use_is_found() -> None:
 
 @pytest.mark.parametrize("package", ["iceberg_hms", "simulation"])
 def test_no_modules_import_each_other(project: list[tidy.Source], package: str) -> None:
-    circles = tidy_project.import_circles(within(project, package)) - tidy_project.IMPORT_CIRCLES
+    circles = tidy_project.import_circles(within(project, package))
     assert not circles, "\n" + "\n".join(" <-> ".join(sorted(circle)) for circle in circles)
 
 

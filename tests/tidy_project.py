@@ -1,6 +1,6 @@
 """The rules of style over the whole project: what no single file shows. test_tidy.py runs them.
 
-Each allow-list can only shrink: it says what is left, and an entry that is no longer needed is refused as well.
+Each allow-list can only shrink: lower an entry with what you mend.
 """
 
 from __future__ import annotations
@@ -12,39 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tests.tidy import Finding, Source
 
-#: Names that two public classes still share.
-SHARED_CLASS_NAMES: frozenset[str] = frozenset({})
-
-#: Modules that still import each other.
-IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset(
-    {
-        frozenset({"iceberg_hms.catalog.catalog", "iceberg_hms.catalog.table"}),
-    }
-)
-
 #: Test file -> how often it may reach into a private name of another object or module.
 PRIVATE_ACCESS: Mapping[str, int] = {
     "integration/matrix/replayed.py": 2,
     "integration/test_rest_on_hms.py": 2,
     "integration/zookeeper_sessions.py": 4,
-    "tests/catalog/test_coalesced.py": 2,
-    "tests/catalog/test_purge.py": 5,
-    "tests/catalog/test_rebase_policies.py": 1,
-    "tests/catalog/test_table.py": 16,
     "tests/cli/test_common.py": 1,
-    "tests/coordinator/harness.py": 4,
-    "tests/coordinator/protocol/test_already_committed.py": 4,
     "tests/coordinator/protocol/test_metadata_cache.py": 10,
-    "tests/coordinator/protocol/test_staging.py": 6,
     "tests/coordinator/scheduling/test_table_workers.py": 1,
-    "tests/coordinator/test_coordinator.py": 1,
     "tests/coordinator/test_log_and_continue.py": 2,
     "tests/local/test_gateway.py": 1,
     "tests/metastore/connection/test_client.py": 2,
     "tests/metastore/connection/test_pool.py": 3,
-    "tests/simulation/world/test_zookeeper_client.py": 4,
     "tests/simulation/world/test_metastore_client.py": 1,
     "tests/simulation/world/test_metastore_server.py": 1,
+    "tests/simulation/world/test_zookeeper_client.py": 4,
     "tests/spark/test_configuration.py": 1,
     "tests/spark/test_session.py": 12,
     "tests/test_assembly.py": 1,
@@ -55,31 +37,26 @@ PRIVATE_ACCESS: Mapping[str, int] = {
 
 #: Folder or file -> how many riddles may be left in it. The longest prefix of a path counts.
 RIDDLES_LEFT: Mapping[str, int] = {
-    "ARCHITECTURE.md": 15,
+    "ARCHITECTURE.md": 14,
     "docs/command-line.md": 2,
     "docs/concurrent-writers.md": 2,
     "docs/metastore.md": 3,
-    "iceberg_hms/": 4,
-    "iceberg_hms/catalog/": 2,
+    "iceberg_hms/": 3,
     "iceberg_hms/cli/": 6,
-    "iceberg_hms/coordinator/": 39,
-    "iceberg_hms/locking/": 15,
+    "iceberg_hms/coordinator/": 13,
     "iceberg_hms/metastore/": 9,
     "iceberg_hms/spark/": 1,
-    "iceberg_hms/zookeeper/": 6,
-    "simulation/": 38,
     "tests/": 1,
-    "tests/catalog/": 1,
     "tests/cli/": 14,
-    "tests/coordinator/": 39,
+    "tests/coordinator/": 20,
     "tests/datafiles/": 3,
     "tests/local/": 8,
     "tests/locking/": 6,
     "tests/metastore/": 34,
     "tests/rest/": 1,
-    "tests/simulation/": 29,
+    "tests/simulation/": 28,
     "tests/spark/": 3,
-    "tests/zookeeper/": 11,
+    "tests/zookeeper/": 10,
 }
 
 #: Private by their spelling alone: named tuples, `os._exit`, and PySpark's only way to the JVM.
