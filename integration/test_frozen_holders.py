@@ -50,7 +50,7 @@ from iceberg_hms.metastore.locks import holder_identity
 
 uri, warehouse, table, when, how, key = sys.argv[1:]
 if how == "elsewhere":
-    holder_identity._boot_id = lambda: "f" * 32
+    holder_identity._boot_id = lambda *_: "f" * 32
 catalog = iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse, **{"iceberg.hive.lock-timeout-ms": 60_000})
 pointer = catalog.services.world.pointer
 
