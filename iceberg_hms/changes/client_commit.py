@@ -64,8 +64,8 @@ class ClientCommit:
         return renumber(base, self.updates, manifests)
 
     def _check_new(self, base: TableMetadata) -> None:
-        # If the commit asserts its branch's snapshot and was committed before, that requirement fails. CREATE OR REPLACE
-        # asserts none, and committing it again would undo the commits since.
+        # If the commit asserts its branch's snapshot and was committed before, that requirement fails. CREATE OR
+        # REPLACE asserts none, and committing it again would undo the commits since.
         if self.identity.client_base is None or self._asserts_branch():
             return
         if Lineage(self.identity, base).presence is not Presence.ABSENT:

@@ -34,7 +34,7 @@ SOURCE_SNAPSHOT_ID = "source-snapshot-id"
 
 
 class Presence(Enum):
-    """ABSENT: proved, the table has nothing of the snapshots. COMMITTED: they were in it. UNKNOWN: neither is proved."""
+    """ABSENT: proved, the table never had the snapshots. COMMITTED: they were in it. UNKNOWN: neither is proved."""
 
     ABSENT = auto()
     COMMITTED = auto()
