@@ -24,9 +24,7 @@ PRIVATE_ACCESS: Mapping[str, int] = {
     "tests/local/test_gateway.py": 1,
     "tests/metastore/connection/test_client.py": 2,
     "tests/metastore/connection/test_pool.py": 3,
-    "tests/simulation/world/test_metastore_client.py": 1,
     "tests/simulation/world/test_metastore_server.py": 1,
-    "tests/simulation/world/test_zookeeper_client.py": 4,
     "tests/spark/test_configuration.py": 1,
     "tests/spark/test_session.py": 12,
     "tests/test_assembly.py": 1,
@@ -54,7 +52,6 @@ RIDDLES_LEFT: Mapping[str, int] = {
     "tests/locking/": 6,
     "tests/metastore/": 34,
     "tests/rest/": 1,
-    "tests/simulation/": 28,
     "tests/spark/": 3,
     "tests/zookeeper/": 10,
 }

@@ -111,6 +111,11 @@ class ClusterNode:
         )
 
     @cached_property
+    def pool_network(self) -> Network:
+        """How the connections of the pool reach the metastore."""
+        return self.network()
+
+    @cached_property
     def pool(self) -> ClientPool:
         settings, runtime = self.settings, self.runtime
         uris = list(settings.metastore_uris)
@@ -121,7 +126,7 @@ class ClusterNode:
             connect_timeout_ms=settings.connect_timeout_ms,
             socket_timeout_ms=settings.socket_timeout_ms,
             user=settings.user,
-            make_client=self.network().connect,
+            make_client=self.pool_network.connect,
             make_places=runtime.semaphore,
             now=runtime.now,
         )

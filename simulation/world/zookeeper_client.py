@@ -158,9 +158,11 @@ class SimulatedZooKeeperClient:
         wire, process = self._wire, self._process
         wire.before_call(process, what, LIGHT)
         if wire.strikes("partitions", weight):
-            self._break_for_a_while(what)
+            self._wire.note(process, what, "connection to ZooKeeper breaks")
+            self.break_for(self._outage())
         if wire.strikes("silences", weight):
-            self._fall_silent(what)
+            self._wire.note(process, what, "connection to ZooKeeper falls silent")
+            self.silence_for(self._outage())
         self._wait_in_silence()
         if not self._live.is_set():
             raise NoReply(f"{what}: there is no connection")
@@ -209,17 +211,15 @@ class SimulatedZooKeeperClient:
 
         wire.scheduler.spawn(courier, f"late {what}", arrive, background=True)
 
-    def _break_for_a_while(self, what: str) -> None:
+    def break_for(self, seconds: float) -> None:
         """No server can be reached for some time, and the client knows it."""
-        self._out_until = self._runtime.now() + self._outage()
-        self._wire.note(self._process, what, "connection to ZooKeeper breaks")
+        self._out_until = self._runtime.now() + seconds
         self._drop()
 
-    def _fall_silent(self, what: str) -> None:
+    def silence_for(self, seconds: float) -> None:
         """No server can be reached for some time, and the client does not know it yet."""
         self._silent_since = self._runtime.now()
-        self._out_until = self._silent_since + self._outage()
-        self._wire.note(self._process, what, "connection to ZooKeeper falls silent")
+        self._out_until = self._silent_since + seconds
 
     def _outage(self) -> float:
         """Seconds: very short, or about as long as a session timeout."""
@@ -262,7 +262,8 @@ class SimulatedZooKeeperClient:
 
     def _ping(self) -> None:
         if self._wire.strikes("partitions", MODERATE):
-            self._break_for_a_while("zk ping")
+            self._wire.note(self._process, "zk ping", "connection to ZooKeeper breaks")
+            self.break_for(self._outage())
             return
         try:
             self._ensemble.touch(self._session or 0)

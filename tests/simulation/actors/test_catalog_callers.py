@@ -27,7 +27,7 @@ def test_every_kind_of_move_is_made_and_refused() -> None:
         answer.update((call.kind, call.answer) for call in ran(seed, catalog_callers=5).history.catalog_calls)
     assert {kind for kind, answer in answer if answer is Answer.COMMITTED} == set(CatalogCallKind)
     assert {kind for kind, answer in answer if answer is Answer.FAILED} == set(CatalogCallKind)
-    # Who lost the race for a name may have made the table that another one renamed.
+    # A creation that lost the race for a name may have made the table that another caller renamed.
     assert {kind for kind, answer in answer if answer is Answer.UNKNOWN} <= {CatalogCallKind.CREATE}
 
 

@@ -41,7 +41,7 @@ def test_a_swap_expects_what_was_read_or_nothing_and_keeps_what_is_in_the_row() 
     foreign(work, properties={"kept": "1"})
 
 
-def test_its_lock_is_waited_for_seen_as_foreign_and_given_back() -> None:
+def test_a_foreign_writer_waits_for_its_lock_and_releases_it() -> None:
     seen: list[bool] = []
 
     def ours(node: ClusterNode) -> None:

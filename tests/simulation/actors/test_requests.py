@@ -84,5 +84,5 @@ def test_a_new_table_requires_that_there_is_none() -> None:
     assert for_create_table() == (requests.assert_create(),)
 
 
-def test_a_v1_table_without_uuid_cannot_be_told_from_another() -> None:
+def test_a_v1_table_without_uuid_has_no_uuid_requirement() -> None:
     assert for_update_table(table(1, table_uuid=None), [requests.set_location("file:/x")]) == ()

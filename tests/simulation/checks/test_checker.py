@@ -60,7 +60,7 @@ def test_who_purges_one_of_two_names_of_a_table_is_to_blame_himself() -> None:
 @pytest.mark.parametrize(("process", "excused_files"), [("mover1", True), ("w1", False)])
 def test_a_creation_that_comes_once_more_after_a_purge_is_nobodys_fault(process: str, excused_files: bool) -> None:
     """create | another purges the table | the metastore carries out the same creation again, which has no expected
-    value. Whoever else points at what was purged is at fault."""
+    value. Any other process that points at purged files is at fault."""
     manual = ManualSchedule(catalog_callers=2)
     row = {METADATA_LOCATION: manual.location}
     manual.caller(CatalogCallKind.CREATE, "mover1")

@@ -47,7 +47,7 @@ def test_a_change_that_overtakes_one_that_stood_before_it_is_seen() -> None:
 
 
 @pytest.mark.parametrize("excuse", ["a turn", "it came anew", "nothing"])
-def test_who_has_a_turn_and_who_came_anew_may_be_served_out_of_turn(excuse: str) -> None:
+def test_retry_priority_and_a_new_attempt_may_be_served_out_of_order(excuse: str) -> None:
     manual, early, late = two_in_the_queue()
     early.ahead = ((late, 1),)
     if excuse == "a turn":
@@ -178,14 +178,14 @@ def test_a_table_that_rests_for_nobody_too_long_or_too_often_is_seen() -> None:
         ("w1", 2.0, "w1 w1 w1", [(0.5, 0.6)], True),
         # A fifth of all time: it may rest again at 4.5.
         ("w1", 2.0, "w1 w1 w1", [(0.5, 1.3)], False),
-        # Somebody else was before us and moved the table: the lock was not had in vain.
+        # Another process changed the table first, so the foreign writer did not waste its lock.
         ("w1", 2.0, "w1 java1 w1 w1", [], False),
         ("w1", 2.0, "java1 w1 w1", [], False),
         ("w1", 0.5, "w1 w1 w1", [], False),
         ("w2", 2.0, "w1 w1 w1", [], False),
     ],
 )
-def test_a_table_that_does_not_rest_after_a_lock_was_had_in_vain_is_seen(
+def test_a_process_that_does_not_back_off_after_a_wasted_lock_is_found(
     waited: str, given_back: float, catalog_callers: str, backoffs: list[tuple[float, float]], seen: bool
 ) -> None:
     manual = ManualSchedule(java_writers=1, settings=SETTINGS)

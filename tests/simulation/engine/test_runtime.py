@@ -23,7 +23,7 @@ def run(*functions: Callable[[SimulatedRuntime], Any], seed: int = 1, skew_ms: i
     return scheduler
 
 
-def test_an_event_wakes_whoever_waits_and_waiting_in_vain_ends() -> None:
+def test_an_event_wakes_its_waiters_and_a_wait_times_out() -> None:
     seen: list[Any] = []
 
     def work(runtime: SimulatedRuntime) -> None:

@@ -53,7 +53,7 @@ def test_the_clock_jumps_to_the_next_deadline() -> None:
     assert seen == [("short", 100), ("long", 5000)]
 
 
-def test_a_deadlock_is_told_with_who_waits() -> None:
+def test_a_deadlock_names_the_waiting_tasks() -> None:
     scheduler = run_tasks(lambda s: s.wait([], None), lambda s: s.sleep(3.0))
     assert scheduler.failure == "terminates: deadlock, these tasks wait for ever: p0/task"
 

@@ -114,7 +114,7 @@ def test_what_is_held_back_and_what_rests_is_noted_with_its_times() -> None:
         assert (held.process, round(held.ended - held.begun, 6), held.ended > 2.0) == ("p", 0.5, True)
 
 
-def test_a_lock_that_was_had_in_vain_is_noted_with_those_of_ours_that_waited_for_it() -> None:
+def test_a_wasted_lock_is_noted_with_our_processes_that_waited_behind_it() -> None:
     def work(node: ClusterNode) -> None:
         node.cluster.foreign.update(("java1", "java2"))
         entries = ((TABLE, "java1", False), (TABLE, "s1", True), (TABLE, "s2", False), (TABLE, "java2", True))

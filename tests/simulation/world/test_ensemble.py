@@ -76,7 +76,7 @@ def test_a_goodbye_ends_a_session_at_once_and_twice_is_harmless() -> None:
     assert servers.holders() == []
 
 
-def test_a_server_that_is_behind_tells_nothing_older_than_what_the_session_was_told() -> None:
+def test_a_server_that_is_behind_shows_a_session_nothing_older_than_it_has_seen() -> None:
     servers, _ = ensemble()
     one, other = servers.begin("one"), servers.begin("other")
     first = servers.create(one, FOLDER, "a-", b"")
@@ -99,7 +99,7 @@ def test_who_was_not_answered_does_not_know_what_it_did() -> None:
     assert servers.children(session, FOLDER, behind=True) == ["a-0000000000"]
 
 
-def test_who_is_first_is_told() -> None:
+def test_the_owner_of_the_first_node_is_reported() -> None:
     servers, _ = ensemble()
     answer: list[str] = []
     servers.on_first = answer.append

@@ -46,7 +46,7 @@ def test_in_fine_weather_nothing_happens_to_a_call() -> None:
     assert scheduler.failure is None
 
 
-def test_a_crash_ends_the_process_and_is_told() -> None:
+def test_a_crash_ends_the_process_and_is_reported() -> None:
     crashed: list[str] = []
     done: list[int] = []
     _, scheduler = run(

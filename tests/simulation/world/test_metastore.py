@@ -33,7 +33,7 @@ def metastore(**settings: Any) -> tuple[Metastore, Scheduler, list[RowChange]]:
     return server, scheduler, changes
 
 
-def test_rows_come_and_go_and_are_renamed_and_each_move_is_told() -> None:
+def test_each_insertion_renaming_and_deletion_of_a_row_is_reported() -> None:
     server, _, changes = metastore()
     with pytest.raises(AlreadyExistsException):
         server.insert(row("x"), process="p")
@@ -127,7 +127,7 @@ def test_a_row_that_is_no_table_of_ours_is_nobodys_business() -> None:
     assert changes == []
 
 
-def test_whoever_read_a_row_may_change_its_parameters() -> None:
+def test_a_reader_may_change_its_copy_of_a_row() -> None:
     server, _, _ = metastore()
     server.get(T).parameters[METADATA_LOCATION] = "mine"
     assert server.location(T) == "a"
@@ -175,7 +175,7 @@ def test_a_late_reaper_leaves_what_is_over_and_none_leaves_it_for_ever() -> None
     assert never.check(waiting) is False
 
 
-def test_who_gets_a_lock_is_told() -> None:
+def test_the_process_that_acquires_a_lock_is_reported() -> None:
     server, _, _ = metastore()
     answer: list[str] = []
     server.on_acquired = answer.append
@@ -186,7 +186,7 @@ def test_who_gets_a_lock_is_told() -> None:
     assert answer == ["p"]
 
 
-def test_heartbeats_are_told_by_the_databases_own_clock() -> None:
+def test_heartbeats_have_the_time_of_the_databases_clock() -> None:
     server, scheduler, _ = metastore(skew_ms=5_000)
     scheduler.now = 2.0
     server.enqueue(T, "r1", "p")

@@ -35,7 +35,7 @@ T, OTHER = TableName("db", "t"), TableName("db", "other")
 
 
 class Caller:
-    """One process that calls one server, and is told what the drivers would be told."""
+    """One process that calls one server, and gets the errors that the drivers would get."""
 
     def __init__(self, scheduler: Scheduler | None = None, **settings: Any) -> None:
         scheduler = scheduler or Scheduler(SeededRandom(1), WorkerPool())

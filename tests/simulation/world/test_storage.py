@@ -65,7 +65,7 @@ def test_a_storage_error_leaves_the_file_written_or_not() -> None:
     assert set(left) == {0, 1}
 
 
-def test_a_deletion_is_told_before_the_file_is_gone_and_only_if_there_was_one() -> None:
+def test_a_deletion_is_reported_before_it_and_only_for_an_existing_file() -> None:
     storage = Storage(SimulatedRuntime(Scheduler(SeededRandom(1), WorkerPool()), Process("p"), SeededRandom(2)))
     storage.data.add("file:/t/data")
     storage.store.lists["file:/t/list"] = ()

@@ -50,8 +50,7 @@ class Member:
 
     def cut(self, seconds: float) -> None:
         """Break the connection for some time."""
-        self.client._out_until = self.runtime.now() + seconds
-        self.client._drop()
+        self.client.break_for(seconds)
 
 
 class EnsembleFixture:
@@ -136,14 +135,13 @@ def test_a_process_that_slept_past_its_session_believes_to_be_connected_until_it
     assert set(seen) == {SessionState.CONNECTED, SessionState.SUSPENDED}
 
 
-def test_a_silent_server_is_waited_for_and_given_up_before_the_session_ends() -> None:
+def test_a_client_waits_for_a_silent_server_and_gives_up_before_its_session_ends() -> None:
     for silence, lost in ((5.0, False), (60.0, True)):
 
         def work(member: Member, silence: float = silence, lost: bool = lost) -> None:
             member.session.connected()
             began = member.runtime.now()
-            member.client._silent_since = began
-            member.client._out_until = began + silence
+            member.client.silence_for(silence)
             if not lost:
                 member.session.children("/iceberg-hms")
                 assert silence <= member.runtime.now() - began < silence + 1.0
@@ -220,7 +218,7 @@ def test_what_operators_see_is_what_is_there() -> None:
     EnsembleFixture().run(work)
 
 
-def test_a_break_is_told_and_calls_the_watches() -> None:
+def test_a_broken_connection_is_reported_and_triggers_the_watches() -> None:
     def work(member: Member) -> None:
         answer: list[str] = []
         member.session.connected()
