@@ -83,7 +83,7 @@ def _became(schedule: Schedule, attempt: WriteAttempt) -> list[str]:
         ("expired", {"unheard": 20, "expired": 20, "validated unknown": 2, "rebased": 1}),
         ("expired-network", {"unheard": 10, "expired": 10}),
         ("expired-unnumbered", {"unheard": 20, "expired": 20, "append unknown": 3}),
-        ("rests", {"rested": 1}),
+        ("rests", {"backoffs": 1}),
     ],
 )
 def test_each_scenario_produces_what_it_is_there_for(name: str, wanted: dict[str, int]) -> None:
