@@ -2,19 +2,19 @@
 
     IcebergHmsError
      +-- ConfigError                 a setting is unknown, malformed or contradicts another
-     +-- InvalidInput                what the caller sent cannot be done, now or later
+     +-- InvalidInput                the request cannot succeed, however often the caller sends it
      |    +-- UnsupportedFormat      format-version 4, encryption: valid Iceberg that we refuse to touch
      +-- NotFound
      |    +-- NoSuchNamespace
      |    +-- NoSuchTable
      |    |    +-- NotAnIcebergTable the name is taken by a Hive table, a view or another format
-     |    +-- MissingFile            a file that the table needs is not there
+     |    +-- MissingFile            a file that the table needs is missing
      +-- AlreadyExists               the name is taken
      +-- NamespaceNotEmpty
      +-- CommitFailed                PROVED: nothing was changed; the attempt's own files may be deleted
      |    +-- RequirementFailed       the table moved under the change: names the assumption
-     |    +-- LockNotAcquired        no swap was sent, because no lock could be had in time
-     |    +-- CommitConflict         the bounded number of replays was used up
+     |    +-- LockNotAcquired        we sent no swap, because waiting for the lock timed out
+     |    +-- CommitConflict         other writers won more often than the limit on replays
      |    +-- InvariantViolated      the staged metadata would have broken the table
      +-- CommitStateUnknown          the swap may have happened; delete nothing, look again
      +-- QueueFull                   refused before any work began
@@ -76,7 +76,7 @@ class ConfigError(IcebergHmsError):
 
 
 class InvalidInput(IcebergHmsError, ValueError):
-    """What was asked cannot be done, however often it is tried. Nothing was changed."""
+    """The request cannot succeed, however often the caller sends it. Nothing was changed."""
 
     proved_failed = True
 
@@ -88,7 +88,7 @@ class UnsupportedFormat(InvalidInput):
 
 
 class NotFound(IcebergHmsError):
-    """Something that was named is not there. Nothing was changed."""
+    """Something that the caller named does not exist. Nothing was changed."""
 
     proved_failed = True
 
@@ -107,7 +107,7 @@ class NoSuchTable(NotFound):
     """The metastore has no table of this name."""
 
     def __init__(
-        self, table: object, *, message: str | None = None, next_step: str = "list_tables() shows what is there"
+        self, table: object, *, message: str | None = None, next_step: str = "list_tables() shows the tables that exist"
     ) -> None:
         self.table = table
         super().__init__(message or f"Table does not exist: {table}", next_step=next_step)
@@ -126,7 +126,7 @@ class NotAnIcebergTable(NoSuchTable):
 
 
 class MissingFile(NotFound):
-    """A file that was named, or that a table's metadata names, is not there."""
+    """A file that the caller or a table's metadata names does not exist."""
 
     default_next_step = "check the path and the storage settings; a table whose metadata is gone needs repair"
 
@@ -162,7 +162,7 @@ class RequirementFailed(CommitFailed):
     """The table is no longer what the change assumed.
 
     name: the assumption, as Iceberg's REST protocol names it (`assert-ref-snapshot-id`) or as the operation does.
-    what: what is not as it was assumed.
+    what: how the table differs from the assumption.
     rests_on: the snapshots that break it, where they are known.
     """
 
@@ -187,9 +187,9 @@ class RequirementFailed(CommitFailed):
 
 
 class LockNotAcquired(CommitFailed):
-    """No lock could be had in time, so no swap was sent."""
+    """Waiting for the lock timed out, so we sent no swap."""
 
-    default_next_step = "try again; `iceberg-hms doctor` tells whether the lock API works"
+    default_next_step = "try again; `iceberg-hms doctor` shows whether the lock API works"
 
 
 class CommitConflict(CommitFailed):
@@ -197,9 +197,9 @@ class CommitConflict(CommitFailed):
 
 
 class InvariantViolated(CommitFailed):
-    """The staged metadata would have broken the table; it was not published. A defect of the change or of ours."""
+    """The staged metadata would have broken the table, so we did not publish it. A defect of the change or of ours."""
 
-    default_next_step = "report it with the message; the table was not touched"
+    default_next_step = "report it with the message; nothing was changed"
 
 
 class CommitStateUnknown(IcebergHmsError):
@@ -212,7 +212,7 @@ class QueueFull(IcebergHmsError):
     """The table's queue is full; nothing of this change was done."""
 
     proved_failed = True
-    default_next_step = "wait and send it again"
+    default_next_step = "wait, then send the change again"
 
 
 class MetastoreError(IcebergHmsError):
@@ -226,7 +226,7 @@ class MetastoreUnavailable(MetastoreError):
 
 
 class CompareAndSwapUnproven(MetastoreUnavailable):
-    """A server is not proven to compare and swap atomically, and nothing else may be sent to it. Nothing was."""
+    """The server is not proven to compare and swap atomically, and the call needs that. We did not send it."""
 
 
 class MetastoreRefused(MetastoreError):
@@ -234,9 +234,9 @@ class MetastoreRefused(MetastoreError):
 
 
 class AccessDenied(MetastoreRefused):
-    """The metastore's authorisation said no."""
+    """The metastore's authorisation refused the call."""
 
-    default_next_step = "ask the owner of the table or database for the right"
+    default_next_step = "ask the owner of the table or database for the permission"
 
 
 class LockUnavailable(MetastoreError):

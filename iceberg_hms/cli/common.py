@@ -1,4 +1,4 @@
-"""What all commands share: options, the catalog they work on, exit codes, and how an error is told."""
+"""What all commands share: options, the catalog they work on, exit codes, and how errors are printed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What the process answers. Scripts rely on it."""
+    """The exit code of the process. Scripts rely on it."""
 
     OK = 0
     #: Not found, refused, damaged, or any other failure.
@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     #: No metastore of the list answers.
     METASTORE_UNREACHABLE = 3
-    #: A swap may or may not have happened: look before trying again.
+    #: A swap may or may not have happened: check the table before you try again.
     UNKNOWN_OUTCOME = 4
     #: As shells report the end by Ctrl-C.
     INTERRUPTED = 130
@@ -59,7 +59,7 @@ def _connect(settings: Settings) -> Catalog:
 
 
 class Reader(Protocol):
-    """What commands that look at tables ask of a catalog."""
+    """What commands that read tables need of a catalog."""
 
     def list_namespaces(self) -> list[str]: ...
 
@@ -91,7 +91,7 @@ def _files(settings: Settings) -> Files:
 
 
 class ServerReport(Protocol):
-    """What was found out about one metastore: `metastore.capabilities.Capabilities`, which says what each is."""
+    """What a probe found out about one metastore; `metastore.capabilities.Capabilities` describes each field."""
 
     @property
     def uri(self) -> str: ...
@@ -154,7 +154,7 @@ def _run_zookeeper(directory: Path, port: int) -> AbstractContextManager[ZooKeep
 
 
 class Waiting(Protocol):
-    """What a server command waits in: `lifetime.Lifetime`."""
+    """How a server command waits for its end: `lifetime.Lifetime`."""
 
     def __enter__(self) -> Self: ...
 
@@ -187,13 +187,13 @@ class Environment:
 
 
 MetastoreUri = Annotated[
-    str | None, typer.Option("--metastore-uri", metavar="URI", help="thrift://host:port, a comma between several.")
+    str | None, typer.Option("--metastore-uri", metavar="URI", help="thrift://host:port; separate several with commas.")
 ]
 Warehouse = Annotated[
     str | None, typer.Option("--warehouse", metavar="URI", help="Root folder of databases without a location.")
 ]
 ZooKeeper = Annotated[str | None, typer.Option("--zookeeper", metavar="HOSTS", help="ZooKeeper servers, host:port.")]
-Lock = Annotated[str | None, typer.Option("--lock", metavar="hms|zookeeper|none", help="Which lock guards a swap.")]
+Lock = Annotated[str | None, typer.Option("--lock", metavar="hms|zookeeper|none", help="The lock that guards a swap.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file of settings. Default: $ICEBERG_HMS_CONFIG.")
 ]
@@ -254,7 +254,7 @@ def exit_code_of(error: IcebergHmsError) -> ExitCode:
 
 
 def tell_error(error: IcebergHmsError) -> None:
-    """Write one line for what happened, and one for what to do next, to stderr."""
+    """Print to stderr one line on what happened, and one on what to do next."""
     typer.secho(f"error: {one_line(error.message)}", err=True, fg=None)
     if error.next_step:
         typer.secho(f"next: {one_line(error.next_step)}", err=True)

@@ -42,7 +42,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was looked at. subject: the server or folder; found: what it is; meaning: what follows from it."""
+    """The result of one check. subject: the server or folder; found: the result; meaning: what follows from it."""
 
     subject: str
     check: str
@@ -51,13 +51,13 @@ class CheckResult:
     meaning: str = ""
 
 
-#: What a lock cannot do by itself, whoever keeps it.
+#: What no lock can prevent by itself.
 _THE_PAUSE = (
-    "a writer that is paused for longer than its lease, between its last check of the lock and its alter, overwrites "
-    "what others committed meanwhile: no client can prevent that; a metastore with HIVE-26882 and HIVE-28121 refuses it"
+    "a writer that pauses for longer than its lease, between its last check of the lock and its alter, overwrites "
+    "commits of others; no client can prevent that, but a metastore with HIVE-26882 and HIVE-28121 refuses the alter"
 )
 
-#: A lock call that nobody is in the way of takes some ten milliseconds.
+#: A lock call that waits for no other takes about ten milliseconds.
 _SLOW_LOCK_SECONDS = 5.0
 #: No metastore tells it: get_config_value refuses names that begin so.
 _POOL = "datanucleus.connectionPool.maxPoolSize"
@@ -75,7 +75,7 @@ SWAP_MEANINGS = {
         "it fails on this server's database, so swaps are sent without it: the lock alone protects commits; "
         f"{_THE_PAUSE}",
     ),
-    "unknown": (CheckState.WARNING, "it could not be found out: the lock is the guard"),
+    "unknown": (CheckState.WARNING, "the probe could not find out: the lock alone protects commits"),
 }
 
 
@@ -121,7 +121,7 @@ def doctor(
 
 
 def print_findings(settings: Settings, findings: Sequence[CheckResult]) -> None:
-    """Findings and settings as tables."""
+    """Print findings and settings as tables."""
     shown = output.console()
     for subject in dict.fromkeys(finding.subject for finding in findings):
         rows = [
@@ -129,11 +129,11 @@ def print_findings(settings: Settings, findings: Sequence[CheckResult]) -> None:
         ]
         shown.print(output.table(subject, ("check", "state", "found", "meaning"), rows))
         shown.print()
-    shown.print(output.table("Settings in force", ("key", "value", "default, if another"), settings_rows(settings)))
+    shown.print(output.table("Settings in force", ("key", "value", "default, if it differs"), settings_rows(settings)))
 
 
 def settings_rows(settings: Settings) -> list[tuple[str, str, str]]:
-    """Every key, its value, and its default if that is another."""
+    """Every key, its value, and its default if that differs."""
     defaults = Settings().as_dict()
     return [
         (key, output.cell(value), "" if value == defaults[key] else output.cell(defaults[key]))
@@ -142,7 +142,7 @@ def settings_rows(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 def servers_findings(settings: Settings, probe: Callable[[str, Settings], ServerReport]) -> list[CheckResult]:
-    """What was found out about each server of the list. Raises MetastoreUnavailable if none can be reached."""
+    """Probe each server of the list. Raises MetastoreUnavailable if none can be reached."""
     findings: list[CheckResult] = []
     unreachable: MetastoreUnavailable | None = None
     for uri in settings.metastore_uris:
@@ -154,7 +154,11 @@ def servers_findings(settings: Settings, probe: Callable[[str, Settings], Server
             unreachable = error
             findings.append(
                 CheckResult(
-                    uri, "reachable", CheckState.WARNING, "no", f"{error.message}; the others of the list are used"
+                    uri,
+                    "reachable",
+                    CheckState.WARNING,
+                    "no",
+                    f"{error.message}; clients use the other servers of the list",
                 )
             )
     if unreachable is not None and all(finding.check == "reachable" for finding in findings):
@@ -163,7 +167,7 @@ def servers_findings(settings: Settings, probe: Callable[[str, Settings], Server
 
 
 def server_findings(server: ServerReport) -> Iterator[CheckResult]:
-    """What was found out about one server."""
+    """The checks of one server."""
     yield CheckResult(server.uri, "version", CheckState.OK, server.version)
     if server.lock_api:
         yield _lock_finding(server)
@@ -237,10 +241,10 @@ def _columns_finding(server: ServerReport) -> CheckResult:
 
 
 def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK) -> CheckResult:
-    """Whether files can be made in the warehouse: one is written, read and deleted."""
+    """Whether the warehouse accepts files: writes, reads and deletes one."""
     subject = f"warehouse {warehouse}".rstrip()
     if not warehouse:
-        meaning = "namespaces are created where the metastore puts them; set `warehouse` to choose"
+        meaning = "the metastore chooses the location of new namespaces; set `warehouse` to choose it yourself"
         return CheckResult(subject, "is set", CheckState.WARNING, "no", meaning)
     location = f"{warehouse.rstrip('/')}/iceberg-hms-doctor-{clock.uuid()}"
     content = b"written by iceberg-hms doctor; safe to delete"
@@ -251,5 +255,7 @@ def warehouse_finding(warehouse: str, files: Files, clock: Clock = SYSTEM_CLOCK)
     except IcebergHmsError as error:
         return CheckResult(subject, "writable", CheckState.FAILED, "no", str(error))
     if read != content:
-        return CheckResult(subject, "writable", CheckState.FAILED, "no", f"{location} is not what was written")
+        return CheckResult(
+            subject, "writable", CheckState.FAILED, "no", f"{location} does not hold the bytes that were written"
+        )
     return CheckResult(subject, "writable", CheckState.OK, "yes")

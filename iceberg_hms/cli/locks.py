@@ -1,4 +1,4 @@
-"""`iceberg-hms locks`: who holds what, taking a lock away, and which lock a table takes."""
+"""`iceberg-hms locks`: list and break locks, and choose which lock a table takes."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def break_lock(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a lock away from whoever holds it."""
+    """Take a lock away from its holder."""
     with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
         if not yes:
             lock = catalog.locks.find(lock_id)
             raise ConfigError(
-                f"lock {lock_id} of {lock.table} was not broken: {lock.user}@{lock.host} may still be at work",
+                f"lock {lock_id} of {lock.table} was not broken: {lock.user}@{lock.host} may still run",
                 next_step="make sure that the holder is gone, then add --yes",
             )
         lock = catalog.locks.break_lock(lock_id)
@@ -100,7 +100,7 @@ def break_lock(
 
 def use(
     context: typer.Context,
-    keeper: Annotated[Keeper, typer.Argument(help="The lock that it takes from now on.")],
+    keeper: Annotated[Keeper, typer.Argument(help="The lock that the table takes from now on.")],
     name: Annotated[str, typer.Argument(metavar="TABLE", help="database.table")],
     force: Annotated[
         bool, typer.Option("--force", help="ZooKeeper is gone for good, and no writer that uses it is alive.")

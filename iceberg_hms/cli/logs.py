@@ -1,8 +1,7 @@
-"""The log of a server: nobody waits for it.
+"""The log of a server, which never blocks it.
 
-A line that is written to a pipe which nobody reads blocks whoever writes it, and the worker of a table's queue writes
-one for each commit. So a server hands its lines to a thread of their own; what that cannot get rid of is dropped, and
-counted.
+A write to a pipe that nobody reads blocks the writer, and the worker of a table's queue logs a line for each commit. So
+a server hands its lines to a thread of its own, which drops and counts the lines that it cannot write.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Handed(QueueHandler):
-    """Hands lines over. dropped: how many were not, since the last time that this was told."""
+    """Hands lines over. dropped: how many it dropped since the last warning about that."""
 
     def __init__(self, lines: Queue[logging.LogRecord | None]) -> None:
         super().__init__(lines)
@@ -39,7 +38,7 @@ class _Handed(QueueHandler):
 
 
 class Background:
-    """is_written: whether all that was logged has been written, once it is over."""
+    """is_written: whether the thread wrote all lines, known after the end."""
 
     def __init__(self) -> None:
         self.is_written = False
@@ -47,7 +46,7 @@ class Background:
 
 @contextlib.contextmanager
 def in_background() -> Iterator[Background]:
-    """Within, what is logged is written by a thread of its own, by the handlers that the root logger has."""
+    """Within this block a thread of its own writes the log, with the handlers of the root logger."""
     background = Background()
     root = logging.getLogger()
     handlers = list(root.handlers)

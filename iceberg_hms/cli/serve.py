@@ -27,7 +27,7 @@ from iceberg_hms.cli.common import (
 from iceberg_hms.errors import ConfigError
 
 _TOKEN_BYTES = 32
-#: How many objects more than were given up are made before those are looked through.
+#: How many more new than freed objects there are before the collector scans the young ones.
 _YOUNG_OBJECTS = 20_000
 
 
@@ -42,7 +42,7 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File with the token that clients must send.")
     ] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Let in everyone who can connect.")] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Accept every client that can connect.")] = False,
     config: ConfigFile = None,
     overrides: Overrides = None,
     exit_with_stdin: ExitWithStdin = False,
@@ -73,7 +73,7 @@ def serve(
         environment(context).lifetime(exit_with_stdin) as lifetime,
         open_catalog(context, settings) as catalog,
     ):
-        # A wrong address is told now, and not to the first client.
+        # Report a wrong address now, and not to the first client.
         catalog.list_namespaces()
         server = RestServer(cast(Catalog, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
         try:
@@ -92,14 +92,14 @@ def serve(
         finally:
             server.stop()
     if not log.is_written:
-        # Nobody reads stderr. All is stopped and closed, and the interpreter's own end would wait for that reader.
+        # Nobody reads stderr. All is stopped and closed; the interpreter's own exit would wait for a reader.
         os._exit(0)
     output.note("stopped")
 
 
 def _settle_heap() -> None:
-    """What is there by now stays until the process ends. Without this every full garbage collection goes through all of
-    it, for some 60 ms in the middle of a group of commits, and the smaller ones come a hundred times a second."""
+    """Exempt all present objects from collection: they live until the process ends. Otherwise a full collection
+    scans them for some 60 ms in the middle of a group of commits, and small ones run a hundred times a second."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])

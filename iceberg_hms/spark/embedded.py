@@ -89,8 +89,8 @@ class Embedding:
             return server
 
     def release(self, server: Embedded) -> None:
-        """One user less; the last one ends the server. Nothing in a forked child for a server of its parent. Never
-        raises."""
+        """Release one use; the last release ends the server. Leaves a parent's servers alone in a forked
+        child. Never raises."""
         servers = self._servers
         with servers.lock:
             server.users -= 1
@@ -100,7 +100,7 @@ class Embedding:
         _stop(server)
 
     def release_all(self) -> None:
-        """End every server of this process, whoever uses it."""
+        """End every server of this process, even those in use."""
         servers = self._servers
         with servers.lock:
             running = list(servers.by_key.values())
@@ -113,7 +113,7 @@ def _stop(server: Embedded) -> None:
     try:
         server.running.stop()
     except Exception:
-        logger.exception("the embedded server at %s did not stop in order", server.uri)
+        logger.exception("the embedded server at %s did not stop cleanly", server.uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def test_where_the_lock_alone_protects_the_pause_is_named_that_no_client_can_cur
         if finding.check == "compare-and-swap"
     )
     assert "the lock alone protects commits" in meaning
-    assert "paused for longer than its lease, between its last check of the lock and its alter" in meaning
+    assert "pauses for longer than its lease, between its last check of the lock and its alter" in meaning
     assert "no client can prevent that" in meaning
 
 

@@ -95,7 +95,7 @@ def test_a_lock_is_broken_only_with_yes() -> None:
     locks = Locks()
     refused = run("locks", "break", "7", catalog=locks)
     assert refused.exit_code == 2
-    assert "ann@h1 may still be at work" in refused.stderr
+    assert "ann@h1 may still run" in refused.stderr
     assert "--yes" in refused.stderr
     assert locks.broken == []
     assert answer("locks", "break", WAITS.lock_id, "--yes", catalog=locks) == asdict(WAITS)
