@@ -14,7 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException
 
 import iceberg_hms
-from iceberg_hms.coordinator.scheduling.returning_clients import VAIN_MAX
+from iceberg_hms.coordinator.scheduling.returning_clients import MISSES_MAX
 from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.rest_clients import TOKEN
@@ -63,7 +63,7 @@ def test_the_server_stops_waiting_for_a_client_that_never_returns(
         return len(held_back) - before
 
     counts = []
-    for number in range(VAIN_MAX + 2):
+    for number in range(MISSES_MAX + 2):
         leaver = load(server, table)
         path = interop.small_parquet(tmp_path / f"{number}.parquet", [number])
         catalog.load_table(table).append([f"file:{path}"])
@@ -71,7 +71,7 @@ def test_the_server_stops_waiting_for_a_client_that_never_returns(
             leaver.append(pa.table({"id": [number], "name": ["late"]}, SCHEMA))
         counts.append(commit(number))
     assert counts[0] == 1
-    assert counts[VAIN_MAX:] == [0, 0]
+    assert counts[MISSES_MAX:] == [0, 0]
 
 
 def test_all_appends_of_stock_clients_land_without_rebase(
