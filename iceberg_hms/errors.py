@@ -303,7 +303,9 @@ _PROVED_TYPES: dict[type[IcebergHmsError], type[IcebergHmsError]] = {}
 
 def _proved_type(kind: type[IcebergHmsError]) -> type[IcebergHmsError]:
     if kind not in _PROVED_TYPES:
-        mixed = type(f"Proved{kind.__name__}", (ProvedFailure, kind), {"__module__": __name__, "__doc__": kind.__doc__})
+        # Under the name of its kind, which counters and logs print and callers can import.
+        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+        mixed = type(kind.__name__, (ProvedFailure, kind), names)
         # Another thread may have made one meanwhile.
         _PROVED_TYPES.setdefault(kind, mixed)
     return _PROVED_TYPES[kind]

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import re
+import traceback
 
 import pytest
 
@@ -140,6 +141,12 @@ def test_an_error_of_another_tree_is_copied_whole_and_carries_no_proof() -> None
     assert isinstance(copied, Named)
     assert (str(copied), copied.name) == ("no x", "x")
     assert not hasattr(copied, "proved_failed")
+
+
+def test_a_proved_error_is_named_as_its_kind_in_counters_logs_and_tracebacks() -> None:
+    error = errors.LockUnavailable("no lock table")
+    assert traceback.format_exception_only(errors.proved(error)) == traceback.format_exception_only(error)
+    assert repr(errors.proved(error)) == repr(error)
 
 
 def test_copies_of_one_error_do_not_share_what_is_added_to_their_tracebacks() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.errors import LockNotAcquired, RequirementFailed
+from iceberg_hms.errors import LockNotAcquired, LockUnavailable, RequirementFailed, proved
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
@@ -159,11 +159,13 @@ def test_conflicts_are_counted_by_cause() -> None:
         RequirementFailed("assert-ref-snapshot-id", "moved"),
         LockNotAcquired("late"),
         LockNotAcquired("late"),
+        proved(LockUnavailable("no lock table")),
     ):
         counters.conflict(error)
     found = values(counters.render())
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="assert-ref-snapshot-id"}'] == 1
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="LockNotAcquired"}'] == 2
+    assert found['iceberg_hms_rest_commit_conflicts_total{cause="LockUnavailable"}'] == 1
 
 
 def test_the_server_counts_conflicts_and_its_catalogs_events(catalog: ScriptedCatalog) -> None:
