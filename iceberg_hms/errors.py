@@ -283,8 +283,17 @@ class ProvedFailure(IcebergHmsError):
 
 def own_copy(error: ErrorType) -> ErrorType:
     """A copy of an error for one caller to raise, with the original's traceback and cause: callers that raise one
-    object in several threads would mix their tracebacks in it."""
-    return _copied(error, type(error))
+    object in several threads would mix their tracebacks in it.
+
+    Returns the error itself if a copy would say something else. Some errors that are not of this tree keep what they
+    say outside their attributes (OSError its file, UnicodeDecodeError all)."""
+    if isinstance(error, IcebergHmsError):
+        return _copied(error, type(error))
+    try:
+        copied = _copied(error, type(error))
+        return copied if str(copied) == str(error) else error
+    except Exception:  # noqa: BLE001 - a class may ask for anything; what it says matters more than whose object it is
+        return error
 
 
 def proved(error: Exception) -> Exception:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import inspect
 import pickle
 import re
@@ -141,6 +142,32 @@ def test_an_error_of_another_tree_is_copied_whole_and_carries_no_proof() -> None
     assert isinstance(copied, Named)
     assert (str(copied), copied.name) == ("no x", "x")
     assert not hasattr(copied, "proved_failed")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, "No such file or directory", "/data/f.parquet"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        SyntaxError("never closed", ("rules.py", 1, 2, "(", 1, 2)),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_that_a_copy_would_shorten_is_raised_itself(error: Exception) -> None:
+    assert str(errors.proved(error)) == str(error)
+    assert vars(errors.proved(error)) == vars(error)
+
+
+def test_an_error_whose_class_cannot_be_called_without_more_is_raised_itself() -> None:
+    class Demanding(Exception):
+        def __new__(cls, what: str, *, really: bool) -> Demanding:
+            return super().__new__(cls, what)
+
+        def __init__(self, what: str, *, really: bool) -> None:
+            super().__init__(what)
+
+    error = Demanding("no copy", really=True)
+    assert errors.proved(error) is error
 
 
 def test_a_proved_error_is_named_as_its_kind_in_counters_logs_and_tracebacks() -> None:
