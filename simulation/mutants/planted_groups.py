@@ -154,8 +154,8 @@ GROUPS: tuple[Mutant, ...] = (
         "delete-a-replaced-list-at-once",
         "a replaced list of a client is kept for its time",
         _REPLACED_LISTS,
-        "self._world.runtime.now() + self._age\n",
-        "self._world.runtime.now()\n",
+        "self._ports.runtime.now() + self._age\n",
+        "self._ports.runtime.now()\n",
         scenario="leftovers",
     ),
     Mutant(

@@ -13,7 +13,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 class CommitReport:
     """What one committed change came to.
 
-    metadata, metadata_location: the table as this commit's swap left it; other members of the group are in it.
+    metadata, metadata_location: the table as this commit's swap left it; other commits of the group are in it.
     previous_metadata_location: what the swap replaced; None for a new table.
     snapshot_ids: the snapshots that this change added; of one whose idempotency key the table has already, the snapshot
     of the run that landed.

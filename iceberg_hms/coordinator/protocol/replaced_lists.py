@@ -64,8 +64,8 @@ class ReplacedLists:
     Setting: commit.replaced-list-age-ms (0 = they are left).
     """
 
-    def __init__(self, world: CommitPorts, settings: Settings) -> None:
-        self._world = world
+    def __init__(self, ports: CommitPorts, settings: Settings) -> None:
+        self._ports = ports
         self._age = settings.replaced_list_age_ms / 1000
         self._waiting: deque[_Left] = deque()
         #: The lists of changes that were refused, by the ids of their snapshots.
@@ -75,18 +75,18 @@ class ReplacedLists:
         """Snapshots were committed whose clients' lists these are."""
         self._wait(locations)
 
-    def settled(self, members: Iterable[PendingCommit]) -> None:
+    def settled(self, commits: Iterable[PendingCommit]) -> None:
         """The outcomes of a group are known: a change that lost its place on its branch leaves a list, which is useless
         once the change has landed with another one."""
-        for member in members:
-            change = member.change.identity
+        for commit in commits:
+            change = commit.change.identity
             if not change.lists:
                 continue
-            if lost_its_place(member):
+            if lost_its_place(commit):
                 lists = self._refused.setdefault(change.snapshot_ids, {})
                 if len(lists) < _ATTEMPTS_MAX:
                     lists.update(dict.fromkeys(change.lists))
-            elif _landed(member):
+            elif _landed(commit):
                 lists = self._refused.pop(change.snapshot_ids, {})
                 self._wait((each for each in lists if each not in change.lists), change.snapshot_ids)
         while len(self._refused) > REFUSED_MAX:
@@ -104,19 +104,19 @@ class ReplacedLists:
             refused = [each for each in unnamed if each.changed]
             garbage = [each.location for each in unnamed if not each.changed]
             if refused:
-                attempts = _RefusedAttempts(metadata, self._world.manifests(), refused)
+                attempts = _RefusedAttempts(metadata, self._ports.manifests(), refused)
                 garbage += [location for each in refused for location in attempts.garbage(each)]
-            delete_files(self._world.files, garbage)
+            delete_files(self._ports.files, garbage)
 
     def _wait(self, locations: Iterable[str], changed: tuple[int, ...] = ()) -> None:
         if self._age:
-            due = self._world.runtime.now() + self._age
+            due = self._ports.runtime.now() + self._age
             # The newest are not remembered: the oldest are about to be old enough.
             free = REMEMBERED_MAX - len(self._waiting)
             self._waiting.extend(_Left(due, location, changed) for location in islice(locations, free))
 
     def _take_old(self) -> list[_Left]:
-        now = self._world.runtime.now()
+        now = self._ports.runtime.now()
         old: list[_Left] = []
         to_read = 0
         while self._waiting and self._waiting[0].due <= now and len(old) < _DELETED_MAX and to_read < READ_MAX:
@@ -187,8 +187,8 @@ def _lies_in(metadata: TableMetadata, location: str) -> bool:
     return location.rpartition("/")[0] == folder(metadata)
 
 
-def _landed(member: PendingCommit) -> bool:
-    match member.outcome:
+def _landed(commit: PendingCommit) -> bool:
+    match commit.outcome:
         case Committed(report=report):
             return not report.already_committed
     return False
