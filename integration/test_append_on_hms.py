@@ -193,7 +193,7 @@ def test_java_cannot_write_two_partition_fields_that_are_one_in_avro(spark: Any)
     assert error is not None
     assert "Duplicate field a_x2Eb" in error
     ours = StructType(tuple(NestedField(1000 + at, name, parse_type("int")) for at, name in enumerate(names)))
-    with pytest.raises(UnsupportedFormat, match=r"a\.b and a_x2Eb are both a_x2Eb in Avro"):
+    with pytest.raises(UnsupportedFormat, match=r"a\.b and a_x2Eb are both named a_x2Eb in Avro"):
         manifest_entry(2, ours)
 
 
