@@ -21,9 +21,9 @@ class CommitReport:
     group_size: how many changes the swap carried.
     rebased: the snapshot was put on a parent that its client had not seen.
     queue_wait_ms, lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
-    metastore_calls: calls that the whole group sent, but for heartbeats. The unlock is among them for a
-    caller that commits alone, and in logs and counters; of a larger group the callers are told before it.
-    bytes_written: of the files of the whole group's metadata, also of attempts that were thrown away; no data files.
+    metastore_calls: calls that the whole group sent, without heartbeats. They include the unlock for a
+    caller that commits alone, and in logs and counters; callers of a larger group get their report before it.
+    bytes_written: of the files of the whole group's metadata, attempts that were abandoned included; no data files.
     already_committed: the change had landed before (a retry, or its idempotency key): nothing was added now.
     """
 

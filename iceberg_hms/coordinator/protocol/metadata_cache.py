@@ -99,7 +99,7 @@ class MetadataCache:
     def _forget(self, location: str) -> None:
         entry = self._entries.pop(location, None)
         if entry is not None:
-            # Whoever works with it still needs its text no more, and may wait for a lock.
+            # Its users may hold it while they wait for a lock, and no longer need its text.
             entry.metadata.forget_text()
             self._bytes -= entry.bytes
             self._versions[entry.table].remove(location)

@@ -162,11 +162,11 @@ class _RefusedAttempts:
         return [*sorted(merged), attempt.location]
 
     def _unnamed(self, manifests: set[str], changed: Sequence[int]) -> set[str]:
-        """Those of the manifests that nothing names; none of them where that cannot be told. Raises MissingFile,
-        CorruptFile, StorageError.
+        """Those of the manifests that no list names; none of them if the lists do not prove it. Raises
+        MissingFile, CorruptFile, StorageError.
 
-        A manifest comes into a list from its client or from the parent's list. So it is looked into the lists of the
-        change, and of what was made on it; and of every head that is not older, for what nobody has thought of."""
+        A manifest comes into a list from its client or from the parent's list. So this reads the lists of the change
+        and of the snapshots built on it; and of every head that is not older, in case there is another way."""
         own = self._snapshots(changed)
         if len(own) < len(changed):
             return set()

@@ -1,5 +1,5 @@
-"""One alter of a table's row: the keys of the metastore's compare-and-swap that it carries (HIVE-26882), how long its
-answer is waited for, and what the answer means."""
+"""One alter of a table's row: the keys of the metastore's compare-and-swap that it carries (HIVE-26882), how long to
+wait for its answer, and what the answer means."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def send_alter(
     """Send one alter of the row that was read as `base`, with an expected parameter or none.
 
     atomic: the server is known to compare it atomically. can_succeed: False for a probe. An alter that can succeed and
-    is not atomic may overwrite later commits if it is carried out late: it is sent only under a fresh lock, and its
-    answer is waited for patiently. Raises NotSent, and LockLost before such an alter is sent.
+    is not atomic may overwrite later commits if it arrives late: it is sent only under a fresh lock, and waits for its
+    answer for `metastore.unanswered-swap-timeout-ms`. Raises NotSent, and LockLost before such an alter is sent.
     """
     may_overwrite = can_succeed and not atomic
     call = client.call

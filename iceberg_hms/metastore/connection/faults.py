@@ -153,8 +153,8 @@ _DATABASE_DENIES = re.compile(r"(JDO|SQL)[a-zA-Z]*Exception|(?i:access denied fo
 _TOO_LONG = re.compile(r"(?i)\btoo (long|large)\b|truncation error")
 
 # What is missing, in the words of an InvalidOperationException or InvalidObjectException. In a MetaException the same
-# words speak of a class that the server lacks, or of its own database: whoever took those for "no such table" would
-# believe that a drop was made.
+# words speak of a class that the server lacks, or of its own database: taking those for "no such table" would
+# report a drop that was not made.
 _MISSING: tuple[tuple[re.Pattern[str], Fault], ...] = (
     (re.compile(r"(?i)\b(database|db) \S+ (does(n't| not) exist|not found)"), Fault.NO_SUCH_DATABASE),
     (re.compile(r"(?i)does(n't| not) exist|\bnot found\b"), Fault.NO_SUCH_OBJECT),
