@@ -203,15 +203,15 @@ class SlowFilesystem:
 def slowed(catalog: Catalog, seconds: float) -> Catalog:
     """The same catalog on slow files."""
     services = catalog.services
-    runtime = services.world.runtime
+    runtime = services.ports.runtime
     files = PyArrowFiles(
         filesystem=lambda _location: SlowFilesystem(seconds, runtime),
         gather=runtime.gather,
         io_threads=services.settings.io_threads,
     )
     manifests = ManifestStore(files, services.settings, runtime)
-    world = replace(services.world, files=files, manifests=manifests.open)
-    made = replace(services, world=world, coordinator=Coordinator(world, services.settings))
+    ports = replace(services.ports, files=files, manifests=manifests.open)
+    made = replace(services, ports=ports, coordinator=Coordinator(ports, services.settings))
     return Catalog(lambda: made)
 
 

@@ -95,7 +95,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
     )
     files = PyArrowFiles(fsync=settings.storage_fsync, gather=runtime.gather, io_threads=settings.io_threads)
     manifests = ManifestStore(files, settings, runtime)
-    world = CommitPorts(
+    ports = CommitPorts(
         pointer=pointer,
         lock=lock,
         files=files,
@@ -106,15 +106,15 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
     )
     return Services(
         settings=settings,
-        world=world,
-        coordinator=Coordinator(world, settings),
+        ports=ports,
+        coordinator=Coordinator(ports, settings),
         namespaces=namespaces,
         lister=pointer,
         open_input=files.open,
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,
         close=close,
-        locks=LockAdmin(world, settings, lock, _keepers(pool, zookeeper_lock)),
+        locks=LockAdmin(ports, settings, lock, _keepers(pool, zookeeper_lock)),
     )
 
 

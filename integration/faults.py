@@ -233,13 +233,13 @@ class Scene:
 _numbers = iter(range(1, 1_000_000))
 
 
-def rewired(catalog: Catalog, **ports: Any) -> Catalog:
+def rewired(catalog: Catalog, **other: Any) -> Catalog:
     """The same catalog with other ports; a value that can be called gets the port that it replaces."""
     services = catalog.services
-    world = services.world
-    for name, port in ports.items():
-        world = replace(world, **{name: port(getattr(world, name)) if callable(port) else port})
-    made = replace(services, world=world, coordinator=Coordinator(world, services.settings))
+    ports = services.ports
+    for name, port in other.items():
+        ports = replace(ports, **{name: port(getattr(ports, name)) if callable(port) else port})
+    made = replace(services, ports=ports, coordinator=Coordinator(ports, services.settings))
     return Catalog(lambda: made)
 
 

@@ -36,7 +36,7 @@ def append_bodies(catalog: Any, table: str, files: Iterable[DataFile]) -> list[B
     metadata = catalog.load(table).metadata
     made = []
     for file in files:
-        manifests = catalog.services.world.manifests()
+        manifests = catalog.services.ports.manifests()
         snapshot_id = SYSTEM_CLOCK.snapshot_id()
         change = Append(
             [file],

@@ -52,7 +52,7 @@ uri, warehouse, table, when, how, key = sys.argv[1:]
 if how == "elsewhere":
     holder_identity._boot_id = lambda *_: "f" * 32
 catalog = iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse, **{"iceberg.hive.lock-timeout-ms": 60_000})
-pointer = catalog.services.world.pointer
+pointer = catalog.services.ports.pointer
 
 def commit(key):
     update = {"action": "set-properties", "updates": {key: "yes"}}

@@ -51,7 +51,7 @@ catalog = iceberg_hms.connect(metastore_uri=uri, warehouse=warehouse)
 if protection == "cas":
     update = {"action": "set-properties", "updates": {"by": "the one who dies"}}
     catalog.commit(f"{namespace}.t", requirements=[], updates=[update])
-lock = catalog.services.world.lock
+lock = catalog.services.ports.lock
 sys.stdout.write("asking\\n")
 sys.stdout.flush()
 held = lock.acquire(TableName(namespace, "t"), wait_seconds=600, request="dies", use=LockUse.CAS)

@@ -110,7 +110,7 @@ def test_java_appends_that_were_overtaken_all_land(
 def check_row_ids(catalog: Any, table: str) -> None:
     """No row id is given out twice, and next-row-id is behind them all."""
     metadata = catalog.load(table).metadata
-    manifests = catalog.services.world.manifests()
+    manifests = catalog.services.ports.manifests()
     ranges = sorted(
         (each.first_row_id, each.first_row_id + each.added_rows_count + each.existing_rows_count)
         for each in manifests.list(metadata.current_snapshot)
@@ -133,7 +133,7 @@ def test_merges_of_manifests_take_effect_beside_each_other(
     acknowledged = [path for path, error in outcomes if error is None]
     assert len(acknowledged) == WRITERS * APPENDS
     check_history(metastore, table, acknowledged)
-    manifests = catalog.services.world.manifests().list(catalog.load(table).metadata.current_snapshot)
+    manifests = catalog.services.ports.manifests().list(catalog.load(table).metadata.current_snapshot)
     assert len(manifests) < WRITERS * APPENDS / 2
 
 

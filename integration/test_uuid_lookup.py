@@ -115,7 +115,7 @@ def test_a_creation_that_was_made_refused_and_renamed_was_made(
     Meanwhile another renames the table, and perhaps a third takes the name."""
     ours, theirs = catalogs
     name, to = TableName(namespace, "t"), TableName(other_namespace if elsewhere else namespace, "renamed")
-    pointer: Any = ours.services.world.pointer
+    pointer: Any = ours.services.ports.pointer
     create = pointer.create
 
     def retry_inside(*arguments: Any) -> SwapAnswer:

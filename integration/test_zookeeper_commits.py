@@ -130,7 +130,7 @@ table = catalog.load_table(name)
 append(1)
 session = session_of(catalog)
 epoch = session.epoch
-held = catalog.services.world.lock.acquire(TableName(*name.split(".")), wait_seconds=30, request="r")
+held = catalog.services.ports.lock.acquire(TableName(*name.split(".")), wait_seconds=30, request="r")
 reader, writer = os.pipe()
 child = os.fork()
 if child == 0:
@@ -221,7 +221,7 @@ def stop_for(catalog: Any, server: LocalZooKeeper) -> None:
 def wait_for_connection(catalog: Any, *, there: bool) -> None:
     """Until a catalog has a connection to ZooKeeper, or has none."""
     session = session_of(catalog)
-    runtime = catalog.services.world.runtime
+    runtime = catalog.services.ports.runtime
     deadline = runtime.now() + 60
     while (session.state == "CONNECTED") is not there:
         assert runtime.now() < deadline
@@ -233,7 +233,7 @@ def expire_session(catalog: Any) -> None:
     session = session_of(catalog)
     epoch = session.epoch
     expire(session)
-    runtime = catalog.services.world.runtime
+    runtime = catalog.services.ports.runtime
     deadline = runtime.now() + 60
     while session.epoch == epoch:
         assert runtime.now() < deadline
@@ -252,7 +252,7 @@ def marked(lockless: Any, zookeeper: Any, connect: Any, request: pytest.FixtureR
 def test_a_session_that_expires_before_the_swap_stops_it(marked: Any) -> None:
     """lock taken -> session expires -> no swap is sent under it -> the lock is taken again, and the swap sent once."""
     catalog, table = marked
-    world = catalog.services.world
+    world = catalog.services.ports
     acquired: list[str] = []
     swapped: list[str] = []
     expire_once = once(lambda: expire_session(catalog))
@@ -268,7 +268,7 @@ def test_a_session_that_expires_after_the_swap_leaves_no_false_answer(marked: An
     """swap sent and made -> session expires, another writer commits -> the lock is taken again, the writer finds its
     swap in the table: committed."""
     catalog, table = marked
-    world = catalog.services.world
+    world = catalog.services.ports
 
     def lose_it() -> None:
         expire_session(catalog)
@@ -284,7 +284,7 @@ def test_a_writer_that_wakes_without_its_session_does_not_overwrite(marked: Any)
     """lock taken -> session expires, another writer commits -> the first wakes in the middle of its swap, past every
     check: compare-and-swap refuses it, and what it sends next is built on the other's commit, under a new lock."""
     catalog, table = marked
-    world = catalog.services.world
+    world = catalog.services.ports
     # Of a process that has not swapped yet nobody knows whether its swap is atomic: the others would wait.
     commit(catalog, world, table, "before")
     others: list[str] = []
@@ -308,7 +308,7 @@ def test_no_swap_starts_while_zookeeper_is_out_of_reach_and_commits_go_on_after_
     try:
         catalog = connect(lockless, zookeeper=server.hosts, lock="zookeeper")
         catalog.create_table(table, SCHEMA)
-        world = catalog.services.world
+        world = catalog.services.ports
 
         stop = once(lambda: stop_for(catalog, server))
         with pytest.raises(LockUnavailable, match="out of reach"):
@@ -333,7 +333,7 @@ def test_an_operator_moves_a_table_to_zookeeper_and_breaks_a_lock_there(
 
     where = ["--metastore-uri", lockless.uri, "--zookeeper", zookeeper.hosts, "--json"]
     assert json.loads(locks("use", "zookeeper", table, *where).stdout) == {"name": table, "lock": "zookeeper"}
-    held = catalog.services.world.lock.acquire(TableName(*table.split(".")), wait_seconds=60, request="r-1")
+    held = catalog.services.ports.lock.acquire(TableName(*table.split(".")), wait_seconds=60, request="r-1")
     listed = locks("list", table, *where)
     assert "not asked: hms: " in listed.stderr
     [lock] = json.loads(listed.stdout)
@@ -343,7 +343,7 @@ def test_an_operator_moves_a_table_to_zookeeper_and_breaks_a_lock_there(
     with pytest.raises(LockLost):
         held.renew()
     held.release()
-    commit(catalog, catalog.services.world, table, "a")
+    commit(catalog, catalog.services.ports, table, "a")
 
 
 def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
@@ -357,11 +357,11 @@ def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
         catalog.create_table(table, SCHEMA)
         where = [table, "--metastore-uri", metastore.uri, "--zookeeper", server.hosts]
         assert locks("use", "zookeeper", *where).exit_code == 0
-        commit(catalog, catalog.services.world, table, "a")
+        commit(catalog, catalog.services.ports, table, "a")
         stop_for(catalog, server)
     where += ["--set", f"metastore.connect-timeout-ms={OUT_OF_REACH_MS}"]
     with pytest.raises(LockUnavailable, match="out of reach"):
-        commit(catalog, catalog.services.world, table, "b")
+        commit(catalog, catalog.services.ports, table, "b")
     refused = locks("use", "hms", *where)
     assert refused.exit_code == 1
     assert f"iceberg-hms locks use hms {table} --force" in refused.stderr
@@ -369,9 +369,9 @@ def test_a_table_whose_zookeeper_is_gone_for_good_is_brought_back_by_force(
 
     assert locks("use", "hms", *where, "--force").exit_code == 0
     assert catalog.pointer(table).parameters[LOCK_MARK] == "hms"
-    commit(catalog, catalog.services.world, table, "c")
+    commit(catalog, catalog.services.ports, table, "c")
     without = connect(metastore)
-    commit(without, without.services.world, table, "d")
+    commit(without, without.services.ports, table, "d")
     properties = catalog.load(table).metadata.properties
     assert {"a", "b", "c", "d"} & set(properties) == {"a", "c", "d"}
     assert without.locks.list(table).locks == ()
@@ -383,7 +383,7 @@ def test_both_locks_are_taken_where_both_are_available(
     table = f"{namespace}.t"
     catalog = connect(metastore, zookeeper=zookeeper.hosts)
     catalog.create_table(table, SCHEMA)
-    world = catalog.services.world
+    world = catalog.services.ports
     seen: list[list[str]] = []
 
     def look() -> None:
@@ -406,10 +406,10 @@ def test_without_a_lock_only_declared_tables_are_written(
         catalog = connect(server, lock="none")
         catalog.create_table(f"{database}.t", SCHEMA)
         with pytest.raises(LockUnavailable, match="not declared for it"):
-            commit(catalog, catalog.services.world, f"{database}.t", "a")
+            commit(catalog, catalog.services.ports, f"{database}.t", "a")
         catalog.create_table(f"{database}.own", SCHEMA, properties={EXCLUSIVE: "true"})
         try:
-            commit(catalog, catalog.services.world, f"{database}.own", "a")
+            commit(catalog, catalog.services.ports, f"{database}.own", "a")
         except MetastoreUnavailable as error:
             pytest.fail(str(error))
         assert catalog.load(f"{database}.own").metadata.properties["a"] == "1"

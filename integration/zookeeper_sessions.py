@@ -8,7 +8,7 @@ from iceberg_hms.zookeeper.session import ZooKeeperSession
 
 
 def session_of(catalog: Any) -> ZooKeeperSession:
-    session: ZooKeeperSession = catalog.services.world.lock._zookeeper._session
+    session: ZooKeeperSession = catalog.services.ports.lock._zookeeper._session
     return session
 
 

@@ -63,7 +63,7 @@ def test_the_metastore_s_locks_are_listed_and_broken_through_the_catalog():
 def test_a_zookeeper_that_is_only_a_fallback_is_not_needed_for_tables_without_its_mark(unused_tcp_port):
     nobody = f"127.0.0.1:{unused_tcp_port}"
     with running() as server, connect(metastore_uri=server.uri, zookeeper=nobody, connect_timeout_ms=50) as catalog:
-        lock = catalog.services.world.lock
+        lock = catalog.services.ports.lock
         lock._hms.acquire(TableName("db", "t"), wait_seconds=1, request="r").release()
         lock.acquire(TableName("db", "t"), wait_seconds=1, request="r").release()
         assert catalog.locks.list().problems == (f"zookeeper: ZooKeeper at {nobody} is out of reach",)
@@ -120,7 +120,7 @@ catalog.subscribe(events.put)
 table = catalog.create_table("db.t", SCHEMA, location=warehouse + "/t")
 events.get(timeout=10)
 append(table, 1)
-pool, width = catalog.services.world.pointer._pool, catalog.settings.clients
+pool, width = catalog.services.ports.pointer._pool, catalog.settings.clients
 answers, everyone, forked = [], threading.Barrier(width + 1), threading.Event()
 threads = [threading.Thread(target=pool.run, args=(use,), kwargs={"idempotent": False}) for _ in range(width)]
 for thread in threads:

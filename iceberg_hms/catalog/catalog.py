@@ -144,11 +144,11 @@ class Catalog:
 
     def pointer(self, identifier: Identifier) -> Pointer:
         """The table's row in the metastore, as it is now. Raises NoSuchTable."""
-        return self.services.world.pointer.load(table_name(identifier))
+        return self.services.ports.pointer.load(table_name(identifier))
 
     def manifests(self) -> Manifests:
         """Reads manifest lists and manifests."""
-        return self.services.world.manifests()
+        return self.services.ports.manifests()
 
     def stage_table(
         self,
@@ -164,7 +164,7 @@ class Catalog:
         name = table_name(identifier)
         new_name(name.name, "table")
         namespace = self.services.namespaces.load(name.namespace)
-        clock = self.services.world.runtime
+        clock = self.services.ports.runtime
         table_schema = schemas.to_schema(schema)
         metadata = new_table_metadata(
             table_schema,
@@ -264,7 +264,7 @@ class Catalog:
             table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
         )
         if purge and dropped is not None:
-            purge_files(self.services.world, dropped.metadata, dropped.pointer.metadata_location)
+            purge_files(self.services.ports, dropped.metadata, dropped.pointer.metadata_location)
 
     def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.
@@ -330,6 +330,6 @@ class Catalog:
     def _default_location(self, name: TableName, namespace: Mapping[str, str]) -> str:
         leaf = name.name
         if self.settings.unique_table_location:
-            leaf = f"{leaf}-{self.services.world.runtime.uuid().replace('-', '')}"
+            leaf = f"{leaf}-{self.services.ports.runtime.uuid().replace('-', '')}"
         root = namespace.get(LOCATION) or f"{self.settings.warehouse.rstrip('/')}/{name.namespace}.db"
         return f"{root.rstrip('/')}/{leaf}"

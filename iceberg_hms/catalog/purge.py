@@ -18,20 +18,20 @@ logger = logging.getLogger(__name__)
 GC_ENABLED = "gc.enabled"
 
 
-def purge_files(world: CommitPorts, metadata: TableMetadata, metadata_location: str) -> None:
+def purge_files(ports: CommitPorts, metadata: TableMetadata, metadata_location: str) -> None:
     """Delete data (unless `gc.enabled=false`), manifests, lists, statistics and metadata files, in this order, so that
     after an interruption the remaining files still lead to the rest. Logs files that it cannot delete and goes on: the
     table itself is dropped already. Call only after the drop is proved."""
     lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
-    manifests = _manifests(world, metadata)
+    manifests = _manifests(ports, metadata)
     if metadata.properties.get(GC_ENABLED, "true").lower() != "false":
-        delete_files(world.files, _data_files(world, manifests))
-    delete_files(world.files, (manifest.manifest_path for manifest in manifests))
-    delete_files(world.files, lists)
+        delete_files(ports.files, _data_files(ports, manifests))
+    delete_files(ports.files, (manifest.manifest_path for manifest in manifests))
+    delete_files(ports.files, lists)
     for key in ("statistics", "partition-statistics"):
-        delete_files(world.files, _named(metadata.fields.get(key), "statistics-path"))
-    delete_files(world.files, _named(metadata.fields.get("metadata-log"), "metadata-file"))
-    delete_files(world.files, [metadata_location])
+        delete_files(ports.files, _named(metadata.fields.get(key), "statistics-path"))
+    delete_files(ports.files, _named(metadata.fields.get("metadata-log"), "metadata-file"))
+    delete_files(ports.files, [metadata_location])
 
 
 def _named(entries: Any, key: str) -> list[str]:
@@ -46,8 +46,8 @@ def _named(entries: Any, key: str) -> list[str]:
     return found
 
 
-def _manifests(world: CommitPorts, metadata: TableMetadata) -> list[ManifestFile]:
-    reader = world.manifests()
+def _manifests(ports: CommitPorts, metadata: TableMetadata) -> list[ManifestFile]:
+    reader = ports.manifests()
     found: dict[str, ManifestFile] = {}
     for snapshot in metadata.snapshots:
         try:
@@ -57,8 +57,8 @@ def _manifests(world: CommitPorts, metadata: TableMetadata) -> list[ManifestFile
     return list(found.values())
 
 
-def _data_files(world: CommitPorts, manifests: Iterable[ManifestFile]) -> Iterable[str]:
-    reader = world.manifests()
+def _data_files(ports: CommitPorts, manifests: Iterable[ManifestFile]) -> Iterable[str]:
+    reader = ports.manifests()
     paths: set[str] = set()
     for manifest in manifests:
         try:

@@ -55,7 +55,7 @@ class Services:
     open_input: opens a location as a pyarrow file, for reading footers. locks: None for a catalog in memory."""
 
     settings: Settings
-    world: CommitPorts
+    ports: CommitPorts
     coordinator: Coordinator
     namespaces: Namespaces
     lister: TableLister

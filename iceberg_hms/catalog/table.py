@@ -109,7 +109,7 @@ class Table:
         except IcebergHmsError as error:
             return self._first_run(files, branch, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
-        clock = self._access.services.world.runtime
+        clock = self._access.services.ports.runtime
         change = Append(
             data_files,
             branch=branch,
@@ -127,7 +127,7 @@ class Table:
             spec=self.metadata.spec_by_id(self.metadata.default_spec_id),
         )
         # Before the commit, so that no other writer waits for it; the commit then reads only newer manifests.
-        change.look_ahead(self.metadata, self._access.services.world.manifests())
+        change.look_ahead(self.metadata, self._access.services.ports.manifests())
         return self._commit(change, wait_seconds, size=_FILE_BYTES * len(data_files))
 
     def history(self) -> list[Mapping[str, int]]:
@@ -193,7 +193,7 @@ class Table:
         for start in range(0, len(locations), width):
             batch = locations[start : start + width]
             reads = [partial(describe_parquet, each, self.metadata, services.open_input) for each in batch]
-            found.update(zip(batch, services.world.runtime.gather(reads), strict=True))
+            found.update(zip(batch, services.ports.runtime.gather(reads), strict=True))
         return found
 
     def _take(self, metadata: TableMetadata, location: str) -> None:

@@ -33,9 +33,9 @@ class _ProcessState:
 
     def __init__(self, services: Services, load_wait_seconds: float) -> None:
         self.services = services
-        runtime = services.world.runtime
+        runtime = services.ports.runtime
         self.base_loads = CoalescedLoads(runtime, services.coordinator.load, wait_seconds=load_wait_seconds)
-        self.pointer_loads = CoalescedLoads(runtime, services.world.pointer.load, wait_seconds=load_wait_seconds)
+        self.pointer_loads = CoalescedLoads(runtime, services.ports.pointer.load, wait_seconds=load_wait_seconds)
         self.rebase_policies = RebasePolicies(
             runtime,
             setting=services.settings.rebase_appends,

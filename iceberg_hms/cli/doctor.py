@@ -105,10 +105,10 @@ def doctor(
         config, overrides, metastore_uri=metastore_uri, warehouse=warehouse, zookeeper=zookeeper, lock=lock
     )
     require_metastore(settings)
-    world = environment(context)
+    env = environment(context)
     findings = [
-        *servers_findings(settings, world.probe),
-        warehouse_finding(settings.warehouse, world.files(settings)),
+        *servers_findings(settings, env.probe),
+        warehouse_finding(settings.warehouse, env.files(settings)),
     ]
     healthy = all(finding.state is not CheckState.FAILED for finding in findings)
     if as_json:

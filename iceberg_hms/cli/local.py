@@ -34,14 +34,14 @@ def local(
     with this process, however it ends. Needs Java 17.
     """
     require_extra("spark", "pyspark")
-    world = environment(context)
+    env = environment(context)
     with ExitStack() as stack:
-        lifetime = stack.enter_context(world.lifetime(exit_with_stdin))
+        lifetime = stack.enter_context(env.lifetime(exit_with_stdin))
         output.note(f"starting the servers in {directory.absolute()}, which takes about ten seconds")
-        metastore = stack.enter_context(world.run_metastore(directory / "metastore", metastore_port, warehouse))
+        metastore = stack.enter_context(env.run_metastore(directory / "metastore", metastore_port, warehouse))
         hosts = None
         if zookeeper:
-            hosts = stack.enter_context(world.run_zookeeper(directory / "zookeeper", zookeeper_port)).hosts
+            hosts = stack.enter_context(env.run_zookeeper(directory / "zookeeper", zookeeper_port)).hosts
         lifetime.ready()
         output.print_event(
             "listening",

@@ -67,12 +67,12 @@ class LockAdmin:
 
     def __init__(
         self,
-        world: CommitPorts,
+        ports: CommitPorts,
         settings: Settings,
         chosen: ChosenTableLock,
         keepers: dict[str, LockKeeper],
     ) -> None:
-        self._world = world
+        self._ports = ports
         self._settings = settings
         self._chosen = chosen
         self._keepers = keepers
@@ -121,9 +121,9 @@ class LockAdmin:
         wanted = self._wanted(mode)
         if force and wanted is not LockMode.HMS:
             raise InvalidInput("Only a change to the lock hms can be forced", next_step="leave `force` out")
-        world = replace(self._world, lock=self._chosen.for_marking(wanted, force=force))
+        ports = replace(self._ports, lock=self._chosen.for_marking(wanted, force=force))
         change = from_request([], [{"action": "set-properties", "updates": {LOCK_MARK: wanted.value}}], Client())
-        return Coordinator(world, self._settings).commit(table_name(identifier), change, wait_seconds=wait_seconds)
+        return Coordinator(ports, self._settings).commit(table_name(identifier), change, wait_seconds=wait_seconds)
 
     def _wanted(self, mode: str) -> LockMode:
         if mode not in (LockMode.HMS, LockMode.ZOOKEEPER):

@@ -77,7 +77,7 @@ def memory_catalog(
 
     def services() -> Services:
         runtime = ThreadRuntime(clock)
-        world = CommitPorts(
+        ports = CommitPorts(
             pointer=pointer,
             lock=MemoryTableLock(runtime=runtime),
             files=files,
@@ -87,8 +87,8 @@ def memory_catalog(
         )
         return Services(
             settings=loaded,
-            world=world,
-            coordinator=Coordinator(world, loaded),
+            ports=ports,
+            coordinator=Coordinator(ports, loaded),
             namespaces=namespaces,
             lister=pointer,
             open_input=files.open,

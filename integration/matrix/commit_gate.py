@@ -100,7 +100,7 @@ class CommitGate:
         return report
 
     def _own_manifests(self, updates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        manifests = self._catalog.services.world.manifests()
+        manifests = self._catalog.services.ports.manifests()
         return [
             {
                 "content": "deletes" if each.content else "data",

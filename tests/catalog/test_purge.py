@@ -87,6 +87,6 @@ def test_a_malformed_entry_does_not_stop_the_purge(odd, files, caplog):
             "metadata-log": [{"timestamp-ms": 1}],
         }
         metadata = TableMetadata({**table.metadata.fields, **odder})
-        purge_files(catalog.services.world, metadata, table.metadata_location)
+        purge_files(catalog.services.ports, metadata, table.metadata_location)
     assert files.locations() == (() if isinstance(odd, list) else ("file:/s/a", "file:/s/b"))
     assert "has no metadata-file" in caplog.text

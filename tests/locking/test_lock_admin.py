@@ -50,19 +50,19 @@ class Place:
         self.catalog.create_table("db.t", SCHEMA)
         services: Any = self.catalog.services
         self.lock_api = True
-        self.hms = MemoryTableLock(LockQueues(services.world.runtime))
-        self.zookeeper = lock or MemoryTableLock(LockQueues(services.world.runtime))
+        self.hms = MemoryTableLock(LockQueues(services.ports.runtime))
+        self.zookeeper = lock or MemoryTableLock(LockQueues(services.ports.runtime))
         chosen = ChosenTableLock(
-            services.world.pointer,
+            services.ports.pointer,
             self.hms,
             self.zookeeper,
-            LockModes(services.world.runtime, setting="hms"),
-            services.world.runtime,
+            LockModes(services.ports.runtime, setting="hms"),
+            services.ports.runtime,
             lock_api_works=lambda: self.lock_api,
             granted_lock_seconds=lambda _namespace: 0.0,
         )
         settings = Settings.load({"zookeeper": hosts}, environ={})
-        self.admin = LockAdmin(services.world, settings, chosen, dict(keepers))
+        self.admin = LockAdmin(services.ports, settings, chosen, dict(keepers))
 
     def parameter(self) -> str | None:
         return self.catalog.pointer("db.t").parameters.get(LOCK_MARK)

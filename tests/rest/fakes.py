@@ -70,7 +70,7 @@ class ScriptedCatalog(Catalog):
     @contextmanager
     def locked(self, namespace: str, table: str) -> Iterator[None]:
         """Another writer holds the table's lock: commits are queued and wait."""
-        lock = self.services.world.lock.acquire(TableName(namespace, table), wait_seconds=10, request="another-writer")
+        lock = self.services.ports.lock.acquire(TableName(namespace, table), wait_seconds=10, request="another-writer")
         try:
             yield
         finally:
