@@ -15,7 +15,6 @@ from tests.tidy import Finding, Source
 #: Test file -> how often it may reach into a private name of another object or module.
 PRIVATE_ACCESS: Mapping[str, int] = {
     "integration/matrix/replayed.py": 2,
-    "integration/test_rest_on_hms.py": 2,
     "integration/zookeeper_sessions.py": 4,
     "tests/cli/test_common.py": 1,
     "tests/coordinator/protocol/test_metadata_cache.py": 10,
@@ -38,7 +37,6 @@ RIDDLES_LEFT: Mapping[str, int] = {
     "tests/": 1,
     "tests/cli/": 14,
     "tests/coordinator/": 20,
-    "tests/datafiles/": 3,
     "tests/local/": 8,
     "tests/locking/": 6,
     "tests/metastore/": 34,
