@@ -211,7 +211,7 @@ def test_a_drop_that_sleeps_keeps_its_lock_for_the_servers_lease(tmp_path: Path)
             pool.close()
             assert entry.agent_info.endswith("/blind")
             assert commit(catalog, "db.t", "next") >= lease - 1
-            assert wake(process).startswith("ProvedLockLost")
+            assert wake(process).startswith("LockLost")
         assert catalog.load_table("db.t").metadata.properties["next"] == "yes"
 
 

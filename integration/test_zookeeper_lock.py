@@ -38,7 +38,7 @@ class Writer:
         connect_timeout_ms: int = 30_000,
         *,
         atomic: bool = False,
-        move_seconds: float = 600.0,
+        swap_seconds: float = 600.0,
     ) -> None:
         self.session = ZooKeeperSession(hosts, RUNTIME, timeout_ms=timeout_ms, connect_timeout_ms=connect_timeout_ms)
         self.lock = ZooKeeperTableLock(
@@ -48,7 +48,7 @@ class Writer:
             user="ann",
             host="h1",
             all_atomic=lambda _: atomic,
-            swap_seconds=move_seconds,
+            swap_seconds=swap_seconds,
         )
 
     def acquire(self, name: TableName, wait_seconds: float = WAIT) -> Any:
