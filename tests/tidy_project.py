@@ -39,7 +39,7 @@ RIDDLES_LEFT: Mapping[str, int] = {
     "tests/coordinator/": 20,
     "tests/local/": 8,
     "tests/locking/": 6,
-    "tests/metastore/": 34,
+    "tests/metastore/": 33,
     "tests/rest/": 1,
     "tests/spark/": 3,
     "tests/zookeeper/": 10,

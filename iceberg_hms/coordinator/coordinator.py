@@ -130,7 +130,7 @@ class Coordinator:
             if commits:
                 self._commit_group(name, state, commits)
             return bool(commits)
-        except Exception as error:  # everyone who waits must get an answer, and the next commit starts anew
+        except Exception as error:  # answer every waiting caller; the next commit starts anew
             logger.exception("the queue of %s broke off: its commits are refused, and may be sent again", name)
             self._refuse_queue(name, error)
             return False

@@ -1,1 +1,1 @@
-"""When which commit runs: the queue of each table, its worker's thread, and who waits for whom."""
+"""When which commit runs: the queue of each table, its worker's thread, and which commits wait for others."""

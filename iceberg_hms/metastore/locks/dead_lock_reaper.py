@@ -95,7 +95,7 @@ class DeadLockReaper:
         self._mutex = self._runtime.mutex()
 
     def watch(self, name: TableName, lease_seconds: float) -> LockWatch:
-        """For one who waits for the lock of a table."""
+        """The checks of one writer that waits for the lock of a table."""
         return LockWatch(self, self._runtime, name, lease_seconds, self._interval)
 
     def remove_dead(self, name: TableName, own: LockEntry, lease_seconds: float) -> int:

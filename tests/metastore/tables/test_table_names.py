@@ -19,7 +19,7 @@ UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
 
 class HandClock(SystemClock):
-    """Goes on by a second whenever it is looked at."""
+    """Each reading advances it by a second."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
