@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.rest_settings import RestSettings
 from iceberg_hms.setting import CONFIG_FILE_VARIABLE as CONFIG_FILE_VARIABLE
+from iceberg_hms.setting import DAY_MS, MIB, check, check_metastore, described, flag, found_text, gathered, number, text
 from iceberg_hms.setting import ENVIRONMENT_PREFIX as ENVIRONMENT_PREFIX
 from iceberg_hms.setting import Setting as Setting
 from iceberg_hms.setting import Value as Value
-from iceberg_hms.setting import check, check_metastore, described, flag, found_text, gathered, number, text
 
-_MIB: Final = 1024 * 1024
-_DAY_MS: Final = 24 * 60 * 60 * 1000
 _MANY: Final = 1_000_000
 
 
@@ -41,7 +40,7 @@ def _os_user() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(RestSettings):
     """All settings, checked: types, bounds, and those that must agree with each other.
 
     Raises ConfigError, also when built directly. Durations are milliseconds where the name ends in `_ms`.
@@ -56,7 +55,7 @@ class Settings:
         "zookeeper.session-timeout-ms",
         30_000,
         1_000,
-        _DAY_MS,
+        DAY_MS,
         "How long ZooKeeper keeps the lock of a silent process; ZooKeeper servers bound this value.",
     )
     lock: str = text("lock", "Which lock protects a swap.", "hms", ("hms", "zookeeper", "none"))
@@ -68,36 +67,36 @@ class Settings:
     unique_table_location: bool = flag("unique-table-location", "Add a random suffix to the location of new tables.")
 
     connect_timeout_ms: int = number(
-        "metastore.connect-timeout-ms", 10_000, 1, _DAY_MS, "How long connecting to one metastore may take."
+        "metastore.connect-timeout-ms", 10_000, 1, DAY_MS, "How long connecting to one metastore may take."
     )
     socket_timeout_ms: int = number(
-        "metastore.socket-timeout-ms", 60_000, 1, _DAY_MS, "How long one metastore call may take to answer."
+        "metastore.socket-timeout-ms", 60_000, 1, DAY_MS, "How long one metastore call may take to answer."
     )
     # Java: hive.metastore.client.socket.timeout, for every call.
     unanswered_swap_timeout_ms: int = number(
         "metastore.unanswered-swap-timeout-ms",
         600_000,
         1,
-        _DAY_MS,
+        DAY_MS,
         "How long to wait, holding the lock, for the answer to a swap, rename or drop that only the lock "
         "keeps from taking effect over later commits. The caller gets CommitStateUnknown after "
         "`metastore.socket-timeout-ms`.",
     )
 
     lock_creation_timeout_ms: int = number(
-        "iceberg.hive.lock-creation-timeout-ms", 180_000, 1, _DAY_MS, "How long to retry the request for a lock."
+        "iceberg.hive.lock-creation-timeout-ms", 180_000, 1, DAY_MS, "How long to retry the request for a lock."
     )
     lock_creation_min_wait_ms: int = number(
-        "iceberg.hive.lock-creation-min-wait-ms", 50, 1, _DAY_MS, "First wait between requests for a lock."
+        "iceberg.hive.lock-creation-min-wait-ms", 50, 1, DAY_MS, "First wait between requests for a lock."
     )
     lock_creation_max_wait_ms: int = number(
-        "iceberg.hive.lock-creation-max-wait-ms", 5_000, 1, _DAY_MS, "Longest wait between requests for a lock."
+        "iceberg.hive.lock-creation-max-wait-ms", 5_000, 1, DAY_MS, "Longest wait between requests for a lock."
     )
     lock_timeout_ms: int = number(
-        "iceberg.hive.lock-timeout-ms", 180_000, 1, _DAY_MS, "How long to wait for a lock that another writer holds."
+        "iceberg.hive.lock-timeout-ms", 180_000, 1, DAY_MS, "How long to wait for a lock that another writer holds."
     )
     lock_check_min_wait_ms: int = number(
-        "iceberg.hive.lock-check-min-wait-ms", 50, 1, _DAY_MS, "First wait between checks of a waiting lock."
+        "iceberg.hive.lock-check-min-wait-ms", 50, 1, DAY_MS, "First wait between checks of a waiting lock."
     )
     # Java: 5,000. The metastore grants a waiting lock only when its owner asks, so oversleeping delays every later
     # waiter. This bounds the delay where the queue is not visible or locks are held longer than before.
@@ -105,7 +104,7 @@ class Settings:
         "iceberg.hive.lock-check-max-wait-ms",
         500,
         1,
-        _DAY_MS,
+        DAY_MS,
         "Longest wait between checks of a waiting lock (Java: 5000).",
     )
     lock_max_checks_per_second: int = number(
@@ -119,17 +118,17 @@ class Settings:
         "iceberg.hive.lock-heartbeat-interval-ms",
         240_000,
         1,
-        _DAY_MS,
+        DAY_MS,
         "Longest time between heartbeats of a held lock; a tenth of the lease, or 5 s, if that is shorter.",
     )
     lock_lease_default_ms: int = number(
-        "lock.lease-default-ms", 300_000, 1_000, _DAY_MS, "The lease to assume if the server does not report its own."
+        "lock.lease-default-ms", 300_000, 1_000, DAY_MS, "The lease to assume if the server does not report its own."
     )
     lock_short_lease_ms: int = number(
         "lock.short-lease-ms",
         15_000,
         0,
-        _DAY_MS,
+        DAY_MS,
         "The lease of a lock under which only compare-and-swaps are sent: after so long without a heartbeat other "
         "iceberg-hms writers remove it. 0: the server's lease.",
     )
@@ -137,7 +136,7 @@ class Settings:
         "lock.stale-check-interval-ms",
         2_000,
         0,
-        _DAY_MS,
+        DAY_MS,
         "How often a writer that waits for a lock looks for dead writers' locks and removes them; 0: never.",
     )
 
@@ -145,16 +144,16 @@ class Settings:
         "commit.retry.num-retries", 4, 0, _MANY, "How often to replay a commit on a table that moved."
     )
     commit_retry_min_wait_ms: int = number(
-        "commit.retry.min-wait-ms", 100, 1, _DAY_MS, "First wait between replays without a lock."
+        "commit.retry.min-wait-ms", 100, 1, DAY_MS, "First wait between replays without a lock."
     )
     commit_retry_max_wait_ms: int = number(
-        "commit.retry.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between replays without a lock."
+        "commit.retry.max-wait-ms", 60_000, 1, DAY_MS, "Longest wait between replays without a lock."
     )
     commit_retry_total_timeout_ms: int = number(
         "commit.retry.total-timeout-ms",
         1_800_000,
         1,
-        _DAY_MS,
+        DAY_MS,
         "After this time no further replay without a lock starts.",
     )
     status_check_num_retries: int = number(
@@ -165,23 +164,23 @@ class Settings:
         "How often to repeat the status check of an unanswered swap.",
     )
     status_check_min_wait_ms: int = number(
-        "commit.status-check.min-wait-ms", 1_000, 1, _DAY_MS, "First wait between status checks."
+        "commit.status-check.min-wait-ms", 1_000, 1, DAY_MS, "First wait between status checks."
     )
     status_check_max_wait_ms: int = number(
-        "commit.status-check.max-wait-ms", 60_000, 1, _DAY_MS, "Longest wait between status checks."
+        "commit.status-check.max-wait-ms", 60_000, 1, DAY_MS, "Longest wait between status checks."
     )
     status_check_total_timeout_ms: int = number(
         "commit.status-check.total-timeout-ms",
         1_800_000,
         1,
-        _DAY_MS,
+        DAY_MS,
         "After this time the commit status is reported as unknown.",
     )
     uuid_lookup_total_timeout_ms: int = number(
         "commit.uuid-lookup.total-timeout-ms",
         10_000,
         0,
-        _DAY_MS,
+        DAY_MS,
         "How long to search all databases for a table's UUID before a caller gets CommitStateUnknown; 0: no search.",
     )
     queue_max_changes: int = number(
@@ -192,7 +191,7 @@ class Settings:
         "Changes that may wait for one table; further ones are refused at once.",
     )
     queue_max_bytes: int = number(
-        "commit.queue.max-bytes", 64 * _MIB, 1, 2**40, "Bytes of changes that may wait for one table."
+        "commit.queue.max-bytes", 64 * MIB, 1, 2**40, "Bytes of changes that may wait for one table."
     )
     commit_threads: int = number(
         "commit.threads",
@@ -232,21 +231,21 @@ class Settings:
     )
     metadata_cache_max_bytes: int = number(
         "cache.metadata.max-bytes",
-        256 * _MIB,
+        256 * MIB,
         0,
         2**40,
         "Memory for cached table metadata, in bytes, counted as five times its JSON; 0: no cache.",
     )
     manifest_cache_max_bytes: int = number(
         "cache.manifest-list.max-bytes",
-        64 * _MIB,
+        64 * MIB,
         0,
         2**40,
         "Memory for cached manifest lists, in bytes; 0: no cache.",
     )
     file_filter_cache_max_bytes: int = number(
         "cache.file-filter.max-bytes",
-        64 * _MIB,
+        64 * MIB,
         0,
         2**40,
         "Memory for the filters that tell whether a table already has a data file, in bytes, 8 for each file; "
@@ -278,7 +277,7 @@ class Settings:
         "commit.replaced-list-age-ms",
         600_000,
         0,
-        _DAY_MS,
+        DAY_MS,
         "The age at which to delete clients' files that nothing names: replaced manifest lists and files of "
         "refused attempts; 0: never.",
     )
@@ -286,7 +285,7 @@ class Settings:
         "commit.retry-priority.max-wait-ms",
         2_000,
         0,
-        _DAY_MS,
+        DAY_MS,
         "How long other commits wait for a commit that lost a conflict on its branch, from when its client "
         "learns of the conflict; 0: not at all.",
     )
@@ -294,7 +293,7 @@ class Settings:
         "commit.retry-priority.max-hold-ms",
         20_000,
         0,
-        _DAY_MS,
+        DAY_MS,
         "How long to delay the answer to a commit that lost a conflict on its branch, while earlier losers "
         "retry; 0: no delay.",
     )
@@ -309,7 +308,7 @@ class Settings:
         "commit.foreign-writer-backoff.check-interval-ms",
         200,
         1,
-        _DAY_MS,
+        DAY_MS,
         "How often to check for external writers waiting on a busy table's lock; after every group if one "
         "waited in the last 30 s.",
     )
@@ -317,7 +316,7 @@ class Settings:
         "commit.foreign-writer-backoff.max-wait-ms",
         1_000,
         0,
-        _DAY_MS,
+        DAY_MS,
         "Longest pause of a table's commits for such a writer; 0: no pauses.",
     )
     foreign_writer_max_share_percent: int = number(
@@ -326,28 +325,6 @@ class Settings:
         1,
         90,
         "Share of all time that a table's commits may pause, in percent.",
-    )
-
-    rest_host: str = text("rest.host", "Address on which `serve` listens.", "127.0.0.1")
-    rest_port: int = number("rest.port", 8_181, 0, 65_535, "Port on which `serve` listens; 0: any free one.")
-    rest_threads: int = number("rest.threads", 16, 1, 4_096, "REST reads to serve at the same time.")
-    rest_commit_threads: int = number(
-        "rest.commit-threads",
-        128,
-        1,
-        4_096,
-        "REST requests with locks to serve at the same time. Commits that wait in a queue take no thread.",
-    )
-    rest_commit_wait_ms: int = number(
-        "rest.commit-wait-ms", 30_000, 1, _DAY_MS, "How long a REST commit waits for its group and its lock."
-    )
-    rest_keep_alive_seconds: int = number(
-        "rest.keep-alive-seconds", 120, 1, 86_400, "How long an idle REST connection stays open, in seconds."
-    )
-    rest_max_body_bytes: int = number("rest.max-body-bytes", 64 * _MIB, 1_024, 2**40, "Largest REST request body.")
-    rest_compress_loopback: bool = flag(
-        "rest.compress-loopback",
-        "Compress responses to this machine too, for a proxy on it that forwards them to others.",
     )
 
     def __post_init__(self) -> None:

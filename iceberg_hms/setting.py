@@ -21,6 +21,9 @@ ENVIRONMENT_PREFIX: Final = "ICEBERG_HMS_"
 #: The environment variable that names the TOML file; the only one with our prefix that is not a setting.
 CONFIG_FILE_VARIABLE: Final = "ICEBERG_HMS_CONFIG"
 
+MIB: Final = 1024 * 1024
+DAY_MS: Final = 24 * 60 * 60 * 1000
+
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _BOOLEANS: Final = {"true": True, "false": False}
 
