@@ -181,13 +181,8 @@ def _split(text: str, schema: Schema) -> tuple[Transform, str]:
 
 
 def _check_names(spec: PartitionSpec, schema: Schema) -> None:
-    seen: set[str] = set()
+    spec.check_names()
     for field in spec.fields:
-        if not field.name:
-            raise InvalidInput("Cannot use empty partition name")
-        if field.name in seen:
-            raise InvalidInput(f"Cannot use partition name more than once: {field.name}")
-        seen.add(field.name)
         column = schema.find(field.name)
         if column is not None and not (str(field.transform) in ("identity", "void") and column.id == field.source_id):
             raise InvalidInput(f"Cannot create partition from name that exists in schema: {field.name}")

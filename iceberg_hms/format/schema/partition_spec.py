@@ -116,6 +116,16 @@ class PartitionSpec:
         for field in self.fields:
             _check_source(field, schema)
 
+    def check_names(self) -> None:
+        """Raises InvalidInput if a field has no name, or the name of another field of this spec."""
+        seen: set[str] = set()
+        for field in self.fields:
+            if not field.name:
+                raise InvalidInput("Cannot use empty partition name")
+            if field.name in seen:
+                raise InvalidInput(f"Cannot use partition name more than once: {field.name}")
+            seen.add(field.name)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionSpec) and self.spec_id == other.spec_id and self.fields == other.fields
 

@@ -11,6 +11,22 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID, SortField, SortOrder
 from iceberg_hms.format.schema.transforms import UnknownTransform
 from iceberg_hms.format.updates.draft import MetadataDraft
+from iceberg_hms.format.updates.id_list import IdList
+
+_SPECS = IdList(
+    key="partition-specs",
+    chosen_key="default-spec-id",
+    entry="spec",
+    chosen="default partition spec",
+    ids=lambda draft: [spec.spec_id for spec in draft.specs],
+)
+_SORT_ORDERS = IdList(
+    key="sort-orders",
+    chosen_key="default-sort-order-id",
+    entry="sort order",
+    chosen="default sort order",
+    ids=lambda draft: [order.order_id for order in draft.sort_orders],
+)
 
 
 def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -36,20 +52,12 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 def set_default_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-default-spec`: -1 is the spec that this request added last."""
-    spec_id = draft.resolve_id("partition-specs", update["spec-id"], "spec")
-    if spec_id not in {spec.spec_id for spec in draft.specs}:
-        raise InvalidInput(f"Cannot set default partition spec to unknown spec: {spec_id}")
-    draft.put("default-spec-id", spec_id)
+    _SPECS.choose(draft, update["spec-id"])
 
 
 def remove_partition_specs(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`remove-partition-specs`: ignores unknown ids, refuses the default spec."""
-    removed = set(update["spec-ids"])
-    if draft.raw["default-spec-id"] in removed:
-        raise InvalidInput("Cannot remove the default partition spec")
-    kept = [spec.raw for spec in draft.specs if spec.spec_id not in removed]
-    if len(kept) < len(draft.specs):
-        draft.replace_list("partition-specs", kept)
+    _SPECS.remove(draft, update["spec-ids"])
 
 
 def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -73,10 +81,7 @@ def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 def set_default_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-default-sort-order`: -1 is the order that this request added last."""
-    order_id = draft.resolve_id("sort-orders", update["sort-order-id"], "sort order")
-    if order_id not in {order.order_id for order in draft.sort_orders}:
-        raise InvalidInput(f"Cannot set default sort order to unknown sort order: {order_id}")
-    draft.put("default-sort-order-id", order_id)
+    _SORT_ORDERS.choose(draft, update["sort-order-id"])
 
 
 def check_layout(draft: MetadataDraft) -> None:
@@ -101,13 +106,8 @@ def _check_transforms(fields: Iterable[PartitionField | SortField]) -> None:
 
 
 def _check_names(spec: PartitionSpec, schema: Schema) -> None:
-    seen: set[str] = set()
+    spec.check_names()
     for field in spec.fields:
-        if not field.name:
-            raise InvalidInput("Cannot use empty partition name")
-        if field.name in seen:
-            raise InvalidInput(f"Cannot use partition name more than once: {field.name}")
-        seen.add(field.name)
         column = schema.find(field.name)
         if column is not None and column.id != field.source_id:
             raise InvalidInput(f"Cannot create identity partition sourced from different field in schema: {field.name}")

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.updates.draft import MetadataDraft
+from iceberg_hms.format.updates.id_list import IdList
+
+_SCHEMAS = IdList(
+    key="schemas",
+    chosen_key="current-schema-id",
+    entry="schema",
+    chosen="current schema",
+    ids=lambda draft: [schema.schema_id for schema in draft.schemas],
+)
 
 
 def add_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -28,17 +36,9 @@ def add_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 def set_current_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`set-current-schema`: -1 is the schema that this request added last."""
-    schema_id = draft.resolve_id("schemas", update["schema-id"], "schema")
-    if schema_id not in {schema.schema_id for schema in draft.schemas}:
-        raise InvalidInput(f"Cannot set current schema to unknown schema: {schema_id}")
-    draft.put("current-schema-id", schema_id)
+    _SCHEMAS.choose(draft, update["schema-id"])
 
 
 def remove_schemas(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`remove-schemas`: ignores unknown ids, refuses the current schema."""
-    removed = set(update["schema-ids"])
-    if draft.raw["current-schema-id"] in removed:
-        raise InvalidInput("Cannot remove the current schema")
-    kept = [schema.raw for schema in draft.schemas if schema.schema_id not in removed]
-    if len(kept) < len(draft.schemas):
-        draft.replace_list("schemas", kept)
+    _SCHEMAS.remove(draft, update["schema-ids"])

@@ -163,3 +163,12 @@ def test_a_spec_is_made_of_fields() -> None:
     made = PartitionSpec.of([PartitionField(2, 1000, parse_transform("month"), "m")], spec_id=5)
     assert made == PartitionSpec.parse(made.raw)
     assert made.raw["fields"] == [{"source-id": 2, "field-id": 1000, "transform": "month", "name": "m"}]
+
+
+@pytest.mark.parametrize(
+    ("names", "why"), [(("a", "a"), "Cannot use partition name more than once: a"), (("",), "empty partition name")]
+)
+def test_a_field_needs_a_name_of_its_own(names: tuple[str, ...], why: str) -> None:
+    named = spec(*((1, "identity", name) for name in names))
+    with pytest.raises(InvalidInput, match=why):
+        named.check_names()
