@@ -63,8 +63,7 @@ class Coordinator:
 
         Raises NoSuchTable, NotAnIcebergTable, MissingFile, CorruptFile, MetastoreError, StorageError.
         """
-        pointer = self._ports.pointer.load(name)
-        return TableVersion(pointer, self._cache.get(pointer.metadata_location))
+        return self._cache.version(self._ports.pointer.load(name))
 
     def commit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> CommitReport:
         """Commit a change to an existing table; returns when it is in the table.

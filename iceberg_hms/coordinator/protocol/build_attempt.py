@@ -21,7 +21,7 @@ def load_remembered(group: GroupContext, hints: TableHints) -> TableVersion | No
     if location is None or group.ports.runtime.now() - hints.ended > REMEMBERED_SECONDS:
         return None
     try:
-        return TableVersion(Pointer(group.name, location, None, {}, None), group.cache.get(location))
+        return group.cache.version(Pointer(group.name, location, None, {}, None))
     except IcebergHmsError:
         # Others may have moved the table since, and deleted the file.
         return None
@@ -29,8 +29,7 @@ def load_remembered(group: GroupContext, hints: TableHints) -> TableVersion | No
 
 def load_table(group: GroupContext, row: Pointer | None = None) -> TableVersion:
     """Steps 2 and 6. row: if the lock's driver has read it already."""
-    pointer = row or group.ports.pointer.load(group.name)
-    return TableVersion(pointer, group.cache.get(pointer.metadata_location))
+    return group.cache.version(row or group.ports.pointer.load(group.name))
 
 
 def begin_staging(group: GroupContext, progress: GroupProgress, base: TableVersion) -> Staging:

@@ -150,7 +150,7 @@ class CatalogOperations:
             [lock] = locks
             for _ in range(self._settings.commit_retry_num_retries + 1):
                 pointer = self._ports.pointer.load(name)
-                base = TableVersion(pointer, self._cache.get(pointer.metadata_location))
+                base = self._cache.version(pointer)
                 swap = partial(self._ports.pointer.swap, pointer, location, metadata, base.metadata)
                 answer = send_with_cas(swap, locks)
                 sent.append(CommitAttempt(base, metadata, location))
@@ -210,7 +210,7 @@ class CatalogOperations:
                 logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)
                 return None
         try:
-            return TableVersion(pointer, self._cache.get(pointer.metadata_location))
+            return self._cache.version(pointer)
         except IcebergHmsError as error:
             logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
             return None

@@ -65,6 +65,10 @@ class MetadataCache:
                 return entry.metadata
         return self.read_anew(location)
 
+    def version(self, pointer: Pointer) -> TableVersion:
+        """The table that a row of the metastore points at. Raises as `get`."""
+        return TableVersion(pointer, self.get(pointer.metadata_location))
+
     def peek(self, location: str) -> TableMetadata:
         """The same without keeping it: the past of a table must not take the place of what is in use. Raises as
         `get`."""

@@ -68,7 +68,7 @@ class UuidLookup:
         for pointer in rows.without_uuid:
             self._remaining(deadline)
             if self._matches(pointer, uuid):
-                yield TableVersion(pointer, self._cache.get(pointer.metadata_location))
+                yield self._cache.version(pointer)
 
     def _matches(self, pointer: Pointer, uuid: str) -> bool:
         """Whether a table whose row has no UUID has this one. Its metadata is not cached: most are other tables."""

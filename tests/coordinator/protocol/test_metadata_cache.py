@@ -1,5 +1,6 @@
 import pytest
 
+from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.errors import CorruptFile, MissingFile, StorageError
 from iceberg_hms.format.metadata import metadata_file
@@ -63,6 +64,15 @@ def test_a_file_is_read_once():
     cached = cache(files)
     assert cached.get("file:/a") is cached.get("file:/a")
     assert files.reads == ["file:/a"]
+
+
+def test_a_version_is_a_row_with_the_metadata_that_it_points_at():
+    files = CountedFiles()
+    files.write("file:/a", DATA)
+    cached, row = cache(files), Pointer(TableName("db", "t"), "file:/a", None, {}, None)
+    version = cached.version(row)
+    assert version.pointer is row
+    assert version.metadata is cached.get("file:/a")
 
 
 def test_what_was_put_is_not_read():
