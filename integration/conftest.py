@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.local.zookeeper import LocalZooKeeper
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.namespaces import LOCATION, HmsNamespaces
-from integration import containers
+from integration import containers, maven_packages
 from integration.faults import quick_lease as quick_lease
 from integration.faults import timing as timing
 from integration.spark_fixtures import spark as spark
@@ -36,6 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if in_containers(config):
         containers.require_engine()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # Once for all processes of the run: pytest-xdist's workers have a `workerinput`.
+    if not hasattr(session.config, "workerinput"):
+        with tempfile.TemporaryDirectory() as folder:
+            maven_packages.fetch(Path(folder))
 
 
 def in_containers(config: pytest.Config) -> bool:
