@@ -31,7 +31,7 @@ def fetch(folder: Path) -> None:
     submit = spark_jars().parent / "bin" / "spark-submit"
     command = [str(submit), "--packages", ICEBERG_RUNTIME, "--conf", f"spark.pyspark.python={sys.executable}"]
     for _ in range(ATTEMPTS):
-        ended = subprocess.run(  # noqa: S603 - PySpark's own program, no shell
+        ended = subprocess.run(
             [*command, str(program)], capture_output=True, text=True, timeout=ATTEMPT_SECONDS, check=False
         )
         if ended.returncode == 0:
