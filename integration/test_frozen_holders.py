@@ -176,6 +176,7 @@ def test_a_stopped_holder_costs_the_next_commit_less_than_30_seconds_and_loses_n
     assert max(waits) < SECONDS
 
 
+@pytest.mark.slow
 def test_a_holder_that_vanished_on_another_machine_costs_the_next_commit_less_than_30_seconds(
     catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:
@@ -194,6 +195,7 @@ def test_a_holder_that_vanished_on_another_machine_costs_the_next_commit_less_th
     assert max(waits) < SECONDS
 
 
+@pytest.mark.slow
 def test_a_drop_that_sleeps_keeps_its_lock_for_the_servers_lease(tmp_path: Path) -> None:
     """A drop carries no expected value, so only the metastore removes its lock. The sleeper does not send the drop once
     its lease has passed: it would remove what others committed meanwhile."""

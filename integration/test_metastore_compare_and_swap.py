@@ -187,7 +187,7 @@ def test_without_direct_sql_compare_and_swap_is_broken_and_the_swap_goes_without
         pool.close()
 
 
-@pytest.mark.parametrize("protection", ["cas", "unproven"])
+@pytest.mark.parametrize("protection", ["cas", pytest.param("unproven", marks=pytest.mark.slow)])
 def test_a_writer_that_was_killed_with_the_lock_holds_nobody_up(
     protection: str, catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:
@@ -204,6 +204,7 @@ def test_a_writer_that_was_killed_with_the_lock_holds_nobody_up(
     assert of(pool, namespace) == []
 
 
+@pytest.mark.slow
 def test_a_writer_that_was_killed_while_it_waited_delays_nobody(
     catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_writer_that_lives_keeps_its_lock(
     commit(catalog, namespace)
 
 
+@pytest.mark.slow
 def test_a_killed_writers_lock_stays_if_waiters_do_not_poll(
     catalog: Catalog, metastore: Any, namespace: str, pool: ClientPool
 ) -> None:
@@ -250,6 +252,7 @@ def test_a_killed_writers_lock_stays_if_waiters_do_not_poll(
     commit(catalog, namespace)
 
 
+@pytest.mark.slow
 def test_a_lock_of_another_machine_goes_after_its_lease_by_both_clocks(tmp_path: Path) -> None:
     lease = 4.0
     with LocalMetastore(tmp_path / "short lease", conf={"hive.txn.timeout": f"{lease:.0f}s"}) as server:

@@ -125,6 +125,7 @@ def test_a_missing_metastore_is_an_error_at_once(spark: Any) -> None:
         builder.getOrCreate()
 
 
+@pytest.mark.slow
 def test_the_server_ends_with_its_session_and_a_new_one_starts_with_the_next(metastore: Any, tmp_path: Path) -> None:
     settings = {**SETTINGS, "spark.local.dir": str(tmp_path)}
     done = subprocess.run(

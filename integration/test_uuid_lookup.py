@@ -63,7 +63,7 @@ def client_of(server: RestServer) -> httpx.Client:
     return httpx.Client(base_url=server.uri, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
 
 
-@pytest.mark.parametrize("races", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("races", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_of_creations_that_race_one_lands_and_the_others_are_conflicts(
     servers: list[RestServer], namespace: str, races: int
 ) -> None:

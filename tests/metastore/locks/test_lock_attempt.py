@@ -196,7 +196,7 @@ def test_a_waiter_removes_a_killed_writers_entry_unless_that_is_turned_off(
         assert seconds <= runtime.now() < seconds + 3
     else:
         with pytest.raises(LockNotAcquired):
-            lock.acquire(NAME, wait_seconds=100, request="r")
+            lock.acquire(NAME, wait_seconds=30, request="r")
         assert len(hms.locks) == 1
     lock.close()
     runtime.join()

@@ -204,6 +204,6 @@ def test_the_lock_of_a_killed_writer_stays_if_it_may_have_sent_a_drop(
         lock.acquire(NAME, wait_seconds=100, request="r").release()
     else:
         with pytest.raises(LockNotAcquired):
-            lock.acquire(NAME, wait_seconds=100, request="r")
+            lock.acquire(NAME, wait_seconds=30, request="r")
     assert len(hms.locks) == (0 if use is LockUse.CAS else 1)
     runtime.join()
