@@ -92,7 +92,7 @@ def test_an_assumption_names_itself_and_both_sides() -> None:
     assert error.message == "Requirement failed: branch main has changed"
 
 
-def test_a_foreign_table_is_a_missing_table_for_whoever_does_not_look_closer() -> None:
+def test_a_foreign_table_is_a_missing_table_for_a_caller_that_catches_no_such_table() -> None:
     error = errors.NotAnIcebergTable("nyc.flights", "VIRTUAL_VIEW")
     assert isinstance(error, errors.NoSuchTable)
     assert (error.table, error.found) == ("nyc.flights", "VIRTUAL_VIEW")

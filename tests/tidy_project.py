@@ -32,19 +32,6 @@ PRIVATE_ACCESS: Mapping[str, int] = {
     "tests/zookeeper/test_session.py": 1,
 }
 
-#: Folder or file -> how many riddles may be left in it. The longest prefix of a path counts.
-RIDDLES_LEFT: Mapping[str, int] = {
-    "tests/": 1,
-    "tests/cli/": 14,
-    "tests/coordinator/": 20,
-    "tests/local/": 8,
-    "tests/locking/": 6,
-    "tests/metastore/": 33,
-    "tests/rest/": 1,
-    "tests/spark/": 3,
-    "tests/zookeeper/": 10,
-}
-
 #: Private by their spelling alone: named tuples, `os._exit`, and PySpark's only way to the JVM.
 PUBLIC_IN_FACT = frozenset({"_replace", "_asdict", "_fields", "_exit", "_jvm", "_jsc"})
 

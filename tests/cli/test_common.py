@@ -1,4 +1,4 @@
-"""Options, exit codes, and how errors are told."""
+"""Options, exit codes, and how commands print errors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_missing_extra_is_named_with_what_to_install() -> None:
         common.require_extra("server", "sys", "no_such_module")
 
 
-def test_without_a_metastore_the_way_to_one_is_told() -> None:
+def test_a_command_without_a_metastore_says_how_to_name_one() -> None:
     result = run("tables", metastore=False)
     assert result.exit_code == ExitCode.USAGE
     assert result.stderr.startswith("error: no metastore is named\nnext: give --metastore-uri")

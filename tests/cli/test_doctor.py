@@ -167,14 +167,14 @@ def test_no_warehouse_is_a_warning() -> None:
     assert warehouse_finding("", PyArrowFiles()).state is CheckState.WARNING
 
 
-def test_all_good_is_exit_code_0_and_the_settings_in_force_are_told(tmp_path: Path) -> None:
+def test_all_good_is_exit_code_0_and_doctor_shows_the_settings_in_force(tmp_path: Path) -> None:
     told = answer("doctor", "--warehouse", f"file:{tmp_path}", "--set", "clients=7", **probing(GOOD))
     assert told["healthy"] is True
     assert told["settings"]["clients"] == 7
     assert {finding["state"] for finding in told["findings"]} == {"ok"}
 
 
-def test_a_failure_is_exit_code_1_after_all_was_told() -> None:
+def test_a_failure_is_exit_code_1_and_doctor_still_shows_all_it_found() -> None:
     result = run("doctor", **probing(replace(GOOD, lock_api=False)))
     assert result.exit_code == 1
     assert "does not work" in result.stdout

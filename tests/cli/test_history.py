@@ -9,7 +9,7 @@ from tests.cli.fakes import MemoryCatalog, answer, run
 from tests.inspect import samples
 
 
-def test_history_is_told_oldest_first() -> None:
+def test_history_prints_the_oldest_snapshot_first() -> None:
     rows = answer("history", "logging.events")
     assert [row["snapshot_id"] for row in rows] == [7, 11, 22, 33, 22]
     assert rows[3] == {

@@ -8,7 +8,7 @@ from tests.cli.fakes import MemoryCatalog, answer, run
 from tests.inspect import samples
 
 
-def test_all_parts_are_told_as_json() -> None:
+def test_inspect_prints_all_parts_as_json() -> None:
     whole = answer("inspect", "logging.events")
     assert whole["table"] == "logging.events"
     assert whole["snapshot_id"] == samples.SECOND

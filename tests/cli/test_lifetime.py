@@ -112,7 +112,7 @@ def test_without_the_option_the_end_of_stdin_means_nothing() -> None:
 
 
 def test_a_process_without_stdin_ends_at_once_when_it_is_to_end_with_it() -> None:
-    # Closed before it is looked at: a read that is under way does not see a close by another thread.
+    # Standard input is closed before the program reads it: a read under way does not see another thread's close.
     with program(exit_with_stdin=True, before="os.close(0)") as process:
         assert first_line(process) == "waiting"
         assert process.wait(timeout=WAIT) == 0

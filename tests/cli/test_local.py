@@ -15,7 +15,7 @@ from tests.cli.fakes import run
 
 @dataclass
 class Server:
-    """Either server: running where it was told to."""
+    """A running server of either kind, with the addresses that it was given."""
 
     uri: str = "thrift://127.0.0.1:1234"
     warehouse: str = "file:/w"

@@ -77,7 +77,7 @@ def test_a_lock_whose_holder_seems_dead_is_named_with_what_removes_it() -> None:
     assert run("locks", "list", catalog=Locks()).stderr == ""
 
 
-def test_a_keeper_that_cannot_be_asked_is_told_on_stderr() -> None:
+def test_locks_list_names_a_keeper_that_it_could_not_ask_on_stderr() -> None:
     result = run("locks", "list", "--json", catalog=Locks(problems=("hms: Internal error\nprocessing show_locks",)))
     assert result.exit_code == 0
     assert result.stderr == "not asked: hms: Internal error processing show_locks\n"
@@ -102,7 +102,7 @@ def test_a_lock_is_broken_only_with_yes() -> None:
     assert locks.broken == [WAITS.lock_id]
 
 
-def test_a_table_is_told_which_lock_to_take() -> None:
+def test_locks_use_sets_which_lock_a_table_takes() -> None:
     locks, asked = Locks(), Asked()
     result = run("locks", "use", "zookeeper", "db.t", "--zookeeper", "z:2181", catalog=locks, asked=asked)
     assert (result.exit_code, result.stdout) == (0, "db.t takes the zookeeper lock\n")
@@ -125,7 +125,7 @@ def test_no_other_lock_can_be_named() -> None:
     assert locks.used == []
 
 
-def test_what_stands_in_the_way_is_told() -> None:
+def test_locks_use_prints_why_a_table_could_not_change_its_lock() -> None:
     problem: Any = LockUnavailable("ZooKeeper is out of reach")
     result = run("locks", "use", "zookeeper", "db.t", catalog=Locks(refusal=problem))
     assert result.exit_code == 1

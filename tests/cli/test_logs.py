@@ -52,7 +52,7 @@ def test_lines_are_written_in_order_by_a_thread_of_their_own_and_all_before_the_
     assert not [handler for handler in logging.getLogger().handlers if isinstance(handler, QueueHandler)]
 
 
-def test_nobody_waits_for_a_log_that_is_not_read_and_what_is_lost_is_told(
+def test_callers_never_wait_for_a_log_that_nobody_reads_and_the_log_counts_dropped_lines(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "LINES_MAX", 5)

@@ -29,7 +29,7 @@ def test_long_values_are_cut_with_a_word_on_where_the_rest_is() -> None:
         ("s3://b/a", "file:/t", "s3://b/a"),
     ],
 )
-def test_paths_are_told_relative_to_the_table_only_if_they_are_in_it(path: str, location: str, shown: str) -> None:
+def test_a_path_is_shown_relative_to_the_table_only_if_it_is_in_it(path: str, location: str, shown: str) -> None:
     assert render.relative(path, location) == shown
 
 

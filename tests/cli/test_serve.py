@@ -66,7 +66,7 @@ def test_a_token_of_a_file_is_asked_for_and_never_told(tmp_path: Path) -> None:
     assert "s3cret" not in result.output
 
 
-def test_a_metastore_that_does_not_answer_is_told_at_once() -> None:
+def test_serve_ends_at_once_if_no_metastore_answers() -> None:
     catalog = ScriptedCatalog()
     catalog.errors["list_namespaces"] = MetastoreUnavailable("No metastore answers")
     result = run("serve", "--port", "0", catalog=catalog)

@@ -73,7 +73,7 @@ def test_java_home_wins_over_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert find_java() == str(tmp_path / "java home" / "bin" / "java")
 
 
-def test_a_missing_java_is_told_with_where_it_was_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_java_names_where_it_searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(EngineError, match="JAVA_HOME"):
         find_java()
@@ -96,7 +96,7 @@ def test_a_path_that_derby_or_the_class_path_cannot_carry_is_refused(name: str, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_path_below_a_file_is_told(tmp_path: Path) -> None:
+def test_a_folder_below_a_file_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EngineError, match="Cannot make the folder"):
         prepare_directory(tmp_path / "file" / "x")
@@ -108,7 +108,7 @@ def test_a_java_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         JavaGateway(tmp_path, "server")
 
 
-def test_a_java_that_is_no_program_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_that_is_no_program_raises_engine_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java.install(monkeypatch, tmp_path, "")
     (tmp_path / "java home" / "bin" / "java").write_bytes(b"\x00\x01")
     with pytest.raises(EngineError, match="could not be started"):
@@ -144,7 +144,7 @@ def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not server.is_alive()
 
 
-def test_a_jvm_that_is_killed_and_does_not_end_is_told_in_the_log_alone(
+def test_stop_logs_a_jvm_that_survives_its_kill_and_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake_java.install(monkeypatch, tmp_path, fake_java.ANNOUNCE + fake_java.FOR_EVER)
@@ -233,7 +233,7 @@ class _Gone:
         raise ConnectionRefusedError
 
 
-def test_a_java_error_is_told_by_its_innermost_cause() -> None:
+def test_a_java_error_is_described_by_its_innermost_cause() -> None:
     deep = _Throwable("outer", _Throwable("middle", _Throwable("Address already in use")))
     assert describe_java_error(_JavaError(deep)) == "Address already in use"
     assert describe_java_error(ValueError("plain")) == "plain"

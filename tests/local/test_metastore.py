@@ -32,7 +32,7 @@ def test_a_path_that_derby_cannot_carry_is_refused(tmp_path: Path) -> None:
         LocalMetastore(tmp_path / "a;b")
 
 
-def test_a_java_that_is_no_gateway_is_told_and_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_start_fails_and_ends_a_java_that_is_no_gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java.install(monkeypatch, tmp_path, fake_java.ANNOUNCE + fake_java.UNTIL_THE_PIPE_BREAKS)
     server = LocalMetastore(tmp_path / "hms")
     with pytest.raises(EngineError, match=r"Hive Metastore did not start.*metastore\.log"):

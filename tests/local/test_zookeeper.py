@@ -27,7 +27,7 @@ def test_an_unusable_path_is_refused(tmp_path: Path) -> None:
         LocalZooKeeper(tmp_path / "a;b")
 
 
-def test_a_java_that_is_no_gateway_is_told_and_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_start_fails_and_ends_a_java_that_is_no_gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java.install(monkeypatch, tmp_path, fake_java.ANNOUNCE + fake_java.UNTIL_THE_PIPE_BREAKS)
     server = LocalZooKeeper(tmp_path / "zk")
     with pytest.raises(EngineError, match=r"ZooKeeper did not start.*zookeeper\.log"):

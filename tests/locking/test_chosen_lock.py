@@ -42,7 +42,8 @@ class Clock(SystemClock):
 
 
 class Lock(MemoryTableLock):
-    """log: its name each time that it is taken. broken: its API fails. happens: once, while it is waited for."""
+    """log: its name each time that a writer takes it. broken: its API fails. happens: called once each, while a
+    writer waits."""
 
     def __init__(self, name: str, log: list[str], table: LockQueues) -> None:
         super().__init__(table)
@@ -198,7 +199,7 @@ def test_one_failed_lock_call_is_no_broken_lock_api() -> None:
     world.acquire().release()
 
 
-def test_a_metastore_s_lock_that_somebody_holds_is_waited_for_and_never_passed_by() -> None:
+def test_a_writer_of_a_marked_table_waits_for_the_holder_of_the_metastore_s_lock() -> None:
     world = marked()
     foreign = world.hms.acquire(NAME, wait_seconds=1, request="foreign")
     with pytest.raises(LockNotAcquired):
@@ -214,7 +215,7 @@ def test_a_client_without_zookeeper_refuses_a_marked_table() -> None:
     assert world.log == ["asked"]
 
 
-def test_a_mark_that_appears_while_the_lock_is_waited_for_makes_the_writer_start_over() -> None:
+def test_a_mark_that_appears_while_a_writer_waits_for_the_lock_makes_it_start_over() -> None:
     world = World()
     world.hms.happens.append(lambda: world.mark(LOCK_MARK, "zookeeper"))
     held = world.acquire()
@@ -327,7 +328,7 @@ def test_a_mark_that_is_set_without_the_metastore_s_lock_outwaits_those_who_may_
     assert world.clock.late - before == leftover, "who is marked already has no such writers"
 
 
-def test_a_table_is_not_brought_back_to_a_lock_that_cannot_be_had() -> None:
+def test_a_table_is_not_brought_back_to_a_lock_whose_service_fails() -> None:
     world = marked()
     world.hms.broken = True
     with pytest.raises(LockUnavailable):
@@ -362,7 +363,7 @@ def test_force_needs_no_zookeeper_to_be_configured_and_mends_a_mark_that_nobody_
         forced(without).release()
 
 
-def test_force_takes_zookeeper_s_lock_where_it_can_be_had_and_passes_nobody_who_holds_it() -> None:
+def test_force_takes_zookeeper_s_lock_if_it_works_and_waits_for_its_holder() -> None:
     world = marked()
     forced(world).release()
     assert world.log == ["zookeeper", "hms"]
@@ -373,7 +374,7 @@ def test_force_takes_zookeeper_s_lock_where_it_can_be_had_and_passes_nobody_who_
     assert world.held == (False, False)
 
 
-def test_force_does_not_bring_a_table_to_a_lock_that_cannot_be_had() -> None:
+def test_force_does_not_bring_a_table_to_a_lock_whose_service_fails() -> None:
     world = marked()
     world.hms.broken = True
     with pytest.raises(LockUnavailable, match="Internal error"):

@@ -28,7 +28,7 @@ class Counted(ThreadRuntime):
 
 
 class ByHand(Counted):
-    """Its time, in seconds, moves only when it is told to. suspended: how long the machine was suspended, which the
+    """Its time, in seconds, moves only when a test sets it. suspended: how long the machine was suspended, which the
     monotonic clock does not count. wall_ahead: by how much the wall clock was set forth."""
 
     def __init__(self) -> None:

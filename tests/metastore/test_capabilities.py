@@ -46,7 +46,7 @@ def test_a_server_that_can_do_everything() -> None:
 
 
 @pytest.mark.parametrize("behaviour", ["atomic", "checked", "ignored", "broken"])
-def test_compare_and_swap_is_told_by_what_the_server_does(behaviour: str) -> None:
+def test_the_probe_judges_compare_and_swap_by_what_the_server_does(behaviour: str) -> None:
     hms = FakeHms()
     hms.compare_and_swap = behaviour
     assert probed(hms).compare_and_swap == behaviour
@@ -76,7 +76,7 @@ def test_a_scratch_row_that_was_made_without_an_answer_is_dropped() -> None:
     assert "did not answer create_table" in found.problems[0]
 
 
-def test_a_broken_lock_api_and_missing_transaction_tables_are_told() -> None:
+def test_the_probe_reports_a_broken_lock_api_and_missing_transaction_tables() -> None:
     hms = FakeHms()
     hms.misbehave["lock"].append(MetaException("HIVE_LOCKS does not exist"))
     hms.misbehave["open_txns"].append(MetaException("TXNS does not exist"))
@@ -85,14 +85,14 @@ def test_a_broken_lock_api_and_missing_transaction_tables_are_told() -> None:
 
 
 @pytest.mark.parametrize(("said", "expected"), [("true", True), ("false", False), ("TRUE", True)])
-def test_the_column_check_is_told_by_the_servers_setting(said: str, expected: bool) -> None:
+def test_the_probe_reads_the_column_check_from_the_servers_setting(said: str, expected: bool) -> None:
     hms = FakeHms()
     hms.config["hive.metastore.disallow.incompatible.col.type.changes"] = said
     assert probed(hms).disallow_incompatible_col_type_changes is expected
 
 
 @pytest.mark.parametrize("key", ["metastore.rawstore.impl", "hive.metastore.rawstore.impl"])
-def test_a_cache_before_the_database_is_told_by_the_servers_setting(key: str) -> None:
+def test_the_probe_reads_from_the_servers_setting_whether_a_cache_stands_before_its_database(key: str) -> None:
     hms = FakeHms()
     hms.config[key] = "org.apache.hadoop.hive.metastore.ObjectStore"
     assert not probed(hms).cached
@@ -100,7 +100,7 @@ def test_a_cache_before_the_database_is_told_by_the_servers_setting(key: str) ->
     assert probed(hms).cached
 
 
-def test_how_long_the_lock_call_took_is_told() -> None:
+def test_the_probe_reports_how_long_the_lock_call_took() -> None:
     clock = SteppedClock()
     hms = FakeHms()
     plain = hms.lock
@@ -115,7 +115,7 @@ def test_how_long_the_lock_call_took_is_told() -> None:
         assert probe(server.uri, SETTINGS, clock=clock).lock_seconds == 31
 
 
-def test_a_scratch_row_that_stays_is_told() -> None:
+def test_the_probe_reports_a_scratch_row_that_it_could_not_drop() -> None:
     hms = FakeHms()
     hms.add_database("default")
     hms.misbehave["drop_table"].append(MetaException("no"))

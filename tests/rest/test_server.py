@@ -168,7 +168,7 @@ def test_running_requests_finish_before_the_server_stops(catalog: ScriptedCatalo
 def test_a_full_queue_does_nothing_of_what_it_refuses(bound: dict[str, int]) -> None:
     """
     1     commits; its swap is held
-    2, 3  commit too: one waits in the queue, which is full then; the other is told 429 at once, and so is Python
+    2, 3  commit too: one waits in the queue, which is full then; the other gets 429 at once, and so does Python
     1     goes on, and so does the one that waits
     """
     swapping, gate = threading.Event(), threading.Event()

@@ -84,7 +84,7 @@ def test_a_server_that_does_not_start_leaves_nothing_behind() -> None:
     assert fakes.started == []
 
 
-def test_the_end_of_the_process_ends_all_servers_whoever_uses_them() -> None:
+def test_the_end_of_the_process_ends_all_servers_even_those_in_use() -> None:
     fakes = Fakes()
     embedding = Embedding(fakes)
     held = embedding.acquire(A)

@@ -135,7 +135,7 @@ def test_a_missing_or_malformed_setting_is_named(arguments: dict[str, Any], word
         configure(builder(), **arguments).getOrCreate()
 
 
-def test_a_metastore_that_is_not_there_is_told_before_a_jvm_is_started() -> None:
+def test_a_metastore_that_is_not_there_raises_before_a_jvm_starts() -> None:
     def start(settings: object, token: str) -> Any:
         raise MetastoreUnavailable("no server answers")
 
@@ -168,7 +168,7 @@ def _no_java(options: object) -> None:
     raise IcebergHmsError("no Java")
 
 
-def test_a_contradiction_is_told_and_the_options_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contradictory_options_are_refused_and_the_builder_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     server = FakeServer()
     options = {"spark.sql.catalogImplementation": "in-memory"}
     made = SessionBuilder(options, Target("thrift://h:1", "/wh"), Embedding(lambda settings, token: server))

@@ -38,7 +38,7 @@ def test_a_free_lock_costs_two_requests_and_counts_from_the_first(writers: Any, 
 
 
 @pytest.mark.parametrize("request_", ["create", "children"])
-def test_a_lost_reply_leaves_one_node_and_the_lock_is_had(request_: str, writers: Any, ensemble: Ensemble) -> None:
+def test_after_a_lost_reply_there_is_one_node_with_the_lock(request_: str, writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     writer.session.lose_reply = [request_]
     before = writer.runtime.read_clocks()
@@ -179,7 +179,7 @@ def test_who_follows_a_writer_whose_session_ended_in_a_move_waits_for_it(writers
 
 
 @pytest.mark.parametrize("blind", [False, True])
-def test_where_all_servers_are_atomic_only_a_blind_move_is_waited_for(blind: bool, writers: Any) -> None:
+def test_where_all_servers_are_atomic_a_follower_waits_only_for_a_blind_swap(blind: bool, writers: Any) -> None:
     left_by_a_dead_writer(writers, blind=blind)
     follower = attempt(writers(all_atomic=True), wait_seconds=0.2)
     if blind:

@@ -142,7 +142,7 @@ def test_a_lock_that_is_removed_is_lost_for_good(writers: Any, ensemble: Ensembl
             question()
 
 
-def test_a_release_takes_one_request_and_strays_with_it_and_is_told_once(writers: Any, ensemble: Ensemble) -> None:
+def test_a_release_takes_one_request_removes_stray_nodes_and_reports_once(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     told: list[str] = []
     held = take(writer)

@@ -36,14 +36,14 @@ def test_who_gives_up_while_suspended_removes_its_node_as_soon_as_it_can(writers
     problems: list[Exception] = []
     done = waiter.runtime.event()
 
-    def wait_in_vain() -> None:
+    def wait_until_it_fails() -> None:
         try:
             waiter.acquire(wait_seconds=20)
         except LockUnavailable as error:
             problems.append(error)
         done.set()
 
-    waiter.runtime.spawn("waiter", wait_in_vain)
+    waiter.runtime.spawn("waiter", wait_until_it_fails)
     wait_until(lambda: len(ensemble.nodes) == 2 and waiter.session.calls[-1] == "watch")
     waiter.session.suspend()
     held.release()
@@ -84,7 +84,7 @@ def test_a_lock_that_an_operator_removes_is_lost(writers: Any) -> None:
         held.renew()
 
 
-def test_who_waits_in_vain_hears_who_holds_the_lock(writers: Any, ensemble: Ensemble) -> None:
+def test_the_error_of_a_writer_that_timed_out_names_the_holder(writers: Any, ensemble: Ensemble) -> None:
     ensemble.numbers[FOLDER] = 9_999_999_998
     held = writers().acquire()
     with pytest.raises(LockNotAcquired, match=r"held by lock db\.t/.*-9999999998 of ann on h1"):
@@ -119,14 +119,14 @@ def test_closing_waits_for_who_holds_a_lock_and_lets_waiters_give_up(writers: An
     problems: list[Exception] = []
     given_up, closed = writer.runtime.event(), writer.runtime.event()
 
-    def wait_in_vain() -> None:
+    def wait_until_it_fails() -> None:
         try:
             writer.acquire(wait_seconds=60)
         except LockNotAcquired as error:
             problems.append(error)
         given_up.set()
 
-    writer.runtime.spawn("waiter", wait_in_vain)
+    writer.runtime.spawn("waiter", wait_until_it_fails)
     wait_until(lambda: writer.session.calls[-1] == "watch")
     writer.runtime.spawn("closer", lambda: (writer.lock.close(), closed.set())[0])
     assert given_up.wait(20)

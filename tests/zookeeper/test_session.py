@@ -218,7 +218,7 @@ def test_what_cannot_be_removed_now_is_removed_when_there_is_a_connection() -> N
     assert client().requests == []
     client().answers["children"] = ["mine-1", "other-2"]
     client().become("CONNECTED")
-    # The sweep runs on a thread of its own; whoever asks next waits for it or does it.
+    # The sweep runs on a thread of its own; the next caller of `connected` waits for it or does it.
     made.connected()
     assert ("delete", "/x/mine-1") in client().requests
     assert ("delete", "/x/other-2") not in client().requests
@@ -275,7 +275,7 @@ def test_a_sweep_that_closing_overtakes_says_nothing(caplog: pytest.LogCaptureFi
     assert caplog.records == []
 
 
-def test_closing_is_told_first_and_once_to_who_asked_for_it_and_did_not_take_it_back() -> None:
+def test_close_calls_each_registered_callback_once_before_it_disconnects() -> None:
     made, client = session()
     made.connected()
     told: list[tuple[str, bool]] = []

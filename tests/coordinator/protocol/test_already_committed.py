@@ -100,7 +100,7 @@ def test_a_table_that_cannot_be_looked_at_leaves_a_doubt(failure):
 @pytest.mark.parametrize(
     ("failure", "error"), [(MetastoreUnavailable("down"), MetastoreUnavailable("down")), (LATE, NoSuchTable(NAME))]
 )
-def test_a_client_that_is_told_to_come_again_and_one_without_a_table_are_left_no_doubt(failure, error):
+def test_a_client_gets_its_proved_failure_if_the_metastore_is_down_or_its_table_is_gone(failure, error):
     def load(name):
         raise error
 
@@ -151,7 +151,7 @@ def test_a_change_that_landed_expired_and_comes_again_is_not_refused(harness, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whoever_cannot_be_told_apart_from_one_that_expired_is_not_refused(harness, kind):
+def test_a_change_whose_snapshot_may_have_landed_and_expired_is_unknown_and_not_refused(harness, kind):
     """The same, and the older metadata files are gone."""
     mine = sent(harness, with_files(harness, "a", "b"), kind)
     harness.commit(mine)
@@ -406,8 +406,8 @@ def test_what_asserts_no_place_is_not_refused_because_others_expired_before_it_w
 
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("in_time", [True, False])
-def test_the_table_of_a_group_is_looked_for_once(harness, replaced, in_time):
-    """its callers wait for that, and none can leave where each look takes all the time that it may"""
+def test_a_group_looks_for_its_missing_table_once_for_all_its_changes(harness, replaced, in_time):
+    """The callers wait for these calls, and cannot time out meanwhile, even where each call takes as long as it may."""
     base = with_files(harness, "a", "b")
     changes = [request(base, Writer(harness.manifests).fast_append(base, id_, "mine")) for id_ in range(20, 28)]
     harness.coordinator.operations.drop(NAME, wait_seconds=1.0)

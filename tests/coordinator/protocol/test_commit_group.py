@@ -373,7 +373,7 @@ def test_what_was_written_for_a_lock_that_is_not_had_is_deleted(harness):
     assert harness.metadata_files() == before
 
 
-def test_missing_and_foreign_tables_are_told_apart():
+def test_a_missing_table_and_a_hive_table_raise_different_errors():
     empty = Harness()
     with pytest.raises(NoSuchTable):
         empty.commit(set_properties(a="b"))
@@ -547,7 +547,7 @@ def test_no_replay_begins_after_the_total_time(unlocked):
 
 
 def test_a_change_that_comes_again_and_gets_no_lock_is_unknown_if_its_first_swap_landed(harness):
-    """swap under way, unknown | it lands | sent again: no lock to be had. "Failed" would have its files deleted"""
+    """swap under way, unknown | it lands | sent again: no lock. After "failed" its client would delete its files."""
     harness.pointer.atomic = False
     harness.pointer.answers.append(ScriptedAnswer.DELAYED)
     with pytest.raises(CommitStateUnknown):

@@ -1,4 +1,4 @@
-"""A chain of metadata files is laid out in memory, and a swap is looked for in it."""
+"""A chain of metadata files is laid out in memory, and the status check searches it for a swap."""
 
 from typing import Any
 

@@ -73,7 +73,7 @@ def test_of_two_appends_of_one_file_the_later_is_refused_in_the_same_group_too(
     assert harness.data_files() == ["file:/d/a"]
 
 
-def test_a_file_that_another_process_appends_before_the_lock_is_had_is_refused(harness: Harness) -> None:
+def test_a_file_that_another_process_appends_before_we_hold_the_lock_is_refused(harness: Harness) -> None:
     theirs = harness.another()
     acquire = harness.lock.acquire
 
@@ -89,7 +89,7 @@ def test_a_file_that_another_process_appends_before_the_lock_is_had_is_refused(h
     assert harness.data_files() == ["file:/d/a"]
 
 
-def test_whoever_is_refused_for_what_did_not_land_is_told_to_try_again(harness: Harness) -> None:
+def test_a_caller_refused_because_of_an_append_that_did_not_land_is_asked_to_try_again(harness: Harness) -> None:
     harness.pointer.answers.extend([ScriptedAnswer.REFUSED, ScriptedAnswer.REFUSED])
     harness.pointer.writes = False
     members = harness.members(append("file:/d/a"), append("file:/d/a"), append("file:/d/b"))

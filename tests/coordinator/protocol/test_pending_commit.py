@@ -1,4 +1,4 @@
-"""The one rule: a caller whose time is over may be told "failed" only while no swap carries its change."""
+"""The one rule: a caller that timed out gets "failed" only while no swap carries its change."""
 
 import threading
 

@@ -75,7 +75,7 @@ def assert_told(outcome, kind, status):
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_when_nothing_can_be_written_all_are_told_to_come_again(table, count):
+def test_when_the_metastore_writes_nothing_all_callers_are_asked_to_send_again(table, count):
     table.refuses = lambda _: True
     table.harness.pointer.writes = False
     files = set(table.harness.files.locations())
@@ -144,8 +144,8 @@ def test_without_further_swaps_the_others_have_to_come_again():
     assert len(table.swaps) == 2
 
 
-def test_whoever_was_not_reached_has_to_come_again():
-    """more changes that are not taken than there are swaps to find them"""
+def test_changes_that_no_swap_tried_before_the_limit_are_to_be_sent_again():
+    """The metastore refuses more changes than the allowed number of swaps can find."""
     table = Poisonable(refusal_max_swaps=4)
     outcomes = table.group(*poisoned_at([5, 6], 8))
     assert all(isinstance(size, int) for size in outcomes[:4])
@@ -155,7 +155,7 @@ def test_whoever_was_not_reached_has_to_come_again():
     assert len(table.harness.data_files()) == len([outcome for outcome in outcomes if isinstance(outcome, int)])
 
 
-def test_who_may_not_write_is_told_so_whoever_else_may_not(table):
+def test_every_caller_without_the_right_to_write_gets_access_denied(table):
     table.refuses, table.error = lambda _: True, AccessDenied("ada may not alter db.t")
     table.harness.pointer.writes = None
     for outcome in table.group(*appends(12)):

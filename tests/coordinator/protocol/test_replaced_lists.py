@@ -276,7 +276,7 @@ def test_it_is_left_as_long_as_its_change_has_not_landed(outcome):
 
 
 @pytest.mark.parametrize("error", [LockNotAcquired("late"), RequirementFailed(ASSERT_TABLE_UUID, "another table")])
-def test_only_who_lost_its_branch_s_place_is_looked_after(error):
+def test_only_commits_that_lost_a_race_for_their_branch_have_their_files_deleted(error):
     table = Refused()
     table.leftovers.settled([Sent(Failed(error), "first"), Sent(LANDED, "11.avro")])
     table.sweep()

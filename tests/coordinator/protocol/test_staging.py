@@ -255,7 +255,7 @@ def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_its_man
     assert harness.data_files() == ["file:/a"]
 
 
-def test_a_job_that_runs_again_is_told_the_snapshot_that_is_in_the_table(harness):
+def test_a_job_that_runs_again_gets_the_snapshot_of_its_first_run(harness):
     first = harness.commit(append("file:/a", key="job"))
     again = harness.commit(append("file:/a", key="job"))
     assert again.already_committed
@@ -263,7 +263,7 @@ def test_a_job_that_runs_again_is_told_the_snapshot_that_is_in_the_table(harness
     assert [event["event"] for event in harness.events] == ["committed", "committed"], "the table's and the first run's"
 
 
-def test_two_runs_of_a_job_in_one_group_are_told_the_one_snapshot(harness):
+def test_two_runs_of_a_job_in_one_group_get_the_same_snapshot(harness):
     in_files(harness)
     members = harness.members(append("file:/a", key="job"), append("file:/a", key="job"))
     harness.group(*members)

@@ -141,7 +141,7 @@ def test_under_a_lost_lock_only_the_table_itself_counts(found, expected):
     for lock in (ScriptedLock(QuickRuntime(), lost=True), ScriptedLock(QuickRuntime(), age=200, renews=False)):
         table_lock = ScriptedTableLock()
         assert resolve(Swapped(), ScriptedPointer(found), lock=lock, table_lock=table_lock) is expected
-        assert table_lock.taken == 1, "it is looked at after whoever took the lock is done"
+        assert table_lock.taken == 1, "the check waits for the lock, and so for its holder"
 
 
 def test_a_lost_lock_that_cannot_be_taken_again_leaves_it_unknown():

@@ -123,7 +123,7 @@ READ_ONLY = MetaException("Error executing SQL query: cannot execute INSERT in a
         ("drop_table", READ_ONLY, False, True),
     ],
 )
-def test_a_write_that_fails_is_told_from_one_that_is_not_allowed(
+def test_a_failed_scratch_write_disproves_writes_and_a_forbidden_one_proves_nothing(
     method: str,
     error: Exception,
     works: bool | None,

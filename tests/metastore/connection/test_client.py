@@ -105,7 +105,7 @@ def test_a_call_that_failed_inside_of_the_server_costs_the_connection(server: Ru
     assert not client.is_usable
 
 
-def test_a_call_that_the_server_lacks_is_told_apart(server: Running) -> None:
+def test_a_call_that_the_server_lacks_is_unknown_method(server: Running) -> None:
     client = connect(server)
     with pytest.raises(ServerFault) as caught:
         client.call("get_all_functions")
@@ -239,7 +239,7 @@ def test_an_interrupted_call_leaves_no_reply_for_the_next(server: Running) -> No
     assert not client.is_usable
 
 
-def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+def test_the_error_for_a_server_that_is_not_there_names_its_address() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         uri = f"thrift://127.0.0.1:{taken.getsockname()[1]}"

@@ -171,7 +171,7 @@ def test_a_value_that_the_database_has_no_room_for_is_final(said: str) -> None:
 
 
 @pytest.mark.parametrize("said", BROKEN_HANDLER)
-def test_a_handler_that_lost_its_store_is_told_apart(said: str) -> None:
+def test_the_words_of_a_handler_that_lost_its_store_are_handler_broken(said: str) -> None:
     assert classify(MetaException(said), "get_table_req").fault is Fault.HANDLER_BROKEN
 
 
@@ -185,7 +185,7 @@ def test_only_a_metaexception_speaks_of_its_handler() -> None:
 
 
 @pytest.mark.parametrize(("error", "fault"), SAID, ids=lambda value: value.name if isinstance(value, Fault) else "")
-def test_an_answer_is_told_by_its_type_and_words(error: TException, fault: Fault) -> None:
+def test_an_error_is_classified_by_its_type_and_words(error: TException, fault: Fault) -> None:
     answer = classify(error, "alter_table")
     assert answer.fault is fault
     assert isinstance(answer, MetastoreRefused)

@@ -136,7 +136,7 @@ def test_no_more_than_its_size_are_open_and_nobody_shares(server: Running) -> No
     assert len(server.hms.calls) == 8
 
 
-def test_a_busy_pool_is_waited_for_and_then_told(server: Running) -> None:
+def test_a_caller_of_a_busy_pool_waits_and_then_gets_metastore_unavailable(server: Running) -> None:
     with pool_of(server, size=1, timeout_ms=50) as pool:
 
         def nested(_: MetastoreClient) -> None:
@@ -221,7 +221,7 @@ def test_one_server_of_the_list_has_a_pool_of_its_own() -> None:
         assert pool.run(lambda client: client.call("getVersion"), idempotent=True) == "3.0"
 
 
-def test_whoever_makes_its_connections_makes_those_of_its_pools_of_one_server_too() -> None:
+def test_a_pool_of_one_server_makes_connections_and_places_as_the_pool_that_it_comes_from() -> None:
     made: list[str] = []
 
     def connect(uri: str) -> MetastoreClient:

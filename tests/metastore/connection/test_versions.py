@@ -20,7 +20,7 @@ from tests.metastore.fake_hms import FakeHms, pool_of, running
         ("?", "?", False),
     ],
 )
-def test_versions_are_told_apart(said: str, version: str, is_hive_3: bool) -> None:
+def test_the_version_that_a_server_names_says_whether_it_is_hive_3(said: str, version: str, is_hive_3: bool) -> None:
     hms = FakeHms()
     hms.version = said
     with running(hms) as server, pool_of(server) as pool:
@@ -29,7 +29,7 @@ def test_versions_are_told_apart(said: str, version: str, is_hive_3: bool) -> No
         assert pool.run(changes_databases, idempotent=True) is is_hive_3
 
 
-def test_hive_3_which_calls_itself_as_hive_2_does_is_told_by_the_call_that_it_lost() -> None:
+def test_a_hive_3_that_names_hive_2_s_version_is_recognised_by_the_call_that_it_lacks() -> None:
     hms = FakeHms()
     lost = TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name: 'get_index_names'")
     hms.misbehave["get_index_names"].extend([lost, lost, lost])

@@ -76,7 +76,7 @@ def test_a_wall_clock_that_is_set_back_does_not_make_a_lease_younger(hold: Hold,
 
 
 def test_a_renewal_that_is_answered_after_the_lease_does_not_count(hold: Hold, hms: FakeHms, runtime: ByHand) -> None:
-    """Sent in time, but whoever found the lock silent for its lease may have sent its removal already."""
+    """Sent in time, but a waiter that found the lock silent for its lease may have sent its removal already."""
     held = hold(lease=10)
     plain = hms.heartbeat
 

@@ -52,7 +52,7 @@ def test_a_name_that_the_server_hides_is_passed_over() -> None:
         assert lease_seconds(pool) == 300
 
 
-def test_a_server_that_does_not_tell_is_told_apart_from_one_that_is_gone() -> None:
+def test_a_server_that_does_not_name_its_lease_gives_none_and_one_that_is_gone_raises() -> None:
     hms = FakeHms()
     hms.config.clear()
     with running(hms) as server, pool_of(server) as pool:

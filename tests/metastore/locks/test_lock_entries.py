@@ -31,7 +31,7 @@ def test_the_lock_is_exclusive_on_the_table_outside_transactions(hms: FakeHms, e
     assert (seen[0].user, seen[0].agentInfo) == ("ada", "agent")
 
 
-def test_an_entry_that_is_gone_is_told_by_check_and_renew_and_not_by_remove(entries: LockEntries) -> None:
+def test_check_and_renew_of_an_entry_that_is_gone_raise_and_remove_does_not(entries: LockEntries) -> None:
     entry = entries.enqueue(NAME, "a")
     entries.renew(entry)
     entries.remove(entry)

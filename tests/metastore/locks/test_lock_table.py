@@ -37,7 +37,7 @@ def broken(hms: FakeHms) -> FakeHms:
     return hms
 
 
-def test_all_locks_are_told_in_order_or_those_of_one_table() -> None:
+def test_rows_lists_all_locks_in_order_or_those_of_one_table() -> None:
     with running() as server, pool_of(server) as pool:
         entries = LockEntries(pool, "ann")
         first, waits, other = (entries.enqueue(name, f"agent-{name.name}") for name in (NAME, NAME, OTHER))
@@ -98,7 +98,7 @@ def told(server: Running) -> list[str]:
 
 
 @pytest.mark.parametrize("hours", [0, 7])
-def test_a_dead_writer_of_this_machine_is_told_after_two_missed_heartbeats_whatever_its_word(hours: int) -> None:
+def test_a_lock_of_an_ended_process_of_this_machine_seems_dead_after_two_missed_heartbeats(hours: int) -> None:
     hms = fake(clock_hours=hours)
     for age, agent in (
         (11, ended_agent("cas")),
@@ -125,7 +125,7 @@ def test_a_lock_that_announces_a_lease_seems_dead_after_that() -> None:
         assert told(server) == ["", "it was not renewed for 16 s, with a lease of 15 s"]
 
 
-def test_a_lock_that_was_not_renewed_for_a_lease_is_told_whoever_has_it() -> None:
+def test_any_writer_s_lock_that_was_not_renewed_for_a_lease_seems_dead() -> None:
     hms = fake()
     add(hms, 290, "Iceberg-java")
     add(hms, 310, "Iceberg-java")
@@ -143,7 +143,7 @@ def test_a_database_s_clock_that_is_wrong_makes_no_living_lock_dead(hours: int) 
     assert len(hms.locks) == 1
 
 
-def test_nothing_is_called_dead_when_the_database_s_clock_or_its_lease_cannot_be_told() -> None:
+def test_no_lock_seems_dead_if_the_server_hides_its_clock_or_its_lease() -> None:
     for hms in (broken(fake()), fake(lease="")):
         add(hms, 1_000, "Iceberg-java")
         with running(hms) as server:
@@ -166,7 +166,7 @@ def test_the_api_works_if_any_server_carries_out_a_lock_call_and_nothing_is_left
 
 
 def test_the_api_works_though_what_it_was_tried_with_could_not_be_removed() -> None:
-    """whoever took it for broken would go without the lock that other writers rely on"""
+    """A writer that took it for broken would go without the lock that other writers rely on."""
     hms = FakeHms()
     hms.misbehave["unlock"] += [MetaException("out of order")] * 9
     with running(hms) as server:

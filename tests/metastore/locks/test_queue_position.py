@@ -137,8 +137,8 @@ def said(hms: FakeHms) -> list[str]:
 def test_who_slept_in_the_queue_for_a_lease_does_not_take_up_its_entry(
     pool: ClientPool, hms: FakeHms, entries: LockEntries
 ) -> None:
-    """Another waiter may have found the entry silent, and be about to remove it: whoever comes after that, and sends no
-    expected value, would overwrite what is committed under it."""
+    """Another waiter may have found the entry silent, and be about to remove it: a later writer that sends
+    no expected value would overwrite what is committed under it."""
     runtime = TimedWith(hms)
     lock = HmsTableLock(pool, runtime, SETTINGS)
     pool.cas_support.learn(pool.uris[0], NAME.namespace, CompareAndSwap.ATOMIC)

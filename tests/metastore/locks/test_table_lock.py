@@ -148,7 +148,7 @@ def test_closing_waits_until_a_held_lock_is_released(
     lock.close()
     pool.close()
     held.release()
-    assert hms.locks == {}, "whoever closes takes the connections away"
+    assert hms.locks == {}, "close returns only after the release, which needs the connections"
 
 
 def test_closing_waits_for_a_held_lock_only_so_long(pool: ClientPool, hms: FakeHms) -> None:

@@ -78,7 +78,7 @@ def test_owner_and_owner_type_go_together(
     assert hms.calls == []
 
 
-def test_a_missing_namespace_is_told_by_every_call(namespaces: HmsNamespaces) -> None:
+def test_every_call_raises_for_a_missing_namespace(namespaces: HmsNamespaces) -> None:
     for call in (
         lambda: namespaces.load("nope"),
         lambda: namespaces.update("nope", {"a": "1"}, []),
@@ -88,7 +88,7 @@ def test_a_missing_namespace_is_told_by_every_call(namespaces: HmsNamespaces) ->
             call()
 
 
-def test_taken_names_and_full_namespaces_are_told(hms: FakeHms, namespaces: HmsNamespaces) -> None:
+def test_a_taken_name_a_bad_name_and_a_full_namespace_raise(hms: FakeHms, namespaces: HmsNamespaces) -> None:
     with pytest.raises(AlreadyExists):
         namespaces.create("db", {})
     with pytest.raises(InvalidInput):

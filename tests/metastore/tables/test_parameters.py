@@ -168,7 +168,7 @@ def test_hives_engine_is_switched_on_by_a_property() -> None:
         ({}, False),
     ],
 )
-def test_an_iceberg_row_is_told_by_its_type(parameters: dict[str, str], expected: bool) -> None:
+def test_the_table_type_parameter_makes_a_row_iceberg(parameters: dict[str, str], expected: bool) -> None:
     assert is_iceberg(parameters) is expected
 
 

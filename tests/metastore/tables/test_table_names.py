@@ -81,7 +81,7 @@ def test_what_is_no_uuid_is_never_part_of_a_filter(uuid: str, hms: FakeHms, name
 
 
 def test_a_table_that_is_renamed_between_the_questions_is_found_all_the_same(hms: FakeHms, names: TableNames) -> None:
-    """its name is told | another renames it | its row is asked for, which is gone: all is asked anew"""
+    """The server lists its name | another client renames it | we ask for its row, which is gone, and ask anew."""
     add(hms, "mine", uuid=UUID)
 
     def rename() -> None:

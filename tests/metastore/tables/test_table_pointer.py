@@ -97,7 +97,7 @@ def test_creating_and_dropping_may_stay_unanswered_too(method: str, hms: FakeHms
     assert hms.calls.count(method) == 1
 
 
-def test_a_drop_is_not_sent_if_its_lock_aged_while_a_connection_was_waited_for(
+def test_a_drop_is_not_sent_if_its_lock_aged_during_the_wait_for_a_connection(
     hms: FakeHms, pointer: HmsTablePointer
 ) -> None:
     assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
@@ -458,7 +458,7 @@ def test_a_server_that_says_the_same_twice_while_it_reads_rows_cannot_filter(
     assert hms.calls.count("get_table_names_by_filter") == 2
 
 
-def test_an_empty_namespace_is_told_from_a_missing_one(pointer: HmsTablePointer) -> None:
+def test_an_empty_namespace_lists_no_tables_and_a_missing_one_raises(pointer: HmsTablePointer) -> None:
     assert pointer.list_tables("db") == []
     with pytest.raises(NoSuchNamespace):
         pointer.list_tables("nope")
