@@ -11,6 +11,7 @@ import pytest
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.log_and_continue import log_and_continue
 from iceberg_hms.coordinator.ports import Refused
+from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, MetastoreRefused, QueueFull, RequirementFailed
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 from tests.coordinator.test_coordinator import Gate, queued_behind_a_gate, rest_delete
@@ -341,9 +342,8 @@ def test_a_change_without_a_thread_is_refused_and_not_begun(harness):
     assert still_commits(harness)
 
 
-def test_metadata_that_cannot_be_kept_in_memory_leaves_no_file_behind(harness):
-    put = harness.coordinator._cache.put
-    harness.coordinator._cache.put = raising(MemoryError(), times=1)(put)
+def test_metadata_that_cannot_be_kept_in_memory_leaves_no_file_behind(harness, monkeypatch):
+    monkeypatch.setattr(MetadataCache, "put", raising(MemoryError(), times=1)(MetadataCache.put))
     before = harness.metadata_files()
     with pytest.raises(MemoryError):
         harness.commit(append("file:/a"))

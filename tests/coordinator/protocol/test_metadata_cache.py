@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 
 from iceberg_hms.coordinator.ports import Pointer, TableName
@@ -58,6 +60,19 @@ def cache(files, *, max_bytes=1_000_000, retries=2):
     return MetadataCache(files, Impatient(), max_bytes=max_bytes, read_retries=retries)
 
 
+def kept(cached, *names):
+    """Which of these files the cache holds. `peek` neither keeps nor moves an entry."""
+    return [name for name in names if holds(cached, f"file:/{name}")]
+
+
+def holds(cached, location):
+    try:
+        cached.peek(location)
+    except MissingFile:
+        return False
+    return True
+
+
 def test_a_file_is_read_once():
     files = CountedFiles()
     files.write("file:/a", DATA)
@@ -97,18 +112,18 @@ def test_the_least_recently_used_goes_when_the_bytes_are_too_many():
 
 
 def test_replacing_an_entry_does_not_count_its_bytes_twice():
-    cached = cache(CountedFiles())
-    first, second = table("a"), table("b", snapshots=3)
+    first, second, other = table("a"), table("b", snapshots=3), table("c")
+    cached = cache(CountedFiles(), max_bytes=weight(second) + weight(other))
+    cached.put("file:/other", other)
     cached.put("file:/a", first)
-    assert cached._bytes == weight(first)
     cached.put("file:/a", second)
-    assert (cached._bytes, cached.get("file:/a")) == (weight(second), second)
+    assert cached.get("file:/a") is second
+    assert kept(cached, "a", "other") == ["a", "other"]
 
 
 def test_a_cache_without_room_keeps_nothing():
     cached = cache(CountedFiles(), max_bytes=0)
     cached.put("file:/a", table("a"))
-    assert cached._bytes == 0
     with pytest.raises(MissingFile):
         cached.get("file:/a")
 
@@ -117,27 +132,27 @@ def test_a_compressed_file_counts_as_its_text():
     zipped = TableMetadata(raw(properties={"write.metadata.compression-codec": "gzip", "comment": "x" * 10_000}))
     files = CountedFiles()
     files.write("file:/a", metadata_file.encode(zipped))
-    cached = cache(files)
-    assert cached.get("file:/a").raw == zipped.raw
     assert len(metadata_file.encode(zipped)) < 1_000
-    assert cached._bytes == weight(zipped)
+    for max_bytes, reads in ((weight(zipped), 1), (weight(zipped) - 1, 2)):
+        files.reads.clear()
+        cached = cache(files, max_bytes=max_bytes)
+        assert cached.get("file:/a").raw == cached.get("file:/a").raw == zipped.raw
+        assert len(files.reads) == reads
 
 
 def test_a_busy_table_pushes_out_its_own_past_and_not_the_others():
-    quiet, busy = table("quiet"), table("busy")
-    cached = cache(CountedFiles())
-    cached.put("file:/quiet", quiet)
+    """There is room for the quiet table and two versions of the busy one, to the byte."""
+    quiet, versions = table("quiet"), [table("busy")]
     for number in range(300):
-        cached.put(f"file:/busy-{number}", append_to(busy, number))
+        versions.append(append_to(versions[-1], number))
+    cached = cache(CountedFiles(), max_bytes=sum(map(weight, (quiet, *versions[-2:]))))
+    cached.put("file:/quiet", quiet)
+    for number, version in enumerate(versions):
+        cached.put(f"file:/busy-{number}", version)
         if number:
-            assert cached.get(f"file:/busy-{number - 1}").current_snapshot_id == number - 1, "the base is looked at"
-        busy = cached.get(f"file:/busy-{number}")
-    assert cached.get("file:/quiet") is quiet
-    assert cached.get("file:/busy-299") is busy
-    assert cached.get("file:/busy-298").current_snapshot_id == 298
-    assert cached._bytes == sum(map(weight, (quiet, busy, cached.get("file:/busy-298"))))
-    with pytest.raises(MissingFile):
-        cached.get("file:/busy-297")
+            assert cached.get(f"file:/busy-{number - 1}") is versions[number - 1], "the base of the next commit"
+        assert cached.get(f"file:/busy-{number}") is version
+    assert kept(cached, "quiet", "busy-300", "busy-299", "busy-298") == ["quiet", "busy-300", "busy-299"]
 
 
 def test_of_a_table_the_versions_that_were_used_last_stay():
@@ -178,32 +193,33 @@ def test_the_past_is_looked_at_and_takes_nobody_s_place():
 
 def test_tables_without_a_uuid_are_bounded_by_their_bytes_alone():
     metadata = TableMetadata({**table("a").raw, "format-version": 1, "table-uuid": None})
-    cached = cache(CountedFiles())
-    for number in range(5):
+    cached = cache(CountedFiles(), max_bytes=5 * weight(metadata))
+    for number in range(6):
         cached.put(f"file:/{number}", metadata)
-    assert cached._bytes == 5 * weight(metadata)
+    assert kept(cached, *range(6)) == [1, 2, 3, 4, 5]
 
 
-def test_the_bytes_come_to_nothing_however_entries_come_and_go():
+def test_however_entries_come_and_go_the_cache_fills_its_bytes_and_no_more():
     tables = [table(name, snapshots=size) for name, size in (("a", 0), ("b", 3), ("c", 20), ("d", 90))]
-    cached = cache(CountedFiles(), max_bytes=2 * weight(tables[3]))
+    most = 2 * weight(tables[3])
+    cached, held = cache(CountedFiles(), max_bytes=most), {}
     for step in range(500):
-        cached.put(f"file:/{step % 13}", tables[step * 7 % 4])
-        assert 0 < cached._bytes <= 2 * weight(tables[3])
-    for number in range(13):
-        cached.put(f"file:/{number}", table("large", snapshots=400))
-    assert cached._bytes == 0
+        held[step % 13] = tables[step * 7 % 4]
+        cached.put(f"file:/{step % 13}", held[step % 13])
+        assert 0 < sum(weight(held[name]) for name in kept(cached, *held)) <= most
+    last = [table(name, snapshots=90) for name in "ef"]
+    assert sum(map(weight, last)) == most
+    for metadata in last:
+        cached.put(f"file:/{metadata.uuid}", metadata)
+    assert kept(cached, *held, *(metadata.uuid for metadata in last)) == [metadata.uuid for metadata in last]
 
 
-def test_what_is_larger_than_all_the_room_pushes_nothing_out():
-    small, large = table("a"), table("b", snapshots=400)
-    cached = cache(CountedFiles(), max_bytes=100_000)
-    cached.put("file:/a", small)
-    cached.put("file:/large", large)
-    assert cached.get("file:/a") is small
-    assert cached._bytes == weight(small)
-    with pytest.raises(MissingFile):
-        cached.get("file:/large")
+def test_what_is_larger_than_all_the_room_takes_none_and_pushes_nothing_out():
+    first, second, large = table("a"), table("b"), table("c", snapshots=400)
+    cached = cache(CountedFiles(), max_bytes=weight(first) + weight(second))
+    for name, metadata in (("a", first), ("large", large), ("b", second)):
+        cached.put(f"file:/{name}", metadata)
+    assert kept(cached, "a", "b", "large") == ["a", "b"]
 
 
 def test_a_storage_error_is_tried_again_as_often_as_the_setting_says():
@@ -234,12 +250,16 @@ def test_a_damaged_file_is_named_and_not_cached():
 
 
 def test_nobody_waits_while_the_text_of_a_large_table_is_made(monkeypatch):
-    cached, held, made = cache(CountedFiles()), [], TableMetadata.to_bytes
+    cached, waits, made = cache(CountedFiles()), [], TableMetadata.to_bytes
+    cached.put("file:/other", table("b"))
 
     def making(metadata):
-        held.append(cached._mutex.locked())
+        reader = threading.Thread(target=cached.get, args=["file:/other"])
+        reader.start()
+        reader.join(10)
+        waits.append(reader.is_alive())
         return made(metadata)
 
     monkeypatch.setattr(TableMetadata, "to_bytes", making)
     cached.put("file:/a", table("a"))
-    assert held == [False]
+    assert waits == [False]

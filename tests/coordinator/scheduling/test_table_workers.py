@@ -22,12 +22,21 @@ FOREIGN = "foreign"
 
 
 class ForgetfulFiles(MemoryFiles):
-    """Keeps no content that is written once it `forgets`."""
+    """Keeps no content that is written once it `forgets`. written: released once for each file."""
 
     forgets = False
 
+    def __init__(self):
+        super().__init__()
+        self.written = threading.Semaphore(0)
+
     def write(self, location, data):
         super().write(location, b"" if self.forgets else data)
+        self.written.release()
+
+    def until_written(self, count):
+        for _ in range(count):
+            assert self.written.acquire(timeout=30)
 
 
 class Tables:
@@ -100,10 +109,8 @@ def test_a_commit_that_waits_for_its_lock_keeps_no_written_bytes_in_memory():
         before, _ = tracemalloc.get_traced_memory()
         members = [tables.submit(name, change) for name, change in zip(tables.names[1:], changes[1:], strict=True)]
         tables.until_waiting(count - 1)
-        written = len(tables.files.locations())
-        while written < 2 * count:
-            first._done.wait(0.01)
-            written = len(tables.files.locations())
+        # The metadata file of each table, and that of its commit.
+        tables.files.until_written(2 * count)
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
