@@ -335,7 +335,7 @@ def test_an_operator_moves_a_table_to_zookeeper_and_breaks_a_lock_there(
     assert json.loads(locks("use", "zookeeper", table, *where).stdout) == {"name": table, "lock": "zookeeper"}
     held = catalog.services.ports.lock.acquire(TableName(*table.split(".")), wait_seconds=60, request="r-1")
     listed = locks("list", table, *where)
-    assert "not asked: hms: " in listed.stderr
+    assert "not listed: hms: " in listed.stderr
     [lock] = json.loads(listed.stdout)
     assert (lock["keeper"], lock["table"], lock["state"]) == ("zookeeper", table, "ACQUIRED")
     assert locks("break", lock["lock_id"], *where).exit_code == 2

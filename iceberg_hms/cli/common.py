@@ -1,4 +1,4 @@
-"""What all commands share: options, the catalog they work on, exit codes, and how errors are printed."""
+"""What all commands share: options, the catalog that they use, exit codes, and how they print errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ExitCode(IntEnum):
     METASTORE_UNREACHABLE = 3
     #: A swap may or may not have happened: check the table before you try again.
     UNKNOWN_OUTCOME = 4
-    #: As shells report the end by Ctrl-C.
+    #: As shells report a process that Ctrl-C ended.
     INTERRUPTED = 130
 
 
@@ -266,13 +266,14 @@ def one_line(text: str) -> str:
 
 
 def log_to_stderr(*, debug: bool) -> None:
-    """Warnings and worse of all libraries to stderr; with `debug` everything of ours."""
+    """Log to stderr: warnings and errors of all libraries, and our own messages from INFO on; with `debug` from
+    DEBUG."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("iceberg_hms").setLevel(logging.DEBUG if debug else logging.INFO)
 
 
 def interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind an error: py4j, broken into in the middle of a call, raises errors of its own."""
+    """Whether Ctrl-C caused an error: py4j raises errors of its own when Ctrl-C interrupts a call."""
     seen: set[int] = set()
     behind: BaseException | None = error
     while behind is not None and id(behind) not in seen:

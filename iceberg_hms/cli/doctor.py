@@ -59,7 +59,7 @@ _THE_PAUSE = (
 
 #: A lock call that waits for no other takes about ten milliseconds.
 _SLOW_LOCK_SECONDS = 5.0
-#: No metastore tells it: get_config_value refuses names that begin so.
+#: No metastore reveals this setting: get_config_value refuses names with this prefix.
 _POOL = "datanucleus.connectionPool.maxPoolSize"
 
 #: What each verdict on compare-and-swap means for commits.
@@ -80,7 +80,7 @@ SWAP_MEANINGS = {
 
 
 _CACHED = (
-    "it answers what was true up to a minute ago: Hive 4 refuses every commit with it, and on Hive 3 a commit through "
+    "its answers are up to a minute old: Hive 4 refuses every commit with it, and on Hive 3 a commit through "
     "one such server overwrites what was committed through another. Set "
     "metastore.rawstore.impl=org.apache.hadoop.hive.metastore.ObjectStore on the servers that commits go to"
 )
@@ -177,7 +177,7 @@ def server_findings(server: ServerReport) -> Iterator[CheckResult]:
             "lock API",
             CheckState.FAILED,
             "does not work",
-            "commits need it: make its tables with schematool",
+            "commits need it: create its tables with schematool",
         )
     if server.cached:
         yield CheckResult(server.uri, "store", CheckState.FAILED, "CachedStore", _CACHED)
@@ -196,7 +196,7 @@ def server_findings(server: ServerReport) -> Iterator[CheckResult]:
         "transaction tables",
         CheckState.OK if server.transaction_tables else CheckState.WARNING,
         "there" if server.transaction_tables else "missing",
-        "" if server.transaction_tables else "the lock API keeps its locks in them: make them with schematool",
+        "" if server.transaction_tables else "the lock API keeps its locks in them: create them with schematool",
     )
     verdict = str(server.compare_and_swap)
     yield CheckResult(server.uri, "compare-and-swap", SWAP_MEANINGS[verdict][0], verdict, SWAP_MEANINGS[verdict][1])
@@ -210,7 +210,7 @@ def _lock_finding(server: ServerReport) -> CheckResult:
     if seconds < _SLOW_LOCK_SECONDS:
         return CheckResult(server.uri, "lock API", CheckState.OK, "works")
     meaning = (
-        "lock calls wait for each other where more are sent at once than the metastore has database connections: raise "
+        "lock calls block each other when clients send more at once than the metastore has database connections: raise "
         f"{_POOL} on the metastore (10 by default) to twice the number of writers, or look at what keeps its database "
         "busy"
     )
@@ -220,9 +220,7 @@ def _lock_finding(server: ServerReport) -> CheckResult:
 def lock_findings(settings: Settings, server: ServerReport) -> Iterator[CheckResult]:
     """What the setting `lock` means on one server."""
     if settings.lock == "none" and str(server.compare_and_swap) != "atomic":
-        meaning = (
-            "without a lock only atomic compare-and-swap protects a commit, so none is made here; set `lock` to hms"
-        )
+        meaning = "without a lock only atomic compare-and-swap protects a commit, so all are refused; set `lock` to hms"
         yield CheckResult(server.uri, "lock", CheckState.FAILED, "none, which is refused", meaning)
 
 
@@ -234,7 +232,9 @@ def _columns_finding(server: ServerReport) -> CheckResult:
         case False:
             return CheckResult(server.uri, check, CheckState.OK, "false")
         case True:
-            meaning = "columns that were moved or dropped stay as they were in the metastore; Iceberg's own are right"
+            meaning = (
+                "after columns move or are dropped, the metastore keeps the old ones; Iceberg's own schema is right"
+            )
             return CheckResult(
                 server.uri, check, CheckState.WARNING, "true", f"{meaning}; set it to false on the server"
             )

@@ -1,4 +1,4 @@
-"""`iceberg-hms history`: how a table came to where it is."""
+"""`iceberg-hms history`: which snapshots were current, and what each changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHANGES = (
 def history(
     context: typer.Context,
     table: TableArgument,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Only the newest so many; 0 = all.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show only the newest N; 0 = all.")] = 0,
     metastore_uri: MetastoreUri = None,
     warehouse: Warehouse = None,
     config: ConfigFile = None,

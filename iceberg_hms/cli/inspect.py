@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iceberg_hms.coordinator.ports import Pointer
     from iceberg_hms.format.metadata.snapshot import Snapshot
 
-#: How often the row and the metadata are read until they belong together, when writers keep moving the table.
+#: How often to read the row and its metadata until they match, while writers move the table.
 CONSISTENT_READS_MAX = 3
 
 
@@ -58,7 +58,7 @@ def inspect(
         int | None, typer.Option("--snapshot", metavar="ID", help="Manifests and files of this snapshot.")
     ] = None,
     ref: Annotated[str | None, typer.Option("--ref", help="Manifests and files of this branch or tag.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many files; 0 = all.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most N files; 0 = all.")] = 20,
     metastore_uri: MetastoreUri = None,
     warehouse: Warehouse = None,
     config: ConfigFile = None,
@@ -89,7 +89,7 @@ def inspect(
 
 
 def read_together(catalog: Reader, table: str) -> tuple[Pointer, LoadedTable]:
-    """The row and the metadata that it points at; the newest of both if writers never let them agree."""
+    """The row and the metadata that it points at. If writers keep moving the table, the metadata may be newer."""
     for _ in range(CONSISTENT_READS_MAX):
         pointer, loaded = catalog.pointer(table), catalog.load(table)
         if pointer.metadata_location == loaded.metadata_location:

@@ -31,7 +31,7 @@ class Lifetime:
 
     def __init__(self, exit_with_stdin: bool) -> None:
         self._exit_with_stdin = exit_with_stdin
-        # And no threading.Event: a signal handler may not take a lock that the main thread holds.
+        # Not a threading.Event: a signal handler may not take a lock that the main thread holds.
         self._over: SimpleQueue[None] = SimpleQueue()
         self._starting = True
         self._before: list[Any] = []
@@ -49,11 +49,11 @@ class Lifetime:
             signal.signal(number, handler)
 
     def ready(self) -> None:
-        """All is started: from here on a signal ends `wait`, and nothing else."""
+        """The command has started everything: from now on a signal ends `wait`, and interrupts nothing."""
         self._starting = False
 
     def wait(self) -> None:
-        """Until a signal comes or standard input ends."""
+        """Block until a signal comes or standard input ends."""
         self._over.get()
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
@@ -69,5 +69,5 @@ class Lifetime:
             while os.read(stdin, _CHUNK):
                 pass
         except (OSError, ValueError, AttributeError):
-            pass  # Closed or not there: that is its end.
+            pass  # Standard input is closed or missing, which counts as its end.
         self._over.put(None)

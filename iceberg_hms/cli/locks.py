@@ -111,7 +111,7 @@ def use(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which lock a table takes. `zookeeper` is your word that all of its writers are iceberg-hms with ZooKeeper."""
+    """Choose which lock a table takes. `zookeeper` declares that all its writers are iceberg-hms with ZooKeeper."""
     with _catalog(context, config, overrides, metastore_uri, zookeeper) as catalog:
         catalog.locks.use(name, keeper, wait_seconds=catalog.default_wait_seconds, force=force)
     if as_json:
@@ -162,7 +162,7 @@ def _print_one(lock: LockRecord, as_json: bool) -> None:
 
 def _tell_problems(listing: Listing) -> None:
     for problem in listing.problems:
-        output.note(f"not asked: {one_line(problem)}")
+        output.note(f"not listed: {one_line(problem)}")
 
 
 def _tell_dead(listing: Listing) -> None:

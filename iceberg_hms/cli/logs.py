@@ -22,8 +22,8 @@ END_SECONDS: Final = 2.0
 logger = logging.getLogger(__name__)
 
 
-class _Handed(QueueHandler):
-    """Hands lines over. dropped: how many it dropped since the last warning about that."""
+class _DroppingHandler(QueueHandler):
+    """Puts lines into the queue, and drops those that do not fit. dropped: how many since the last warning."""
 
     def __init__(self, lines: Queue[logging.LogRecord | None]) -> None:
         super().__init__(lines)
@@ -51,14 +51,14 @@ def in_background() -> Iterator[Background]:
     root = logging.getLogger()
     handlers = list(root.handlers)
     lines: Queue[logging.LogRecord | None] = Queue(LINES_MAX)
-    handed = _Handed(lines)
-    thread = threading.Thread(target=_write, args=(handed, lines, handlers), name="log", daemon=True)
+    handler = _DroppingHandler(lines)
+    thread = threading.Thread(target=_write, args=(handler, lines, handlers), name="log", daemon=True)
     thread.start()
-    _replace(root, handlers, [handed])
+    _replace(root, handlers, [handler])
     try:
         yield background
     finally:
-        _replace(root, [handed], handlers)
+        _replace(root, [handler], handlers)
         with contextlib.suppress(Full):
             lines.put(None, timeout=END_SECONDS)
         thread.join(END_SECONDS)
@@ -72,11 +72,13 @@ def _replace(root: logging.Logger, old: Sequence[logging.Handler], new: Sequence
         root.removeHandler(handler)
 
 
-def _write(handed: _Handed, lines: Queue[logging.LogRecord | None], handlers: Sequence[logging.Handler]) -> None:
+def _write(
+    dropping: _DroppingHandler, lines: Queue[logging.LogRecord | None], handlers: Sequence[logging.Handler]
+) -> None:
     while (record := lines.get()) is not None:
         for handler in handlers:
             if record.levelno >= handler.level:
                 handler.handle(record)
-        dropped, handed.dropped = handed.dropped, 0
+        dropped, dropping.dropped = dropping.dropped, 0
         if dropped:
             logger.warning("%d lines were dropped: the log was not read fast enough", dropped)

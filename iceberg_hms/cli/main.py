@@ -32,7 +32,7 @@ app = typer.Typer(
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, so that no error leaves it as a stack trace."""
+    """Wrap a command so that it prints errors instead of stack traces, and ends with the exit code of the error."""
 
     @functools.wraps(command)
     def run_command(*arguments: Any, **options: Any) -> None:

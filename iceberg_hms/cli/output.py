@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: Columns when stdout is no terminal: nothing is cut, and a line of a log can still be read.
+#: Width when stdout is no terminal: wide enough for long values, and a person can still read the lines in a log.
 PIPE_WIDTH = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -32,7 +32,7 @@ def print_json(value: object) -> None:
 
 
 def print_event(event: str, **values: object) -> None:
-    """One JSON line, at once, for the program that started us."""
+    """Print one JSON line and flush it, for the program that started this one."""
     typer.echo(orjson.dumps({"event": event, **values}).decode())
 
 
@@ -42,7 +42,7 @@ def note(text: str) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table; numbers are put to the right, long values are folded and never cut."""
+    """A table for people: aligns numbers to the right, folds long values and never cuts them."""
     rows = [list(row) for row in rows]
     built = Table(title=printable(title), title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
     for index, column in enumerate(columns):
@@ -65,7 +65,7 @@ def facts(title: str, values: Mapping[str, object]) -> Table:
 
 
 def cell(value: Any) -> str:
-    """A value as a person reads it; nothing is an empty cell."""
+    """A value as text for people; None is an empty cell."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -78,7 +78,7 @@ def cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Text without characters that a terminal would obey: they are shown as escapes."""
+    """Text in which escapes replace the control characters, which a terminal would obey."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

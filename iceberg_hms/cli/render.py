@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from iceberg_hms.cli.output import facts, instant, size, table
 
-#: Longer values are cut in tables, with a word on where to find the rest.
+#: Tables cut longer values, and say where to find the rest.
 LONGEST_VALUE = 240
 
 Values = Mapping[str, Any]

@@ -27,7 +27,7 @@ from iceberg_hms.cli.common import (
 from iceberg_hms.errors import ConfigError
 
 _TOKEN_BYTES = 32
-#: How many more new than freed objects there are before the collector scans the young ones.
+#: The collector scans the young objects when the process has created this many more than it has freed.
 _YOUNG_OBJECTS = 20_000
 
 
@@ -92,7 +92,7 @@ def serve(
         finally:
             server.stop()
     if not log.is_written:
-        # Nobody reads stderr. All is stopped and closed; the interpreter's own exit would wait for a reader.
+        # Nobody reads stderr, so the interpreter's own exit would block. Everything is stopped and closed already.
         os._exit(0)
     output.note("stopped")
 

@@ -65,7 +65,7 @@ def tables(
 
 
 def describe(catalog: Reader, name: TableName) -> TableRow:
-    """A table's numbers; a table whose files are missing or damaged is a row with the reason, and not the end."""
+    """A table's numbers. If its files are missing or damaged, the row says why, and the listing goes on."""
     try:
         metadata = catalog.load(name).metadata
     except (NotFound, CorruptFile, StorageError, InvalidInput) as error:

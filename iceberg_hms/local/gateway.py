@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 #: How long a JVM may take to say that it listens, and to end once asked; seconds.
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 10.0
-#: How long the system may take to end a killed one: it gives back all its memory first.
+#: How long the system may take to end a killed JVM, whose memory it frees first; seconds.
 KILL_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 _LOG_TAIL_LINES = 8
 _MAX_CAUSES = 20
 
-#: A JVM that runs for minutes and starts often: C1 alone and the serial collector halve the start-up of the defaults.
+#: For a JVM that starts often and runs for minutes: with C1 alone and the serial collector it starts in half the time.
 #: Without C2 the JVM gives compiled code 48 MB instead of 240, which a Spark session of ten minutes fills; from then on
 #: it compiles nothing, links no method handle, and so cannot deserialize a task.
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC", "-Xshare:auto")
@@ -62,7 +62,7 @@ os.register_at_fork(after_in_child=_forget_pipes_in_forked_child)
 
 
 def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait for a process's end. Whether it came in time."""
+    """Wait until a process ends. False if it does not end in time."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -210,7 +210,7 @@ class JavaGateway:
             port=port,
             auth_token=token,
             auto_convert=True,
-            # py4j's finalizers would call, and loudly miss, a JVM that is gone. The few objects die with it.
+            # py4j's finalizers would call a JVM that has ended, and log errors. The few objects end with the JVM.
             enable_memory_management=False,
         )
         return Py4jGateway(gateway_parameters=parameters)
@@ -261,7 +261,8 @@ class JavaGateway:
         return " | ".join(lines[-_LOG_TAIL_LINES:]) or "nothing was logged"
 
     def stop(self) -> None:
-        """End the JVM: ask, wait a bounded time, then kill it by its id. Never raises; twice is harmless."""
+        """End the JVM: ask, wait a bounded time, then kill it by its id. Never raises. Calling it
+        twice is harmless."""
         gateway = getattr(self, "_gateway", None)
         if gateway is not None and self.is_alive():
             try:

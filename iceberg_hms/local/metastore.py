@@ -25,7 +25,7 @@ _CONF = {
     # Two defaults whose libraries are not in the wheel.
     "hive.async.log.enabled": "false",
     "datanucleus.connectionPoolingType": "HikariCP",
-    # Derby's locks are in this JVM: with the default of 10, so many lock calls at once wait for each other for ever,
+    # Derby's locks are in this JVM: with the default of 10, as many lock calls at once wait for each other for ever,
     # some with a connection for Derby's lock, its holder for a connection.
     "datanucleus.connectionPool.maxPoolSize": "64",
     # Iceberg moves, drops and renames columns, which the stock setting (true) refuses.
@@ -88,7 +88,7 @@ class LocalMetastore(LocalServer):
         jvm = gateway.jvm
         hive = jvm.org.apache.hadoop.hive.metastore
         thrift = jvm.org.apache.thrift
-        # First the port: it fails fast, where the database takes seconds.
+        # Bind the port first: a taken port fails at once, while the database takes seconds.
         socket = thrift.transport.TServerSocket(jvm.java.net.InetSocketAddress("127.0.0.1", self._requested_port))
         handler = self._handler(jvm)
         args = (
@@ -104,8 +104,8 @@ class LocalMetastore(LocalServer):
         return int(socket.getServerSocket().getLocalPort())
 
     def _handler(self, jvm: Any) -> Any:
-        """The metastore behind the wire, with its database made. What is different in other versions is this, the class
-        path and the configuration."""
+        """The Java object that carries out the calls; creates its database. Other releases differ in this method, the
+        class path and the configuration."""
         hive = jvm.org.apache.hadoop.hive.metastore
         conf = self._hive_conf(jvm)
         if self._transaction_tables:
@@ -135,6 +135,6 @@ def _make_transaction_tables(hive: Any, conf: Any) -> None:
     try:
         hive.txn.TxnDbUtil.prepDb(conf)
     except Py4JJavaError as error:
-        # Made in one transaction by an earlier start on this folder.
+        # An earlier start on this folder created the tables, in one transaction.
         if "already exists" not in describe_java_error(error):
             raise

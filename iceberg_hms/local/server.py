@@ -55,7 +55,7 @@ class LocalServer:
         try:
             self.port = self._serve(self._gateway)
         except BaseException as error:
-            # The Java side of the error is gone once the JVM is.
+            # Describe the error first: its Java part ends with the JVM.
             message = describe_java_error(error)
             self.stop()
             if not isinstance(error, Exception):

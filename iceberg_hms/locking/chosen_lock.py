@@ -5,8 +5,8 @@ A parameter of the table's row decides, so that all of our writers see the same:
 only says what new tables are marked with (`zookeeper`), or that no lock is taken (`none`).
 
 A table that is marked `zookeeper` takes the ZooKeeper lock first, and the metastore's too while its lock API works:
-that one keeps out writers that know no other. The lock API is unavailable when it is broken on every server. With the
-mark the operator declares that there are no such writers; without it nothing is swapped under ZooKeeper alone.
+the metastore's keeps out writers that use no other lock. The lock API is unavailable when it is broken on every server.
+With the mark the operator declares that there are no such writers; without it nothing is swapped under ZooKeeper alone.
 
 The mark may change while a writer waits. So the writer reads it again under the lock, and if it has changed, releases
 the lock and starts over. That read is handed on with the lock (`HeldLock.row`), so it costs no extra call.

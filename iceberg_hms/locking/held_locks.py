@@ -1,4 +1,4 @@
-"""Held locks: several as one, and none as one."""
+"""The HeldLock of a table that takes several locks, or none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iceberg_hms.coordinator.ports import HeldLock, Pointer
 from iceberg_hms.locking.lock_modes import LockMode
 
-#: A lease that never ends: there is no lock that a server could take away.
+#: A lease that never ends: no server can take away a lock that does not exist.
 _FOREVER = 1e9
 
 
@@ -40,7 +40,7 @@ class NoLock:
 
 
 class ChosenHeldLock:
-    """coordinator.ports.HeldLock on all locks that were taken; each must hold."""
+    """coordinator.ports.HeldLock over all locks that the writer took; all of them must hold."""
 
     def __init__(self, parts: Sequence[HeldLock], mode: LockMode) -> None:
         self.parts = tuple(parts)
@@ -82,7 +82,7 @@ class ChosenHeldLock:
             part.renew()
 
     def release(self) -> None:
-        """As the port says; the last that was taken goes first."""
+        """As the port says; releases the lock first that was taken last."""
         for part in reversed(self.parts):
             part.release()
 

@@ -95,8 +95,8 @@ class LockAdmin:
         for lock in listing.locks:
             if lock.lock_id == lock_id:
                 return lock
-        not_asked = f"; not asked: {', '.join(listing.problems)}" if listing.problems else ""
-        raise NotFound(f"There is no lock {lock_id}{not_asked}", next_step="`iceberg-hms locks list` shows all")
+        not_listed = f"; not listed: {', '.join(listing.problems)}" if listing.problems else ""
+        raise NotFound(f"There is no lock {lock_id}{not_listed}", next_step="`iceberg-hms locks list` shows all")
 
     def break_lock(self, lock_id: str) -> LockRecord:
         """Remove a lock from its holder or waiter, and return what it was. A holder that still lives may be about to

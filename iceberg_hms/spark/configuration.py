@@ -1,7 +1,7 @@
 """Spark's settings for a session whose session catalog is iceberg-hms. Pure: no pyspark, no JVM, no server.
 
 The session catalog `spark_catalog` holds Hive tables and Iceberg tables side by side: Iceberg's SparkSessionCatalog
-asks our REST server first, and what the server does not have goes to Spark's own Hive catalog on the same metastore.
+asks our REST server first. If the server does not have a table, it asks Spark's own Hive catalog on the same metastore.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CATALOG_TOKEN: Final = f"{CATALOG}.token"
 METASTORE_URIS: Final = "spark.hadoop.hive.metastore.uris"
 WAREHOUSE: Final = "spark.sql.warehouse.dir"
 
-#: Settings that hold a comma list: ours is added to what the user has.
+#: Settings with comma-separated values: `merge` adds ours to the user's.
 _LISTS: Final = (PACKAGES, SQL_EXTENSIONS)
 #: Spark reads Hive's settings under these prefixes too.
 _METASTORE_KEYS: Final = (METASTORE_URIS, "spark.hive.metastore.uris")
@@ -44,7 +44,7 @@ def session_configuration(
     """The settings of a Spark session on a server that listens at `server_uri`, in a stable order.
 
     server_uri: http://host:port of the embedded server or of `iceberg-hms serve`.
-    token: what the server was started with; None for a server that asks for none.
+    token: the server's token; None for a server without one.
     metastore_uri, warehouse: for Spark's Hive catalog; the same metastore and the same folder that the server uses.
         None leaves them to hive-site.xml and spark-defaults.conf.
     extensions: False leaves out Iceberg's SQL extensions (partition fields, branches and tags, write order). With them
@@ -67,8 +67,8 @@ def session_configuration(
         CATALOG: SESSION_CATALOG,
         f"{CATALOG}.type": "rest",
         CATALOG_URI: server_uri,
-        # A session must see what other writers commit, and what its own v1 commands drop: each reference asks the
-        # server, which answers from memory. With Iceberg's cache a table that is read often stays as it was.
+        # A session must see what other writers commit, and what its own v1 commands drop, so each reference asks the
+        # server, which answers from memory. Iceberg's cache would never refresh a table that is read often.
         f"{CATALOG}.cache-enabled": "false",
     }
     if not extensions:
@@ -90,15 +90,15 @@ def session_configuration(
 
 
 def warehouse_location(warehouse: str) -> str:
-    """A location with a scheme: `/data/wh` and `wh` become `file:/...`; what has a scheme stays byte-true."""
+    """A location with a scheme: `/data/wh` and `wh` become `file:/...`; a location with a scheme stays as it is."""
     return warehouse if _SCHEME.match(warehouse) else f"file:{Path(warehouse).expanduser().absolute()}"
 
 
 def merge(present: Mapping[str, object], wanted: Mapping[str, str]) -> dict[str, object]:
-    """The user's settings with ours put in; comma lists are joined, all else of the user's stays.
+    """The user's settings together with ours: joins comma-separated values, and keeps the user's other settings.
 
-    Raises ConfigError when the user's settings contradict ours: another session catalog, no Hive support, another
-    metastore. Nothing is overwritten silently.
+    Raises ConfigError when the user's settings contradict ours, and never overwrites them: another session catalog, no
+    Hive support, another metastore.
     """
     merged = dict(present)
     named = metastore_of(present)

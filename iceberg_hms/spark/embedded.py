@@ -30,7 +30,7 @@ class Running(Protocol):
     def uri(self) -> str: ...
 
     def stop(self) -> None:
-        """End it; twice is harmless."""
+        """End it. Calling it twice is harmless."""
         ...
 
 
@@ -59,7 +59,7 @@ class _Servers:
 
 
 class Embedding:
-    """The servers of one process. `start` makes one; the tests hand in their own."""
+    """The servers of one process. start: starts a server; tests pass a function of their own."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
@@ -72,7 +72,8 @@ class Embedding:
         return self._of_process.get(process) or self._of_process.setdefault(process, _Servers())
 
     def acquire(self, settings: Mapping[str, object]) -> Embedded:
-        """The server for these settings, started if there is none yet. Each call is undone by one `release`.
+        """The server for these settings; starts one if there is none yet. The caller calls `release` once for each
+        call.
 
         Raises what starting raises: ConfigError, MetastoreUnavailable, EngineError.
         """

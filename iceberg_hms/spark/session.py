@@ -191,7 +191,7 @@ class SessionBuilder(SparkSession.Builder):
 def _start_java(options: Mapping[str, object]) -> None:
     """Start the JVM before Spark would, because Spark passes every setting on the command line, secrets too.
 
-    What is left out here reaches the JVM through py4j, when the context is made.
+    The settings that are left out here reach the JVM through py4j, when PySpark makes the context.
     """
     if SparkContext._gateway is not None:
         return
@@ -204,7 +204,7 @@ def _start_java(options: Mapping[str, object]) -> None:
     except (PySparkRuntimeError, OSError) as error:
         raise EngineError(
             "Spark's Java process could not be started",
-            next_step="its own words are on standard error; usual causes: no Java 17 (JAVA_HOME), or Maven packages "
+            next_step="standard error says why; usual causes: no Java 17 (JAVA_HOME), or Maven packages "
             "that cannot be fetched",
         ) from error
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
@@ -213,8 +213,8 @@ def _start_java(options: Mapping[str, object]) -> None:
 class _Launch:
     """PySpark's `launch_gateway` on a thread of its own, where Ctrl-C does not break into it.
 
-    Interrupted, it would take away the folder in which the JVM announces itself, and the JVM would then hang for ever
-    as an orphan. Left alone, the JVM comes up, finds that nobody wants it, and ends.
+    An interrupt would make it remove the folder in which the JVM announces itself, and the JVM would hang for ever as
+    an orphan. On its own thread the launch completes; then the JVM finds that its input is closed, and ends.
     """
 
     def __init__(self, conf: SparkConf) -> None:
@@ -261,7 +261,7 @@ class _Launch:
 
 
 def _check_running(conf: SparkConf, wanted: Mapping[str, str]) -> None:
-    """Static settings cannot be changed in a running session: it must be one of the same server already."""
+    """Static settings cannot be changed in a running session, so the session must use the same server already."""
     if conf.get(CATALOG_URI) != wanted[CATALOG_URI]:
         raise ConfigError(
             "A Spark session runs already, without this session catalog",
@@ -279,7 +279,8 @@ def _check_runtime() -> None:
 
 
 def _end_with(session: SparkSession, server: Embedded, embedding: Embedding) -> None:
-    """`session.stop()` ends the server as well; a session that was there before keeps its one hold on it."""
+    """Make `session.stop()` release the server. A session that uses it already releases it once, however often it was
+    returned."""
     if session in _servers:
         embedding.release(server)
         return

@@ -20,7 +20,7 @@ from iceberg_hms.zookeeper.session import Session
 
 logger = logging.getLogger(__name__)
 
-#: A waiter polls after so long, even if nothing wakes it.
+#: How long a waiter waits before it polls again, if nothing wakes it; seconds.
 POLL_INTERVAL_SECONDS = 5.0
 #: The same after a request that was not answered.
 RETRY_INTERVAL_SECONDS = 0.1
@@ -28,7 +28,8 @@ _WAKE_CHECK_SECONDS = 0.25
 
 
 class LockAttempt:
-    """data: the content of our node. deadline: `Runtime.now()` when we give up. closed: set when all waiters must.
+    """data: the content of our node. deadline: `Runtime.now()` when we give up. closed: set when all waiters must give
+    up.
     all_atomic, swap_seconds: as `ZooKeeperHeldLock`."""
 
     def __init__(
@@ -81,7 +82,7 @@ class LockAttempt:
                 self._node = None
                 self._wake.set()
             except NoReply as error:
-                # There may be a node of ours, or two: the next answer shows.
+                # The request may have created a node of ours, or a second one: the next poll shows it.
                 self._may_have_lost_nodes = self._tried
                 self._node = None
                 problem = error
@@ -110,10 +111,10 @@ class LockAttempt:
         own = [name for name in row if name.startswith(self._prefix)]
         if not own:
             raise NodeGone(f"{self._node} was removed while it waited")
-        # The first may be another than the one that we know of: its creation was not answered.
+        # Our first node may be one whose creation was not answered, and not the one that we know of.
         position = row.index(own[0])
         if position == 0:
-            # Read all of them: their times run side by side.
+            # Read all markers, so that their times run side by side.
             over = [self._is_over(left) for left in left_swapping(names)]
             return own[0] if all(over) else None
         # A write before the wait does not prove that our session is alive after it.

@@ -123,7 +123,7 @@ class ZooKeeperHeldLock:
             self._over.set()
         self._session.forget_on_close(self._closed)
         try:
-            # The nodes ended with the session.
+            # The nodes ended with their session.
             if not closed:
                 self._remove_nodes()
         finally:
@@ -166,7 +166,7 @@ class ZooKeeperHeldLock:
                 self._session.discard(node.folder, node.lost_prefix)
 
     def _closed(self) -> None:
-        """The session is about to be closed."""
+        """Called when the session is about to be closed."""
         self._cover.mark_lost("ended with its session, which was closed")
         self._over.set()
 

@@ -194,7 +194,7 @@ class ZooKeeperSession:
         )
 
     def children(self, folder: str) -> list[str]:
-        """Names of the nodes in a folder, in no order; none if the folder is not there."""
+        """Names of the nodes in a folder, in no order; none if the folder does not exist."""
         try:
             return list(self._ask(lambda client: client.get_children_async(self._base + folder), f"list {folder}"))
         except NodeGone:
@@ -249,7 +249,7 @@ class ZooKeeperSession:
         call()
 
     def forget_on_close(self, call: Callable[[], None]) -> None:
-        """Take `on_close` back."""
+        """Undo `on_close`."""
         with self._mutex:
             self._on_close.discard(call)
 

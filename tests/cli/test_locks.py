@@ -80,7 +80,7 @@ def test_a_lock_whose_holder_seems_dead_is_named_with_what_removes_it() -> None:
 def test_locks_list_names_a_keeper_that_it_could_not_ask_on_stderr() -> None:
     result = run("locks", "list", "--json", catalog=Locks(problems=("hms: Internal error\nprocessing show_locks",)))
     assert result.exit_code == 0
-    assert result.stderr == "not asked: hms: Internal error processing show_locks\n"
+    assert result.stderr == "not listed: hms: Internal error processing show_locks\n"
 
 
 def test_one_lock_is_shown() -> None:

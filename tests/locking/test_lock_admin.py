@@ -82,7 +82,7 @@ def test_a_keeper_that_fails_does_not_hide_the_others(refusal: Any) -> None:
     listing = place.admin.list()
     assert [lock.lock_id for lock in listing.locks] == ["a"]
     assert listing.problems == (f"hms: {refusal.message}",)
-    with pytest.raises(NotFound, match="There is no lock 7; not asked: hms"):
+    with pytest.raises(NotFound, match="There is no lock 7; not listed: hms"):
         place.admin.find("7")
 
 

@@ -55,7 +55,7 @@ def play_scenes(stage: Stage) -> None:
 
 
 def _log_to(file: Path) -> None:
-    """Send all that libraries log to a file: the screen is for the demo."""
+    """Send the logs of all libraries to a file, so that the screen shows the demo alone."""
     logging.basicConfig(
         filename=file, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )

@@ -18,8 +18,8 @@ DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
 def delete_files(files: Files, locations: Iterable[str]) -> None:
-    """Delete what is known to be garbage. A file that cannot be deleted is logged and passed over: whatever made it
-    garbage is decided already."""
+    """Delete files that are known to be garbage. Logs and skips a file that cannot be deleted: that changes no
+    commit's outcome."""
     for location in locations:
         with log_and_continue(f"deleting {location}", SWEEP):
             try:
@@ -29,7 +29,7 @@ def delete_files(files: Files, locations: Iterable[str]) -> None:
 
 
 def expired_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]:
-    """Metadata files that fell out of the log, if the table asks for their deletion (Java's
+    """The metadata files that fell out of the log, if the table's properties ask to delete them (Java's
     CatalogUtil.deleteRemovedMetadataFiles)."""
     if new.properties.get(DELETE_AFTER_COMMIT, "false").lower() != "true":
         return []

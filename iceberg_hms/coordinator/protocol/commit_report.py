@@ -11,20 +11,22 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """What one committed change came to.
+    """The result of one committed change.
 
     metadata, metadata_location: the table as this commit's swap left it; other commits of the group are in it.
     previous_metadata_location: what the swap replaced; None for a new table.
-    snapshot_ids: the snapshots that this change added; of one whose idempotency key the table has already, the snapshot
-    of the run that landed.
-    attempts: how often the group was built; replays: how often because the table had moved.
+    snapshot_ids: the snapshots that this change added; if the table already had its idempotency key, the snapshot of
+    the run that landed.
+    attempts: how often the coordinator built the group; replays: how many of these because the table had moved.
     group_size: how many changes the swap carried.
-    rebased: the snapshot was put on a parent that its client had not seen.
+    rebased: whether the coordinator put the snapshot on a parent that its client had not seen.
     queue_wait_ms, lock_wait_ms, swap_ms, total_ms: durations in milliseconds.
-    metastore_calls: calls that the whole group sent, without heartbeats. They include the unlock for a
-    caller that commits alone, and in logs and counters; callers of a larger group get their report before it.
-    bytes_written: of the files of the whole group's metadata, attempts that were abandoned included; no data files.
-    already_committed: the change had landed before (a retry, or its idempotency key): nothing was added now.
+    metastore_calls: calls that the whole group sent, without heartbeats. They include the unlock in logs, in counters,
+    and in the report of a caller that commits alone; callers of a larger group get their reports before the unlock.
+    bytes_written: bytes of the metadata files, lists and manifests that the whole group wrote, also in abandoned
+    attempts; data files do not count.
+    already_committed: whether the change had landed before (a retry, or its idempotency key); this commit then added
+    nothing.
     """
 
     table: TableName
@@ -42,9 +44,8 @@ class CommitReport:
     total_ms: float = 0.0
     metastore_calls: int = 0
     bytes_written: int = 0
+    already_committed: bool = False
 
     def with_usage(self, usage: Usage) -> CommitReport:
         """The report with what the commit used."""
         return replace(self, metastore_calls=len(usage.calls), bytes_written=sum(usage.writes))
-
-    already_committed: bool = False

@@ -1,9 +1,9 @@
 """What must hold between the metadata that is replaced and the metadata that replaces it.
 
 Each invariant is a named predicate that runs before every swap. It returns None when it holds, else one line that says
-what it found. They must not refuse what is legal: snapshots of replaced tables have no parent, v1 has no sequence
-numbers, a rollback moves main back, files may lie outside the table's location, and schemas, specs and snapshots may be
-removed when nothing points at them.
+what it found. An invariant must not refuse what is legal: snapshots of replaced tables have no parent, v1 has no
+sequence numbers, a rollback moves main back, files may lie outside the table's location, and schemas, specs and
+snapshots may be removed when nothing points at them.
 
 With base B and new N:
 
@@ -15,8 +15,7 @@ With base B and new N:
     untouched       a snapshot in both is the same JSON in both
     refs            every ref of N names a snapshot of N, and main is the current snapshot
     current         current schema, default spec and default sort order of N exist in N
-    log             entries that N adds to the snapshot log are not older than the ones before them, by more than a
-    minute
+    log             an entry that N adds to the snapshot log is at most a minute older than the entry before it
     clock           no snapshot that N adds is from the future (`check_clock`)
 
 What may go backwards: current-snapshot-id, every ref, the default spec, schema and order, the number of snapshots.
@@ -95,7 +94,7 @@ def counters_never_fall(base: TableMetadata | None, new: TableMetadata) -> str |
 
 def snapshot_ids_are_unique(base: TableMetadata | None, new: TableMetadata) -> str | None:  # noqa: ARG001 - one shape
     if len(new.raw_snapshots_by_id) != len(new.snapshot_rows):
-        return "two snapshots have one snapshot-id"
+        return "two snapshots have the same snapshot-id"
     return None
 
 
@@ -131,8 +130,8 @@ def current_things_exist(base: TableMetadata | None, new: TableMetadata) -> str 
 
 
 def _only_adds_snapshots(base: TableMetadata, new: TableMetadata) -> bool:
-    """Whether the snapshots of `base`, the very same objects, stand in front of those of `new`: how a commit that
-    removes none carries them over. Then thousands of them are checked at once."""
+    """Whether the snapshots of `new` begin with those of `base`, as the same objects: a commit that removes none leaves
+    them so. Then one comparison covers thousands of snapshots."""
     return new.snapshot_rows.extends(base.snapshot_rows)
 
 
@@ -197,14 +196,14 @@ def check_transition(base: TableMetadata | None, new: TableMetadata) -> None:
 def check_clock(base: TableMetadata | None, added: Sequence[Mapping[str, Any]], now_ms: int) -> None:
     """Raise InvalidInput for a snapshot that is added with a timestamp more than a minute ahead of the clock.
 
-    added: JSON, as of `added_snapshots`. now_ms: this process's wall clock. A table that is already further ahead (it
-    was registered so, say) may be written to by those whose clocks made it so: for it the minute counts from its
-    last-updated-ms. The error is no conflict, since a client that tries again at once reads the same wrong clock.
+    added: JSON, as of `added_snapshots`. now_ms: this process's wall clock. If the table's last-updated-ms is
+    already further ahead, as it may be in a registered table, the minute counts from there, so that writers with the
+    same fast clock can go on. The error is not a conflict: a client that retries at once still has the wrong clock.
     """
     # Java refuses to build metadata whose log goes back by more than a minute (TableMetadata: "Expected sorted snapshot
     # log entries"). So a snapshot from the future keeps every honest Java client from committing until its own clock
-    # has caught up. A table within the minute does not count as ahead, else each of many fast clocks would take it a
-    # minute further.
+    # has caught up. A table within the minute does not count as ahead, else each of many fast clocks could move it on
+    # by another minute.
     latest = now_ms + CLOCK_SKEW_MS
     if base is not None and base.last_updated_ms > latest:
         latest = base.last_updated_ms + CLOCK_SKEW_MS

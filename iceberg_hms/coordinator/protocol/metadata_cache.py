@@ -1,4 +1,4 @@
-"""Table metadata by location. A metadata file never changes, so what was read once is true for ever."""
+"""Caches table metadata by location. A metadata file never changes, so an entry is never stale."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A table as it is: its row in the metastore, and the metadata that the row points at."""
+    """A table at one moment: its row in the metastore, and the metadata that the row points at."""
 
     pointer: Pointer
     metadata: TableMetadata
 
 
-#: Of one table so many versions are kept: the base of a commit, and what the commit makes of it.
+#: How many versions of one table to keep: the base of a commit, and its result.
 VERSIONS: Final = 2
-#: Metadata takes about so many times its JSON text, and so much beside (measured: 4.9 to 5.2 times with 10 to 10,000
-#: snapshots). That versions of a table share most of it is not counted: two take about six times the text, not ten.
-_TIMES_TEXT: Final = 5
-_BESIDE: Final = 4_096
+#: Decoded metadata takes this many times the bytes of its JSON text (measured: 4.9 to 5.2 times with 10 to 10,000
+#: snapshots), and this many bytes more. The estimate leaves out that versions of a table share most of their objects:
+#: two versions take about six times the text, not ten.
+_BYTES_PER_TEXT_BYTE: Final = 5
+_FIXED_BYTES: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,8 @@ class _Entry:
 
 
 class MetadataCache:
-    """Metadata by its location: of each table the VERSIONS that were used last, so that one which is committed to all
-    the time does not push the others out; of all together those that were used last, within `max_bytes`. Safe for
-    threads.
+    """Keeps what was used last: at most VERSIONS of each table, so that a busy table does not evict the others, and at
+    most `max_bytes` of all tables together. Safe for threads.
     """
 
     def __init__(self, files: Files, runtime: Runtime, *, max_bytes: int, read_retries: int) -> None:
@@ -47,14 +47,14 @@ class MetadataCache:
         self._max_bytes = max_bytes
         self._read_retries = read_retries
         self._mutex = self._runtime.mutex()
-        #: In the order of their last use.
+        #: Location -> entry, the least recently used first.
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        #: By table, the locations of its entries in the order of their last use.
+        #: Table -> the locations of its entries, the least recently used first.
         self._versions: dict[str, list[str]] = {}
         self._bytes = 0
 
     def get(self, location: str) -> TableMetadata:
-        """Raises MissingFile, CorruptFile, StorageError, UnsupportedFormat."""
+        """The metadata at a location. Raises MissingFile, CorruptFile, StorageError, UnsupportedFormat."""
         with self._mutex:
             entry = self._entries.get(location)
             if entry is not None:
@@ -70,22 +70,25 @@ class MetadataCache:
         return TableVersion(pointer, self.get(pointer.metadata_location))
 
     def peek(self, location: str) -> TableMetadata:
-        """The same without keeping it: the past of a table must not take the place of what is in use. Raises as
+        """As `get`, but does not keep what it reads: old versions of a table must not evict those in use. Raises as
         `get`."""
         with self._mutex:
             entry = self._entries.get(location)
         return self._decoded(location) if entry is None else entry.metadata
 
     def read_anew(self, location: str) -> TableMetadata:
-        """The same from the file itself, whatever was kept under its name. Raises as `get`."""
+        """As `get`, but always reads the file, and keeps what it reads. Raises as `get`."""
         metadata = self._decoded(location)
         self.put(location, metadata)
         return metadata
 
     def put(self, location: str, metadata: TableMetadata) -> None:
-        """Keep what was just read or written, unless it takes more than all the room there is."""
-        # Tables of old writers have no uuid. The text is made here, where nobody waits.
-        entry = _Entry(metadata, metadata.uuid or location, _BESIDE + _TIMES_TEXT * len(metadata.to_bytes()))
+        """Keep metadata that was just read or written, unless it alone takes more than `max_bytes`."""
+        # Tables of old writers have no uuid. `to_bytes` makes the text before the mutex is taken, so nobody waits for
+        # it.
+        entry = _Entry(
+            metadata, metadata.uuid or location, _FIXED_BYTES + _BYTES_PER_TEXT_BYTE * len(metadata.to_bytes())
+        )
         with self._mutex:
             self._forget(location)
             if entry.bytes > self._max_bytes:
@@ -103,7 +106,7 @@ class MetadataCache:
     def _forget(self, location: str) -> None:
         entry = self._entries.pop(location, None)
         if entry is not None:
-            # Its users may hold it while they wait for a lock, and no longer need its text.
+            # A group that waits for a lock may still hold this metadata, but does not need its text.
             entry.metadata.forget_text()
             self._bytes -= entry.bytes
             self._versions[entry.table].remove(location)
@@ -114,8 +117,8 @@ class MetadataCache:
         return metadata_file.decode(self._read(location), location)
 
     def _read(self, location: str) -> bytes:
-        """Read again after a storage error, `iceberg.hive.metadata-refresh-max-retries` times as Java does; a file that
-        is not there stays not there."""
+        """Reads the file, and retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as Java
+        does. Does not retry if the file is missing."""
         for attempt in range(self._read_retries):
             try:
                 return self._files.read(location)

@@ -1,13 +1,14 @@
-"""Deletes clients' files that no snapshot names: manifest lists that we replaced with our own when we committed their
-snapshot, and what a refused attempt left behind, once its change has landed by a later attempt.
+"""Deletes clients' files that no snapshot names: a manifest list that the coordinator replaced with its own when it
+committed the snapshot, and the files of a refused attempt whose change landed in a later attempt.
 
-Java's client deletes a replaced list, PyIceberg leaves it. It must stay for a while: its client may still send the
-commit again, or read the list that it sent. Both clients delete what a refused attempt left, unless the answer to the
-attempt that landed was lost, they may not delete, or they were killed. Such a client has sent another list with each
-attempt, under one snapshot id, and in each list the manifests that it had merged for it.
+Java's client deletes its replaced list; PyIceberg leaves it. The coordinator must keep the list for a while: the client
+may send the commit again, or read the list. Both clients delete the files of a refused attempt, unless the answer to
+the attempt that landed was lost, the client may not delete files, or it was killed. Such a client has sent another list
+with each attempt, under one snapshot id, and each list names the manifests that the client merged for it.
 
-So we delete these files after an age, if nothing names them then, when the table is next committed to. A sweep for
-orphans removes what a process had not deleted when it ended, and what belongs to a change that never landed.
+So the coordinator deletes such a file in a commit after `commit.replaced-list-age-ms`, if the table does not name it
+then. It forgets these files when its process ends, and never learns of those of a change that never landed: both kinds
+are left to an orphan sweep.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
-#: How many lists to remember for a table; further ones stay.
+#: How many lists to remember for a table; more are left to an orphan sweep.
 REMEMBERED_MAX = 10_000
 #: How many refused changes to remember for a table; the oldest are forgotten first.
 REFUSED_MAX = 1_000
-#: How many lists to remember of one of them; Java and PyIceberg send a commit five times.
+#: How many lists to remember for one refused change; Java and PyIceberg send a commit five times.
 _ATTEMPTS_MAX = 16
-#: How many to delete after one group.
+#: How many lists to delete after one group.
 _DELETED_MAX = 64
-#: How many lists of refused attempts to read after one group. Most are gone, since their clients delete them; each of
-#: the others costs some reads, which delay the next group.
+#: How many lists of refused attempts to read after one group. Most no longer exist, since their clients deleted them;
+#: each of the others costs some reads, which delay the next group.
 READ_MAX = 4
-#: How many snapshots to search for the name of a manifest. A table with more new refs than that keeps the manifest.
+#: In how many snapshots to search for a manifest. If a table has more that may name it, the manifest is kept.
 LOOKED_INTO_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    """A list that waits for its age.
+class _AgingList:
+    """A list that may be deleted when it is old enough.
 
-    due: when it is old enough, by `Runtime.now()`. changed: the snapshots of the change that landed after this list was
-    refused; empty for the list of a snapshot that landed with another one.
+    due: when that is, by `Runtime.now()`. changed: the snapshots of the change that landed after an attempt with this
+    list was refused; empty for a list that the coordinator replaced.
     """
 
     due: float
@@ -59,25 +60,25 @@ class _Left:
 
 
 class ReplacedLists:
-    """The lists of one table. Not safe for threads: a table has one worker at a time.
+    """The lists of one table that may be deleted later. Not safe for threads: a table has one worker at a time.
 
-    Setting: commit.replaced-list-age-ms (0 = they are left).
+    Setting: commit.replaced-list-age-ms (0 = never delete).
     """
 
     def __init__(self, ports: CommitPorts, settings: Settings) -> None:
         self._ports = ports
         self._age = settings.replaced_list_age_ms / 1000
-        self._waiting: deque[_Left] = deque()
+        self._waiting: deque[_AgingList] = deque()
         #: The lists of changes that were refused, by the ids of their snapshots.
         self._refused: OrderedDict[tuple[int, ...], dict[str, None]] = OrderedDict()
 
     def add(self, locations: Iterable[str]) -> None:
-        """Snapshots were committed whose clients' lists these are."""
+        """Remember clients' lists whose snapshots the coordinator committed with lists of its own."""
         self._wait(locations)
 
     def settled(self, commits: Iterable[PendingCommit]) -> None:
-        """The outcomes of a group are known: a change that lost its place on its branch leaves a list, which is useless
-        once the change has landed with another one."""
+        """Note the outcomes of a group. A change that lost its place on its branch may leave a list, which is garbage
+        once the change has landed with another list."""
         for commit in commits:
             change = commit.change.identity
             if not change.lists:
@@ -93,13 +94,13 @@ class ReplacedLists:
             self._refused.popitem(last=False)
 
     def sweep(self, current: Callable[[], TableMetadata]) -> None:
-        """Delete those that are old enough and that nothing of the table names. current: the table's metadata, read
-        only if something is due."""
+        """Delete the lists that are old enough and that the table does not name. current: loads the table's metadata;
+        called only if a list is due."""
         old = self._take_old()
         if old:
             metadata = current()
             named = {raw.get("manifest-list") for raw in metadata.snapshot_rows}
-            # Where its list is, is what a client says: only what lies in the table's own folder is taken for one.
+            # A client chooses where its list lies: never delete a file outside of the table's own metadata folder.
             unnamed = [each for each in old if each.location not in named and _lies_in(metadata, each.location)]
             refused = [each for each in unnamed if each.changed]
             garbage = [each.location for each in unnamed if not each.changed]
@@ -111,13 +112,13 @@ class ReplacedLists:
     def _wait(self, locations: Iterable[str], changed: tuple[int, ...] = ()) -> None:
         if self._age:
             due = self._ports.runtime.now() + self._age
-            # The newest are not remembered: the oldest are about to be old enough.
+            # Drop the newest if there are too many: the oldest are due first.
             free = REMEMBERED_MAX - len(self._waiting)
-            self._waiting.extend(_Left(due, location, changed) for location in islice(locations, free))
+            self._waiting.extend(_AgingList(due, location, changed) for location in islice(locations, free))
 
-    def _take_old(self) -> list[_Left]:
+    def _take_old(self) -> list[_AgingList]:
         now = self._ports.runtime.now()
-        old: list[_Left] = []
+        old: list[_AgingList] = []
         to_read = 0
         while self._waiting and self._waiting[0].due <= now and len(old) < _DELETED_MAX and to_read < READ_MAX:
             old.append(self._waiting.popleft())
@@ -126,25 +127,26 @@ class ReplacedLists:
 
 
 class _RefusedAttempts:
-    """What is garbage of attempts that were refused, by the table as it is now. Which manifests are its own is what a
-    client says, too."""
+    """Finds the garbage of refused attempts by the table's current metadata. A client chooses where its manifests lie
+    too, so only those in the table's own metadata folder count."""
 
-    def __init__(self, metadata: TableMetadata, manifests: Manifests, refused: Sequence[_Left]) -> None:
+    def __init__(self, metadata: TableMetadata, manifests: Manifests, refused: Sequence[_AgingList]) -> None:
         self._metadata = metadata
         self._manifests = manifests
         self._heads = {ref.snapshot_id for ref in metadata.refs.values()}
-        #: The snapshots that were made on those of the changes.
+        #: Snapshot id of a refused change -> the snapshots with it as their parent.
         self._made_on: dict[int, set[int]] = {id_: set() for each in refused for id_ in each.changed}
         for row in metadata.snapshot_rows:
             if row.get("parent-snapshot-id") in self._made_on:
                 self._made_on[row["parent-snapshot-id"]].add(row["snapshot-id"])
 
-    def garbage(self, attempt: _Left) -> list[str]:
-        """The list of an attempt, and the manifests that were merged for it and that nothing names. Neither if a list
-        cannot be read: it may be gone because its client has deleted all of it."""
+    def garbage(self, attempt: _AgingList) -> list[str]:
+        """The list of an attempt, and the manifests that its client merged for it and that no list names. Empty if a
+        list cannot be read: the client may have deleted all of its files."""
         list_ = Snapshot({"snapshot-id": attempt.changed[-1], "manifest-list": attempt.location})
         try:
-            # One that holds added files alone may have been handed to its client, which then names it every time.
+            # A manifest of added files alone may be one that a caller gave to the client, which names it in each
+            # attempt.
             merged = {
                 each.manifest_path
                 for each in self._manifests.list(list_)
@@ -157,16 +159,19 @@ class _RefusedAttempts:
         except MissingFile:
             return []
         except IcebergHmsError as error:
-            logger.warning("what %s leaves is kept, since a list cannot be read: %s", attempt.location, error)
+            logger.warning(
+                "keeping the files of the refused list %s, since a list cannot be read: %s", attempt.location, error
+            )
             return []
         return [*sorted(merged), attempt.location]
 
     def _unnamed(self, manifests: set[str], changed: Sequence[int]) -> set[str]:
-        """Those of the manifests that no list names; none of them if the lists do not prove it. Raises
-        MissingFile, CorruptFile, StorageError.
+        """The manifests that no list names; empty if the lists do not prove it. Raises MissingFile, CorruptFile,
+        StorageError.
 
-        A manifest comes into a list from its client or from the parent's list. So this reads the lists of the change
-        and of the snapshots built on it; and of every head that is not older, in case there is another way."""
+        A snapshot's list names manifests of its client and of its parent's list. So this reads the lists of the change
+        and of the snapshots built on it. It also reads that of every head that is not older, in case a manifest came
+        there in another way."""
         own = self._snapshots(changed)
         if len(own) < len(changed):
             return set()
@@ -178,7 +183,7 @@ class _RefusedAttempts:
         return manifests.difference(*({each.manifest_path for each in self._manifests.list(one)} for one in snapshots))
 
     def _snapshots(self, ids: Iterable[int]) -> list[Snapshot]:
-        """Those of them that are in the table."""
+        """The snapshots with these ids that are in the table."""
         return [each for each in map(self._metadata.snapshot_by_id, ids) if each is not None]
 
 
