@@ -47,6 +47,8 @@ class Pointer:
     metadata_location, previous_metadata_location: HMS parameters, byte for byte.
     parameters: all HMS parameters.
     table: the driver's record of the whole row. A swap writes it back with its changes and loses nothing else.
+    location: the table's folder as the row names it (HMS: the location of its storage descriptor); None if the row
+    names none. A swap sets it to that of the new metadata.
     """
 
     name: TableName
@@ -54,6 +56,7 @@ class Pointer:
     previous_metadata_location: str | None
     parameters: Mapping[str, str]
     table: Any
+    location: str | None = None
 
 
 @dataclass(frozen=True)

@@ -52,10 +52,11 @@ class ScriptedAnswer(Enum):
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """A table's row in the fake: its parameters and its owner."""
+    """A table's row in the fake: its parameters, its owner and its folder."""
 
     parameters: Mapping[str, str]
     owner: str | None = None
+    location: str | None = None
 
 
 class MemoryTablePointer:
@@ -131,7 +132,7 @@ class MemoryTablePointer:
             parameters = parameters_for(
                 base.parameters, location, metadata, replaced=replaced, max_size=_MAX_PARAMETER_SIZE
             )
-            self.rows[base.name] = replace(base.table, parameters=parameters)
+            self.rows[base.name] = replace(base.table, parameters=parameters, location=metadata.location)
             return Swapped()
 
         return self._move("swap", base.name, move, self.atomic)
@@ -150,7 +151,7 @@ class MemoryTablePointer:
             if name in self.rows:
                 return Refused(True, AlreadyExists(f"Table already exists: {name}"))
             parameters = parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
-            self.rows[name] = MemoryRow(parameters, owner)
+            self.rows[name] = MemoryRow(parameters, owner, metadata.location)
             return Swapped()
 
         return self._move("create", name, move)
@@ -246,4 +247,4 @@ def _pointer(name: TableName, row: MemoryRow) -> Pointer:
     location = row.parameters.get(METADATA_LOCATION)
     if not is_iceberg(row.parameters) or not location:
         raise NotAnIcebergTable(name, "MANAGED_TABLE")
-    return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row)
+    return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row, row.location)

@@ -266,7 +266,8 @@ def _pointer(name: TableName, table: Any) -> Pointer:
     location = parameters.get(METADATA_LOCATION)
     if not is_iceberg(parameters) or not location:
         raise NotAnIcebergTable(name, _kind_of(table, parameters))
-    return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, table)
+    folder = None if table.sd is None else table.sd.location
+    return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, table, folder or None)
 
 
 def _fault_of(answer: SwapAnswer) -> Fault | None:

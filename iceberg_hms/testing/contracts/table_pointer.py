@@ -116,6 +116,14 @@ def a_new_table_is_loaded(pointer: TablePointer, place: Place) -> None:
     for key, value in wanted.items():
         expect_equal(base.parameters.get(key), value, key)
     expect("current-schema" in base.parameters, "no current-schema")
+    expect_equal(base.location, f"{place.location}/t", "location")
+
+
+def a_swap_moves_the_folder(pointer: TablePointer, place: Place) -> None:
+    base = made(pointer, place)
+    moved, old = table_metadata(f"{place.location}/moved"), table_metadata(f"{place.location}/t")
+    expect_equal(pointer.swap(base, place.file(1), moved, old), Swapped(), "swap")
+    expect_equal(pointer.load(base.name).location, f"{place.location}/moved", "location")
 
 
 def a_second_create_of_a_name_is_refused(pointer: TablePointer, place: Place) -> None:
@@ -282,6 +290,7 @@ CHECKS: tuple[Check, ...] = (
     a_missing_table_raises_no_such_table,
     a_hive_table_is_not_touched,
     a_new_table_is_loaded,
+    a_swap_moves_the_folder,
     a_second_create_of_a_name_is_refused,
     create_in_a_missing_namespace_is_refused,
     a_swap_moves_the_pointer,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, TableName
@@ -67,6 +69,16 @@ def test_a_pointer_that_never_sends_swaps_that_require_compare_and_swap_is_found
         check("a_swap_that_requires_compare_and_swap_moves_the_pointer", pointer)
 
 
+def test_a_pointer_that_forgets_the_folder_is_found() -> None:
+    class Forgets(MemoryTablePointer):
+        def load(self, name: TableName) -> Pointer:
+            return replace(super().load(name), location=None)
+
+    for name in ("a_new_table_is_loaded", "a_swap_moves_the_folder"):
+        with pytest.raises(AssertionError, match="location"):
+            check(name, Forgets())
+
+
 def test_a_lost_create_is_found() -> None:
     pointer = MemoryTablePointer()
     pointer.answers.append(ScriptedAnswer.REQUEST_LOST)
@@ -96,4 +108,4 @@ def test_a_scratch_row_that_is_left_behind_is_found() -> None:
 
 def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.__name__ for check in table_pointer.CHECKS]
-    assert len(set(names)) == len(names) == 17
+    assert len(set(names)) == len(names) == 18
