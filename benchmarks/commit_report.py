@@ -257,7 +257,7 @@ def _loads(results: Results) -> str:
 
 
 def describe(load: Load) -> str:
-    """For people."""
+    """A description of a load for people."""
     return f"{_shape(load)}, compressed answers" if load.compressed else _shape(load)
 
 

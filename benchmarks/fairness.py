@@ -1,4 +1,4 @@
-"""Fairness: which commits land beside busy appenders although the server cannot rebase them, and what that costs.
+"""Fairness: which commits that the server cannot rebase land beside busy appenders, and what that costs.
 
     python -m benchmarks fairness [--blocks rewrites,deletes,hive] [--appenders 4] [--times 8] [--direct 10]
         [--seconds 10] [--rounds 3] [--set KEY=VALUE]... [--quick] [--out build/benchmarks]
@@ -11,7 +11,7 @@ these blocks, each on a new table with the same few files:
     hive               Java's HiveCatalog in lock mode replaces one appender; it bypasses the server and makes --direct
                        appends one after the other
 
-The last three have a control: a second server process whose settings make no client wait
+The last three have a control: a second server process whose settings let no commit wait for another
 (`commit.retry-priority.max-wait-ms` and `commit.foreign-writer-backoff.max-wait-ms` are 0). All other settings are the
 defaults, unless --set changes them, the retries of the clients too.
 A rewrite needs no retry priority, since the server rebases it as well: its control shows that.
@@ -50,7 +50,7 @@ from integration import interop
 NAMESPACE = "fair"
 BESIDE = ("rewrites", "deletes", "hive")
 PROPERTIES = {"iceberg-hms.rebase-appends": "all"}
-#: The settings of the controls: no client waits for another.
+#: The settings of the controls: no commit waits for another.
 UNFAIR = {"commit.retry-priority.max-wait-ms": 0, "commit.foreign-writer-backoff.max-wait-ms": 0}
 #: Commits of each appender before a block is measured, and how long they may take; seconds.
 WARM_UP = 2
@@ -129,7 +129,8 @@ class Appenders:
 
 
 class Round:
-    """Runs blocks. uris: True for the control, which makes no client wait, False for the server at its defaults."""
+    """Runs blocks. uris: True for the control, where no commit waits for another, False for the server at its
+    defaults."""
 
     def __init__(
         self, java: JavaWriters, metastore: LocalMetastore, uris: Mapping[bool, str], options: argparse.Namespace

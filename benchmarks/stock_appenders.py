@@ -132,7 +132,7 @@ def write_with_pyiceberg(uri: str, table: str, writer: int, appends: int, start:
         try:
             loaded.append(pa.table({"id": [row]}, SCHEMA))
         except Exception:
-            # As a program does that goes on.
+            # Reload the table, as a program does that goes on after an error.
             loaded.refresh()
             raise
 

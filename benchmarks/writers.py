@@ -184,7 +184,7 @@ class PyIceberg:
             with self._table.transaction() as change, change.update_snapshot().fast_append() as append:
                 append.append_data_file(file)
         except Exception:
-            # As a program does that goes on: after a failed attempt the table object may be stale.
+            # Reload the table, as a program does that goes on after an error: its table object may be stale.
             self._table.refresh()
             raise
         return (self._table.current_snapshot().snapshot_id,)

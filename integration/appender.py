@@ -35,7 +35,7 @@ def library(uri: str, warehouse: str, table_name: str, *, locked: bool = True) -
 
 
 def unlocked(catalog: Any) -> Any:
-    """What no setting allows on a table that others write to: a lock that only this process sees."""
+    """A catalog with a lock that only this process sees, which no setting allows on a table with other writers."""
     from iceberg_hms.testing.memory_lock import MemoryTableLock
     from integration.faults import rewired
 
@@ -59,7 +59,7 @@ def pyiceberg(kind: str, uri: str, warehouse: str, table_name: str) -> Iterator[
 
 
 def is_refusal(error: Exception) -> bool:
-    """Of our errors all but one say that nothing was changed; of PyIceberg's, only one does."""
+    """Whether an error proves that nothing changed: all of our errors but one do, and only one of PyIceberg's."""
     from pyiceberg.exceptions import CommitFailedException
 
     if isinstance(error, iceberg_hms.IcebergHmsError):

@@ -122,8 +122,8 @@ class ConcurrentWriters:
 def processes_lose_nothing(
     server: Any, catalog: Any, table: str, folder: Path, *, processes: int, appends: int, **environ: str
 ) -> list[str]:
-    """So many processes of the library append to an empty table of a metastore at the same time: none fails, and all
-    of it is there once. Returns the files, sorted."""
+    """Let several processes of the library append to an empty table at the same time: none fails, and the table has
+    each file once. Returns the files, sorted."""
     with ExitStack() as stack:
         writers = ConcurrentWriters(stack, table, folder, appends=appends)
         for _ in range(processes):

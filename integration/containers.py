@@ -38,7 +38,7 @@ _CONF = {"hive.metastore.disallow.incompatible.col.type.changes": "false"}
 
 @dataclass(frozen=True)
 class Metastore:
-    """As local.metastore.LocalMetastore, for who only connects."""
+    """As local.metastore.LocalMetastore, for callers that only connect."""
 
     uri: str
     warehouse: str
@@ -46,7 +46,7 @@ class Metastore:
 
 @dataclass(frozen=True)
 class ZooKeeper:
-    """As local.zookeeper.LocalZooKeeper, for who only connects."""
+    """As local.zookeeper.LocalZooKeeper, for callers that only connect."""
 
     hosts: str
 

@@ -94,14 +94,14 @@ class ReapingMetastore(LocalMetastore):
 
 @pytest.fixture(scope="session")
 def quick_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReapingMetastore]:
-    """A metastore whose locks live three seconds after their last heartbeat."""
+    """A metastore whose locks end three seconds after their last heartbeat."""
     conf = {"hive.txn.timeout": f"{LEASE_SECONDS}s"}
     with ReapingMetastore(tmp_path_factory.mktemp("quick lease"), conf=conf) as server:
         yield server
 
 
 class Scene:
-    """One table of one server, its writers, and the results of their commits. What it opens it closes.
+    """One table of one server, its writers, and the results of their commits. It closes what it opens.
 
     Writers speak to the server through `proxy`, unless they get another uri; the checks speak to it directly.
     """
@@ -156,7 +156,7 @@ class Scene:
         return DataFile(f"file:{path}", "PARQUET", record_count=2, file_size_in_bytes=8)
 
     def append(self, name: str, catalog: Catalog | None = None, **arguments: Any) -> Any:
-        """Append one file; what was acknowledged is remembered."""
+        """Append one file, and remember it if the append was acknowledged."""
         writer = catalog or self.direct
         data_file = self.data_file(name)
         report = writer.load_table(self.name).append([data_file], **arguments)
@@ -178,7 +178,7 @@ class Scene:
         return self.locks.of(self.name)
 
     def drop_without_lock(self) -> None:
-        """As a client drops a table that knows nothing of Iceberg. Its files stay."""
+        """Drop the table as a client does that does not know Iceberg. Its files stay."""
         name = self.name
         self._pool.run(
             lambda client: client.call("drop_table", dbname=name.namespace, name=name.name, deleteData=False),
@@ -215,7 +215,7 @@ class Scene:
         return writer
 
     def wake_and_check_parent(self, sleeper: Writer, between: Any) -> None:
-        """A writer wakes and commits on top of what another committed meanwhile; nothing is lost."""
+        """Wake a writer, which must commit on top of what another committed meanwhile; nothing is lost."""
         sleeper.wake()
         result = sleeper.result()
         assert result["error"] is None
@@ -272,17 +272,17 @@ class Writer:
         return result
 
     def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
+        """kill -9, and wait until the process has ended."""
         self._process.kill()
         self._process.wait(LIMIT)
 
     def pause(self) -> None:
-        """SIGSTOP, and wait until it stands still."""
+        """SIGSTOP, and wait until the process has stopped."""
         self._process.send_signal(signal.SIGSTOP)
         self.stopped()
 
     def stopped(self) -> None:
-        """Wait until it stands still, by its own hand or ours."""
+        """Wait until the process has stopped, by its own signal or the test's."""
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def wake(self) -> None:
@@ -310,7 +310,7 @@ def in_background(function: Callable[[], Any]) -> Future[Any]:
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """Poll until the condition holds, and return what it returned; where no event announces it."""
+    """Poll until the condition holds, and return its value; for conditions that no event announces."""
     pause = threading.Event()
     for _ in range(int(LIMIT / 0.02)):
         found = condition()

@@ -21,7 +21,7 @@ SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def add_spark_catalog(spark: Any, name: str, **properties: str) -> str:
-    """Give a running session one more catalog, stock Iceberg's, without its cache: queries see what others commit."""
+    """Add stock Iceberg's catalog to a running session, without its cache, so that queries see what others commit."""
     settings = {"cache-enabled": "false", **{key.replace("_", "-"): value for key, value in properties.items()}}
     for key, value in settings.items():
         spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
@@ -68,7 +68,7 @@ def says(spark: Any, update: Any, keys: dict[str, str]) -> Any:
 
 
 def java_error(call: Callable[[], Any]) -> str | None:
-    """Call a method of Java. What it threw, as `package.Class: message`; None if it returned."""
+    """Call a method of Java. Returns what it threw, as `package.Class: message`, or None."""
     from py4j.protocol import Py4JJavaError
 
     try:

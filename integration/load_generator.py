@@ -1,7 +1,7 @@
-"""A load that costs its client almost nothing: appends that were made beforehand, sent over plain connections.
+"""A load that costs its client almost nothing: requests that were made beforehand, sent over HTTP connections.
 
 Each is a commit as a stock client sends it: its manifest and its list are on disk, and it asserts the snapshot that the
-table had when it was made. So all but the first of a table are rebased, where the table says that all appends may be.
+table had when it was made. So the server rebases all but the first of a table whose properties allow that.
 """
 
 from __future__ import annotations

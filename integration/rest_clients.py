@@ -1,5 +1,4 @@
-"""Stock clients of a REST server of ours: the fixtures of the tests that use them, and what such clients say of
-themselves."""
+"""Stock clients of our REST server: fixtures for the tests that use them, and the headers that such clients send."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def server(catalog: Any) -> Iterator[RestServer]:
 
 
 class SentCommits:
-    """What PyIceberg's REST clients POST, as it goes over the wire, and the statuses of the answers."""
+    """The bodies that PyIceberg's REST clients POST, as sent, and the statuses of the answers."""
 
     def __init__(self) -> None:
         self.requests: list[requests.PreparedRequest] = []
@@ -84,8 +83,8 @@ def java(spark: Any, server: RestServer) -> Iterator[Callable[[int], list[Any]]]
 
 
 class Delayed:
-    """A commit that is queued when what comes before it has happened. That is on a thread of its own, since the server
-    queues commits on its event loop."""
+    """A commit that waits for something to happen first. That happens on a thread of its own, since the server queues
+    commits on its event loop."""
 
     def __init__(self, happens: Callable[[], object], submit: Callable[[], Any]) -> None:
         self._queued: Future[Any] = Future()
@@ -122,7 +121,7 @@ class Delayed:
 
 
 class BeforeCommits:
-    """A catalog for a server, in which something happens before each commit that the server is sent."""
+    """A catalog for a server that does something before each commit that a client sends."""
 
     def __init__(self, catalog: Any, happens: Callable[[], object]) -> None:
         self._catalog = catalog

@@ -119,7 +119,7 @@ def test_rename_register_drop_and_purge(catalog: Catalog, events: Any, namespace
 def test_a_commit_is_replayed_while_another_catalog_commits(
     catalog: Catalog, events: Any, tmp_path: Path, metastore: LocalMetastore
 ) -> None:
-    """Two catalogs of their own, as two processes have them; each appends and sets properties by turns."""
+    """Two separate catalogs, as in two processes; each alternately appends and sets properties."""
     failures: list[BaseException] = []
 
     def write(name: str) -> None:

@@ -1,4 +1,5 @@
-"""Another writer holds the locks of many tables: commits to other tables go on, and those that wait land in order."""
+"""Another writer holds the locks of many tables: commits to other tables go on, and the waiting commits land in
+order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be rebased, beside appends that are: a stock client's rewrites and deletes land."""
+"""A stock client's rewrites and deletes land beside busy appenders, although the server rebases only the appends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIMES = 8
 
 @contextmanager
 def busy(spark: Any, catalogs: list[Any], table: str, folder: Path) -> Iterator[list[str]]:
-    """Stock REST clients that append as fast as they can. Gives the paths that were acknowledged so far."""
+    """Stock REST clients that append as fast as they can. Yields the paths that the server acknowledged so far."""
     ended, acknowledged, errors = threading.Event(), list[str](), list[str]()
 
     def write(writer: int) -> None:
@@ -109,8 +109,8 @@ def test_rewrites_and_deletes_land_beside_busy_appenders(
 
 
 @pytest.mark.slow
-def test_without_turns_deletes_starve(spark: Any, metastore: Any, namespace: str, tmp_path: Path) -> None:
-    """The control: the same deletes, and nobody waits for them."""
+def test_without_retry_priority_deletes_starve(spark: Any, metastore: Any, namespace: str, tmp_path: Path) -> None:
+    """The control: the same deletes, but the server holds no other commit back for them."""
     off = {"commit.retry-priority.max-wait-ms": 0}
     with (
         iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **off) as catalog,
@@ -132,7 +132,7 @@ def test_without_turns_deletes_starve(spark: Any, metastore: Any, namespace: str
 def test_a_hive_catalog_writer_lands_beside_busy_rest_writers(
     spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
 ) -> None:
-    """Java's HiveCatalog in lock mode, at its default retries: the table rests when it is seen to wait."""
+    """Java's HiveCatalog in lock mode, at its default retries: the server pauses its own commits while Java waits."""
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties=ALL)
     direct = interop.java_catalog(

@@ -1,4 +1,4 @@
-"""The controls of test_fairness.py: without the setting the foreign writer starves."""
+"""The control of test_fairness.py: without the backoff setting a foreign writer starves."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TIMES = 20
 
 @pytest.fixture
 def catalog(metastore: Any) -> Iterator[Any]:
-    """What `server` serves: a catalog whose tables never rest."""
+    """The catalog of `server`: it never pauses its commits for a foreign writer."""
     off = {"commit.foreign-writer-backoff.max-wait-ms": 0}
     with iceberg_hms.connect(metastore_uri=metastore.uri, warehouse=metastore.warehouse, **off) as catalog:
         yield catalog
 
 
 @pytest.mark.slow
-def test_without_pauses_a_hive_catalog_writer_starves(
+def test_without_backoff_a_hive_catalog_writer_starves(
     spark: Any, metastore: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
 ) -> None:
     """Java's HiveCatalog in lock mode, at its default retries, beside busy REST writers whose server waits for

@@ -45,7 +45,7 @@ def test_04_the_unlock_fails_after_a_good_commit(scene: Scene, action: Action) -
     A  commits; its unlock is cut, and so is the one that repeats it
     A  reports: committed
     A  finds its entry by agentInfo in the background and removes it
-    B  commits, with nothing to wait for but that
+    B  commits, and waits for that removal alone
 
     A good commit is never reported as an error, and leaves no lock behind.
     """
@@ -62,11 +62,11 @@ def test_04_the_unlock_fails_after_a_good_commit(scene: Scene, action: Action) -
 )
 def test_05_the_reply_of_the_lock_call_is_lost(scene: Scene, action: Action) -> None:
     """
-    A  asks for the lock; the metastore makes the entry (or never has the call), the reply is lost
-    A  looks for its entry by agentInfo and goes on with it, or asks again
-    A  commits and gives it back
+    A  asks for the lock; the metastore makes the entry (or never gets the call), the reply is lost
+    A  finds its entry by agentInfo and uses it, or asks again
+    A  commits and releases the lock
 
-    One lock call or two, but no entry is left, and nobody waits for a lease.
+    A sends one lock call or two; it leaves no entry, and no writer waits for a lease.
     """
     lost = scene.proxy.on("lock", action)
     scene.append("a", scene.catalog())
@@ -79,10 +79,10 @@ def test_05_the_reply_of_the_lock_call_is_lost(scene: Scene, action: Action) -> 
 
 def test_06_the_wait_for_the_lock_is_over(scene: Scene) -> None:
     """
-    B  holds the lock, for longer than A will wait
+    B  holds the lock for longer than A waits
     A  asks, waits, gives up: LockNotAcquired
-    A  removes its entry, so that it does not block the queue behind it
-    C  gets the lock as soon as B gives it back
+    A  removes its entry, which would block the entries behind it
+    C  gets the lock as soon as B releases it
 
     Nothing of A is in the table, and what it wrote is deleted.
     """
@@ -106,8 +106,8 @@ def test_08_heartbeats_fail_while_the_swap_is_under_way(scene: Scene, quick_leas
     """
     A  takes the lock and sends the swap; the metastore makes it, the reply is held
     A  none of its heartbeats arrives; its lease passes and the metastore reaps the lock
-    A  gets the reply: done, but not covered by the lock
-    A  takes the lock again and looks: its file is the pointer
+    A  gets the reply "done", but the lock did not cover the swap
+    A  takes the lock again and checks the table: the pointer names its file
     A  reports: committed, not "unknown"
     """
     swap = scene.on_swap(FREEZE_REPLY)
@@ -128,10 +128,10 @@ def test_08_a_writer_does_not_wait_for_its_own_lock_that_it_could_not_renew(scen
     """
     A  takes the lock and sends the swap; the metastore makes it, the reply comes when the lease has passed
     A  none of its heartbeats arrives; no reaper runs, so its entry stays
-    A  gets the reply: done, but not covered by the lock
-    A  takes the lock again and looks
+    A  gets the reply "done", but the lock did not cover the swap
+    A  takes the lock again and checks the table
 
-    Its own old entry must not stand in its way: a writer that gives up a lock releases it.
+    Its own old entry must not block it: a writer that gives up a lock releases it.
     """
     late = scene.on_swap((FaultStep.SEND, Wait(LEASE_SECONDS * 1.2), FaultStep.REPLY))
     scene.proxy.on("heartbeat", CUT_BEFORE_SEND, times=None)
@@ -146,12 +146,12 @@ def test_08_a_blind_writer_with_the_lost_lock_overwrites_the_swap(scene: Scene, 
     """
     A  takes the lock and sends the swap, which is held; its heartbeats are lost, and the metastore reaps the lock
     P  PyIceberg takes the lock and reads the table; its blind swap is held
-    A  its swap arrives, and is made: the pointer is still where it was. The metastore answers: done
+    A  its swap arrives, and the metastore makes it, since the pointer has not moved. It answers "done"
     P  swaps over it
-    A  does not believe the answer, since no lock covered it; waits P out, looks, and is not there
-    A  reports: unknown. "Committed" would be wrong, and "failed" would let it delete files that P may have built on
+    A  does not trust the answer, since no lock covered it; waits for P, checks the table, and does not find its swap
+    A  reports: unknown. "Committed" would be wrong, and "failed" would let it delete files that P may use
 
-    This is why "done" is not enough, and why compare-and-swap without a lock is none.
+    So the answer "done" is not enough, and compare-and-swap without a lock protects nothing.
     """
     theirs = scene.another_proxy()
     swap = scene.on_swap(FREEZE)
@@ -186,8 +186,8 @@ def test_14_the_metastore_restarts_while_a_writer_waits_for_the_lock(
     B  holds the lock
     A  asks, and waits: WAITING
     the metastore is stopped and started on the same port and folder; its lock table is in its database
-    A  goes on with the entry that it has: one entry, no second one
-    B  gives the lock back
+    A  goes on with its entry, and makes no second one
+    B  releases the lock
     A  commits
     """
     server = ReapingMetastore(tmp_path / "restarted", conf={"hive.txn.timeout": "300s"}).start()
@@ -224,7 +224,7 @@ def test_a_writer_that_waits_does_not_take_the_lock_from_its_holder(scene: Scene
     B  waits all that time
     A  commits, then B
 
-    The control to the tests above: without a fault nobody loses a lock.
+    The control of the tests above: without a fault no writer loses a lock.
     """
     swap = scene.on_swap(FREEZE)
     slow = in_background(lambda: scene.append("slow", scene.catalog()))

@@ -1,4 +1,4 @@
-"""Several writers while faults of all kinds hit any call, as the seed chooses: each result that a writer gets is
+"""Several writers while faults of all kinds hit calls that the seed chooses: each result that a writer gets is
 true."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def plan_faults(scene: Scene) -> None:
 
 
 def write(scene: Scene, writer: Catalog, number: int) -> Counter[str]:
-    """One writer's appends. Counts the results: acknowledged, refused with proof, unknown."""
+    """Run one writer's appends, and count the results: acknowledged, refused with proof, unknown."""
     results: Counter[str] = Counter()
     for step in range(APPENDS):
         data_file = scene.data_file(f"{number}-{step}")

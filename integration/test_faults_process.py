@@ -33,7 +33,7 @@ def test_01_killed_before_the_metadata_write(scene: Scene, quick_lease: ReapingM
     A  kill -9
     B  commits at once: no lock was taken
 
-    Nothing of A is visible; what it wrote lies in the metadata folder, named by nothing.
+    Nothing of A is visible; its files are in the metadata folder, and no metadata names them.
     """
     before = scene.metadata_files()
     location = scene.location()
@@ -101,7 +101,7 @@ def test_07_asleep_past_its_lease(scene: Scene, quick_lease: ReapingMetastore, a
     A  takes the lock; its reload under the lock, or its swap, is held in the proxy
     A  SIGSTOP: no heartbeats; the metastore reaps its lock
     B  takes the lock, commits, releases
-    A  SIGCONT: what it read before is stale; if it swaps with it, it is refused (the fence)
+    A  SIGCONT: what it read before is stale; if it swaps on it, compare-and-swap refuses the swap
     A  takes the lock again and replays on B's commit
 
     Both are there once, A on top of B.

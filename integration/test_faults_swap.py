@@ -1,5 +1,5 @@
-"""Swaps whose answers are lost, late, repeated or untrue, on a real metastore. The rule: committed is said when it is
-true, failed on proof, unknown otherwise; and nothing is deleted that the table may name."""
+"""Swaps whose answers are lost, late, repeated or untrue, on a real metastore. The rule: a writer reports committed
+when that is true, failed on proof, unknown otherwise; and it deletes no file that the table may name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scene(metastore: LocalMetastore, tmp_path: Path, timing: Timing) -> Iterator
 
 
 def unlocked(scene: Scene) -> Any:
-    """A writer that takes no lock that others see: compare-and-swap alone."""
+    """A writer that takes no lock, and relies on compare-and-swap alone."""
     return scene.catalog(scene.server.uri, ports={"lock": lambda _: MemoryTableLock()})
 
 
@@ -45,8 +45,8 @@ def unlocked(scene: Scene) -> Any:
 def test_09_the_swap_is_made_and_its_reply_is_lost(scene: Scene, action: Action) -> None:
     """
     A  sends the swap; the metastore makes it; the connection ends without a reply
-    A  looks, and finds its own file or snapshot
-    A  reports: committed. A rerun of its job would have been a duplicate
+    A  checks the table, and finds its own file or snapshot
+    A  reports: committed. A rerun of its job would have added the rows twice
     B  commits on top
     """
     lost = scene.on_swap(action)
@@ -60,8 +60,8 @@ def test_09_the_swap_is_made_and_its_reply_is_lost(scene: Scene, action: Action)
 @pytest.mark.parametrize("lost", ["probe", "swap"])
 def test_09_the_swap_never_arrives(scene: Scene, lost: str) -> None:
     """
-    A  sends the swap (or asks whether it is atomic); the connection ends, and the metastore never has it
-    A  cannot know that: it looks, and sends it again only where that is proven to be safe
+    A  sends the swap (or asks whether it is atomic); the connection ends, and the metastore never gets it
+    A  cannot know that: it checks the table, and sends the swap again only where that is proven to be safe
 
     Committed, or unknown with every file kept. Never "failed".
     """
@@ -83,9 +83,9 @@ def test_09_the_swap_never_arrives(scene: Scene, lost: str) -> None:
 
 def test_10_a_swap_that_was_made_is_refused_when_something_repeats_it(scene: Scene) -> None:
     """
-    A  sends the swap; something between repeats it by itself (HMS retries inside: apache/iceberg#11814, #11866)
+    A  sends the swap; something on the way sends it twice (HMS retries inside: apache/iceberg#11814, #11866)
     HMS makes the first, and refuses the second: "The table has been modified"
-    A  hears the refusal alone, looks, and finds itself
+    A  gets only the refusal, checks the table, and finds its swap
     """
     twice = scene.on_swap(DUPLICATE)
     report = scene.append("a", scene.catalog())
@@ -104,7 +104,7 @@ def test_11_as_10_and_the_metadata_log_has_moved_past_it(
     table with write.metadata.previous-versions-max = 2
     A  sends the swap; it is made; its repetition is held
     B  a writer without the lock commits five times: no log names A's file any more
-    A  hears "The table has been modified", follows the chain through the oldest log entries, and finds itself
+    A  gets "The table has been modified", follows the chain through the oldest log entries, and finds its swap
 
     Found by its snapshot, or, for a change without one, by the chain of files alone. Nothing is deleted.
     """
@@ -137,8 +137,8 @@ def test_11_as_10_and_the_metadata_log_has_moved_past_it(
 def test_12_the_swap_is_still_queued_while_its_sender_looks(scene: Scene, second: str) -> None:
     """
     A  sends the swap; its connection ends; the request lies in a queue before the metastore
-    A  looks, sees the old pointer, and cannot conclude anything from it
-    A  sends it again, which arrives or is lost too; ends as committed or as unknown; deletes nothing
+    A  checks the table, sees the old pointer, which proves nothing
+    A  sends the swap again, which arrives or is lost too; reports committed or unknown; deletes nothing
     the queued request reaches the metastore: made, or refused because A's second one was made
     A's file is in the table, once
     """
@@ -165,9 +165,9 @@ def test_12_the_swap_is_still_queued_while_its_sender_looks(scene: Scene, second
 def test_12_another_writer_commits_before_the_queued_swap_arrives(scene: Scene) -> None:
     """
     A  sends the swap; its connection ends; the request lies in a queue before the metastore
-    A  ends as committed or as unknown
+    A  reports committed or unknown
     B  commits
-    the queued request reaches the metastore, and is refused: its expected value is not there any more
+    the queued request reaches the metastore, which refuses it: the table no longer has its expected value
 
     B's commit stays, whatever A reports.
     """
@@ -190,9 +190,9 @@ def test_12_another_writer_commits_before_the_queued_swap_arrives(scene: Scene) 
 @pytest.mark.parametrize("action", [CUT_BEFORE_REPLY, CUT_BEFORE_SEND], ids=["made", "not-made"])
 def test_13_the_metastore_fails_over_in_the_middle_of_a_swap(scene: Scene, action: Action) -> None:
     """
-    two servers over one database, as two ways to the same one
-    A  sends the swap through the first, which goes away with the reply, or before it had the request
-    A  goes on through the second: looks or sends it again there, heartbeats and unlocks there
+    two servers over one database
+    A  sends the swap to the first, which dies before it sends the reply, or before it gets the request
+    A  goes on with the second: checks the table or sends the swap again there, heartbeats and unlocks there
     """
     second = scene.another_proxy()
     writer = scene.catalog(f"{scene.proxy.uri},{second.uri}", connect_timeout_ms=2_000)
@@ -221,7 +221,7 @@ def test_a_writer_waits_for_a_slow_reply(scene: Scene) -> None:
     A  sends the swap; the reply is late, but within the socket's timeout and the lease
     A  reports: committed
 
-    The control to the tests above: slow is not lost.
+    The control of the tests above: a slow reply is not a lost one.
     """
     slow = scene.on_swap(FREEZE_REPLY)
     pending = in_background(lambda: scene.append("a", scene.catalog()))

@@ -1,5 +1,5 @@
-"""What happens to the table itself while a commit is under way: other kinds of writers, clocks, torn files, snapshots
-that go away, another table of the same name."""
+"""Changes of the table while a commit runs: other kinds of writers, clocks, torn files, snapshots that disappear,
+another table of the same name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_16_beside_a_writer_that_only_compares_and_swaps(scene: Scene) -> None:
     C  without the lock: swaps, with the expected value
     A  its swap is refused; it replays on C's commit, still under its lock
 
-    A lock alone would have overwritten C.
+    With the lock alone A would have overwritten C.
     """
     swap = scene.on_swap(FREEZE)
     ours = in_background(lambda: scene.append("a", scene.catalog()))
@@ -59,7 +59,7 @@ def test_16_beside_a_writer_that_only_locks(scene: Scene) -> None:
     P  swaps, unlocks
     A  replays on P's commit
 
-    Compare-and-swap alone would have been overwritten: see the control below.
+    With compare-and-swap alone P would have overwritten A: see the control below.
     """
     theirs = scene.another_proxy()
     blind = theirs.on(ALTER, FREEZE)
@@ -94,7 +94,7 @@ def test_16_control_without_our_lock_a_commit_is_lost(scene: Scene) -> None:
 
 
 class JumpingClock(SystemClock):
-    """A wall clock that is set forward and back; the monotonic one goes on as it is."""
+    """A wall clock that a test sets forward and back; the monotonic clock does not change."""
 
     def __init__(self) -> None:
         self.offset_ms = 0
@@ -163,7 +163,7 @@ class TornStream:
 def test_21_the_metadata_file_is_written_in_part(scene: Scene) -> None:
     """
     A  writes its metadata file; the store takes all but the last bytes, and says that all is well
-    A  reads the length back, and stops: no lock, no swap
+    A  reads the length back, and stops before it takes a lock or swaps
     A  reports that it failed, and deletes what it wrote
 
     Readers keep the old state.
@@ -185,7 +185,7 @@ def test_21_the_metadata_file_is_written_in_part(scene: Scene) -> None:
 def test_21_the_current_metadata_file_is_seen_in_part(scene: Scene) -> None:
     """
     the current metadata file is cut off, as a store shows it for a moment
-    A  reads it, and stops: nothing is built on half a table
+    A  reads it, and stops: it builds nothing on part of the metadata
     the file is whole again
     A  commits
     """
@@ -205,9 +205,9 @@ def test_27_snapshots_go_away_under_an_append(scene: Scene, race: str) -> None:
     """
     A  builds an append on the head; its lock call is held
     B  rolls main back to the first snapshot; or does that and expires the second; or drops A's branch
-    A  gets the lock, sees that the table moved, and builds again on what is there
+    A  gets the lock, sees that the table moved, and builds again on its current state
 
-    A's parent is the head that B left. What B took away does not come back.
+    A's parent is the head that B left. What B removed does not come back.
     """
     second = scene.append("second")
     branch = "audit" if race == "branch-drop" else "main"
@@ -249,7 +249,7 @@ def test_27_a_commit_that_asserts_its_head_is_refused_when_that_was_rolled_back(
     """
     A  a commit that requires main to be at the second snapshot; its lock call is held
     B  rolls main back to the first
-    A  is refused by the name of its assumption; nothing of it was sent
+    A  is refused with the name of its broken requirement; it has sent no swap
     """
     second = scene.append("second")
     held = scene.proxy.on("lock", FREEZE)
@@ -272,8 +272,8 @@ def test_27_a_commit_that_asserts_its_head_is_refused_when_that_was_rolled_back(
 def test_28_the_table_is_dropped_and_made_anew(scene: Scene, held_at: str) -> None:
     """
     A  builds an append; its lock call, or its swap, is held
-    B  drops the table and creates another one of the same name; at the swap, with no regard for A's lock
-    A  sees another uuid and is refused; or its swap is refused, and it cannot tell what became of a table that is gone
+    B  drops the table and creates another one of the same name; during the swap it ignores A's lock
+    A  sees another uuid and is refused; or its swap is refused, and it cannot know how a dropped table ended
 
     The new table has nothing of A.
     """

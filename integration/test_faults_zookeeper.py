@@ -48,7 +48,7 @@ class KeeperScene(Scene):
         return super().catalog(uri, **{"zookeeper": self._hosts, "connect_timeout_ms": int(LIMIT * 1000), **settings})
 
     def behind_the_proxies(self, session_timeout_ms: int, **ports: Any) -> Any:
-        """A writer that reaches neither server but through the scene's proxies."""
+        """A writer that reaches both servers through the scene's proxies alone."""
         hosts = self.keeper.address
         return self.catalog(zookeeper=hosts, zookeeper_session_timeout_ms=session_timeout_ms, ports=ports)
 
@@ -76,11 +76,11 @@ def test_17_the_lock_api_is_missing(lockless: LocalMetastore, make_scene: Callab
     A  appends, with ZooKeeper at hand: refused, with what to do. No swap was sent, what it wrote is deleted
     an operator marks the table for ZooKeeper
     A  appends under ZooKeeper's lock alone; its swap is made, and the reply is held
-    B  appends: it stands behind A in ZooKeeper
-    A  the reply is lost; A sends the swap again, is refused by its own, looks, and reports: committed
+    B  appends: it waits behind A in ZooKeeper
+    A  the reply is lost; A sends the swap again, which its first swap makes fail; checks the table: committed
     B  commits on top of it
 
-    Nothing is swapped under ZooKeeper unless somebody said that all writers know of it.
+    No writer swaps under ZooKeeper unless an operator declared that all writers use it.
     """
     scene = make_scene(lockless)
     before = scene.metadata_files()
@@ -111,11 +111,11 @@ def test_17_the_lock_api_is_out_of_reach_for_one_writer_alone(
     """
     a table that is marked for ZooKeeper, on a metastore whose lock API works
     B  takes both locks; its swap is held
-    A  none of its lock calls arrives, all others do: it asks ZooKeeper alone, and stands behind B there
-    B  swaps, gives both back
+    A  none of its lock calls arrives, all other calls do: it asks ZooKeeper alone, and waits behind B there
+    B  swaps, releases both
     A  commits under ZooKeeper's lock alone
 
-    Writers that fall back exclude writers that need not: all take ZooKeeper's lock first.
+    Writers without the lock API and writers with it exclude each other: all take ZooKeeper's lock first.
     """
     scene = make_scene(metastore, **{LOCK_MARK: "zookeeper"})
     theirs = scene.another_proxy()
@@ -153,7 +153,7 @@ class AfterLock:
 
 
 def note_swaps(scene: KeeperScene) -> list[bytes]:
-    """All true swaps that come through the scene's proxy from now on."""
+    """Record all true swaps that pass the scene's proxy from now on."""
     seen: list[bytes] = []
 
     def note(request: bytes) -> bool:
@@ -180,7 +180,7 @@ def marked(lockless: LocalMetastore, make_scene: Callable[..., KeeperScene]) -> 
 
 def test_19_suspended_between_the_lock_and_the_swap(marked: KeeperScene) -> None:
     """
-    A  takes the lock; ZooKeeper is out of its reach: SUSPENDED
+    A  takes the lock; then it cannot reach ZooKeeper: SUSPENDED
     A  sends no swap: it gives up its lock, and asks for it again
     A  reaches ZooKeeper again, before its session is over: CONNECTED, the same session
     A  removes its old node, takes the lock, and commits
@@ -210,8 +210,8 @@ def test_19_suspended_between_the_lock_and_the_swap(marked: KeeperScene) -> None
 
 def test_19_suspended_in_the_middle_of_the_swap(marked: KeeperScene) -> None:
     """
-    A  takes the lock and sends the swap, which is held; ZooKeeper is out of its reach: SUSPENDED
-    B  appends: it stands behind A's node, which outlives the partition
+    A  takes the lock and sends the swap, which is held; then it cannot reach ZooKeeper: SUSPENDED
+    B  appends: it waits behind A's node, which outlives the partition
     A  reaches ZooKeeper again, before its session is over: CONNECTED, the same session and node
     A  its swap arrives, and is made; the lock covered it: committed, at the first attempt
     B  commits on top of it
@@ -236,9 +236,9 @@ def test_19_suspended_in_the_middle_of_the_swap(marked: KeeperScene) -> None:
 
 
 class BothBelieve:
-    """A and B, each with a swap on its way that names the same expected value, and each sure of its lock.
+    """A and B: each has sent a swap with the same expected value, and believes that it holds the lock.
 
-    A's session is over, since the servers heard nothing of it; but nothing reaches A either, so it cannot know.
+    The servers have ended A's session, since they heard nothing from A; but nothing reaches A, so it cannot know.
     """
 
     def __init__(self, scene: KeeperScene) -> None:
@@ -275,11 +275,11 @@ def test_19_the_partition_outlives_the_session_and_both_believe_that_they_hold_t
     A  takes the lock and sends the swap, which is held; nothing passes between A and ZooKeeper any more
     the servers end A's session after its timeout
     B  takes the lock, and sends its swap on the same base, which is held
-    the partition is healed; A hears that its session is LOST
-    both swaps arrive, A's first or B's first: compare-and-swap lets one of them win
+    the partition ends; A learns that its session is LOST
+    both swaps arrive, A's first or B's first: compare-and-swap makes one of them, and refuses the other
     the writer that was refused builds again on the other's commit; A only under a new lock
 
-    Both report the truth: committed. Neither has overwritten the other.
+    Both report committed, and neither has overwritten the other.
     """
     both = BothBelieve(marked)
     marked.keeper.heal()
@@ -299,7 +299,7 @@ def test_19_the_partition_goes_on_when_the_swaps_are_answered(marked: KeeperScen
     """
     as above, but A still cannot reach ZooKeeper when its answer comes
 
-    A first: "done", under a lock that nobody vouches for. It cannot wait out who has it now: unknown, never "committed"
+    A first: "done", but A cannot prove that it held the lock, nor wait for the new holder: unknown, never "committed"
     B first: refused, and proved absent; A gets no new lock, and reports that nothing of it is in the table
     B: committed in both cases
     """
@@ -325,9 +325,9 @@ def test_19_the_metastores_lock_outlives_the_session(
     a marked table on a metastore whose lock API works
     A  takes both locks and sends the swap, which is held; nothing passes between A and ZooKeeper any more
     the servers end A's session; B gets ZooKeeper's lock, and waits for A's in the metastore
-    the partition is healed; A's swap arrives, and is made; but one of its locks is LOST: it gives back the other
+    the partition ends; A's swap arrives, and is made; but one of its locks is LOST: it releases the other
     B  commits on top of it
-    A  takes both locks again, looks, and reports: committed
+    A  takes both locks again, checks the table, and reports: committed
     """
     scene = make_scene(metastore, **{LOCK_MARK: "zookeeper"})
     writer = scene.behind_the_proxies(SHORTEST_MS)

@@ -1,5 +1,5 @@
 """Holders of a table's lock that are stopped, vanish, or sleep, on a real metastore with the stock lease of 300 s: how
-long the next commit takes, and what becomes of the sleeper's.
+long the next commit takes, and how the sleeper's commit ends.
 
 `make frozen TIMES=20` repeats each as often, and prints the longest wait. Rounds that mostly wait run side by side.
 """
@@ -101,7 +101,7 @@ def frozen_holder(server: Any, table: str, when: str, how: str, key: str) -> Ite
 
 
 def wake(process: subprocess.Popen[str]) -> str:
-    """Let a stopped process go on; what it prints of its commit or drop."""
+    """Let a stopped process go on; returns what it prints about its commit or drop."""
     process.send_signal(signal.SIGCONT)
     printed, _ = process.communicate(timeout=LIMIT)
     return printed.strip()
@@ -124,7 +124,7 @@ def table(catalog: Catalog, namespace: str) -> str:
 
 
 def commit(catalog: Catalog, table: str, key: str) -> float:
-    """Set a property; the seconds that it took."""
+    """Set a property; returns how many seconds that took."""
     update = {"action": "set-properties", "updates": {key: "yes"}}
     started = time.monotonic()
     catalog.commit(table, requirements=[], updates=[update], wait_seconds=LIMIT)
@@ -219,7 +219,7 @@ def test_a_drop_that_sleeps_keeps_its_lock_for_the_servers_lease(tmp_path: Path)
 
 @pytest.fixture
 def java(spark: Any, metastore: Any) -> Any:
-    """Java's HiveCatalog as it comes: it takes the metastore's lock, and swaps without an expected value."""
+    """Java's HiveCatalog at its defaults: it takes the metastore's lock, and swaps without an expected value."""
     return interop.java_catalog(spark, interop.HIVE_CATALOG, "hive", uri=metastore.uri, warehouse=metastore.warehouse)
 
 

@@ -66,7 +66,7 @@ def test_it_listens_on_loopback_alone(server: OldMetastore) -> None:
 
 
 @pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
-def test_the_pointer_keeps_all_of_the_contract_but_the_fence(
+def test_the_pointer_keeps_the_contract_except_for_compare_and_swap(
     check: table_pointer.Check, server: OldMetastore, request: pytest.FixtureRequest
 ) -> None:
     if check in OF_THE_FENCE:
@@ -193,7 +193,7 @@ def test_asleep_past_its_lease_before_its_last_check_nothing_is_lost(scene: Scen
     B  takes the lock, commits, releases
     A  SIGCONT: sees that its lock did not cover what it read; takes the lock again and replays on B's commit
 
-    Here no fence would stop A's stale swap: it must not be sent.
+    Here no compare-and-swap would stop A's stale swap: A must not send it.
     """
     sleeper = scene.writer("sleeper")
     locked = scene.proxy.on("lock", FREEZE_REPLY)
@@ -215,7 +215,7 @@ def test_asleep_past_its_lease_after_its_last_check_a_commit_is_lost(scene: Scen
     A  its swap arrives; the server ignores that it expects another row, and answers: done
 
     B's commit is gone. No client can prevent it, `doctor` says so, and 2.3.10 refuses A's swap
-    (test_faults_process.py). It also shows that the judge of these tests sees a lost commit.
+    (test_faults_process.py). It also shows that the checker of these tests sees a lost commit.
     """
     sleeper = scene.writer("sleeper")
     held = scene.on_swap(FREEZE)

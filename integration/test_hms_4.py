@@ -3,9 +3,10 @@
 4.0.1 compares two CLOBs in its SQL, which Derby refuses (42818): every swap with the expected value fails there, and a
 commit goes out without it, under the lock.
 
-On Derby both serve lock calls one at a time, and stand still when two meet: check_lock updates the lock's row and then
-waits for a mutex inside the server, whose owner waits for that row, until one of them is timed out. No lock is given
-twice by it, but few are given. So many writers at once take ZooKeeper's lock here, and the metastore's in turns.
+On Derby both serve one lock call at a time, and two calls at once deadlock: check_lock updates the lock's row and then
+waits for a mutex inside the server, whose owner waits for that row, until one of them times out. The servers never
+grant a lock twice, but they grant few. So many writers at once take ZooKeeper's lock here, and the metastore's one
+after the other.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def test_it_listens_on_loopback_alone(server: OldMetastore) -> None:
 
 
 @pytest.mark.parametrize("check", table_pointer.CHECKS, ids=lambda check: check.__name__)
-def test_the_pointer_keeps_the_contract_as_far_as_there_is_a_fence(
+def test_the_pointer_keeps_the_contract_as_far_as_compare_and_swap_works(
     check: table_pointer.Check, case: Case, server: OldMetastore, request: pytest.FixtureRequest
 ) -> None:
     if case.verdict is CompareAndSwap.ATOMIC or check not in OF_THE_FENCE:
@@ -173,7 +174,7 @@ def test_the_doctor_tells_the_releases_apart(case: Case, server: OldMetastore) -
     assert program(*asked, "--lock", "none").returncode == (0 if atomic else 1)
 
 
-def test_a_declared_table_is_committed_without_a_lock_where_there_is_a_fence(
+def test_a_declared_table_is_committed_without_a_lock_where_compare_and_swap_is_atomic(
     case: Case, server: OldMetastore, namespace: str
 ) -> None:
     name = TableName(namespace, "t")

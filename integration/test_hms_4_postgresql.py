@@ -1,4 +1,4 @@
-"""Real Hive Metastores 4 on PostgreSQL: compare-and-swap is atomic there, and the lock API is not in its own way.
+"""Real Hive Metastores 4 on PostgreSQL: compare-and-swap is atomic there, and lock calls do not block each other.
 
 4.0.1 has its official schema. 4.1.0 has 4.0's, since its own is not published with it.
 """
@@ -106,14 +106,14 @@ def test_a_swap_whose_reply_is_lost_is_found_to_be_made(scene: Scene) -> None:
     scene.check_history()
 
 
-def test_asleep_after_its_last_check_the_fence_refuses_the_swap(scene: Scene) -> None:
+def test_compare_and_swap_refuses_the_swap_of_a_writer_that_slept_past_its_lease(scene: Scene) -> None:
     """
     A  takes the lock, checks it, sends its swap, which is held in the proxy
     A  SIGSTOP; its lock is removed, as a reaper does after the lease
     B  takes the lock, commits, releases
     A  its swap arrives and is refused; it takes the lock again and replays on B's commit
 
-    On 3.1.3 the same loses B's commit (test_hms_3_1_3.py).
+    On 3.1.3 the same steps lose B's commit (test_hms_3_1_3.py).
     """
     sleeper = scene.writer("sleeper")
     held = scene.on_swap(FREEZE)

@@ -1,4 +1,4 @@
-"""What stock engines send, as it was recorded, and what the server takes for a plain append."""
+"""Recorded commits of stock engines, and which of them the server takes for blind appends."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def is_plain(request: dict[str, Any]) -> bool:
     return asks and all(each["operation"] == "append" and why_not_blind(STOCK, each) is None for each in added)
 
 
-def test_of_all_that_trino_sends_its_inserts_alone_are_plain() -> None:
+def test_of_trinos_commits_only_its_inserts_are_blind_appends() -> None:
     assert rebased("trino") == TRINO_INSERTS
 
 
-def test_nothing_that_duckdb_sends_is_plain() -> None:
+def test_no_commit_of_duckdb_is_a_blind_append() -> None:
     assert rebased("duckdb") == set()

@@ -1,7 +1,7 @@
 """Two real metastores of 3.1.3 on one PostgreSQL, and a swap that reaches the first 75 s after it was sent.
 
 3.1.3 takes the expected value of a swap and ignores it, so a late swap overwrites whatever was committed meanwhile.
-Only its lock can keep the others out until then.
+Only the lock of the late writer can keep the others out until then.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _is_ours(entry: LockEntry) -> bool:
 
 
 def hold_for(seconds: float, holds: Callable[[], bool]) -> None:
-    """Something holds all the while."""
+    """Check that a condition holds for the whole time."""
     deadline, pause = time.monotonic() + seconds, threading.Event()
     while time.monotonic() < deadline:
         assert holds()
@@ -115,10 +115,10 @@ def test_a_swap_that_comes_75_seconds_late_loses_nothing(
     """
     A  takes the lock, sends its swap, which the proxy keeps from its metastore (and hangs up, in one of two runs)
     B  and others wait for the lock, in other processes and through the other metastore; PyIceberg gives up and retries
-    A  hears after the ordinary time that its state is unknown; its lock outlives its lease, though all locks are
+    A  learns after the ordinary time that its state is unknown; its lock outlives its lease, though all locks are
        reaped that have no heartbeats
     A  its swap arrives after 75 s, and is made, whatever the table is
-    A  finds it, and gives the lock back; B and the others commit on top
+    A  finds it, and releases the lock; B and the others commit on top
     """
     second = metastores[1]
     writer = scene.catalog(socket_timeout_ms=int(ORDINARY_SECONDS * 1000))
@@ -156,7 +156,7 @@ def test_given_up_before_it_comes_it_overwrites_what_others_committed(
     """
     The same where A is set to give its swap up at once: its lock passes, the others commit, the swap arrives.
 
-    It shows that the test above sees a lost commit, and what the setting is there for.
+    It shows that the test above can see a lost commit, and why the setting exists.
     """
     second = metastores[1]
     writer = scene.catalog(socket_timeout_ms=int(ORDINARY_SECONDS * 1000), unanswered_swap_timeout_ms=1)

@@ -1,7 +1,8 @@
 """Writers of every kind on one table of one metastore: no commit that was acknowledged is lost.
 
 PyIceberg's Hive catalog and Java's HiveCatalog take the metastore's lock and swap blindly under it, so beside them the
-lock is what counts. Java without locks compares and swaps, so beside it the expected value is. We do both, always.
+lock is what counts. Java without locks compares and swaps, so beside it the expected value counts. iceberg-hms always
+does both.
 """
 
 from __future__ import annotations
@@ -77,12 +78,12 @@ def test_writers_of_all_kinds_on_one_table_lose_nothing(
     three processes of the library, two stock REST clients of our server (PyIceberg's, Java's), Java's HiveCatalog in
     its default mode and PyIceberg's Hive catalog load an empty table
     all start: each appends file after file, with its own retries; the blind swaps of Java's and PyIceberg's Hive
-    catalogs arrive late, so that there is time to be overwritten by them
-    the test counts writers that give up; their appends are not in the table
+    catalogs arrive late, so that they have time to overwrite other commits
+    the test counts the appends of writers that give up; these are not in the table
 
-    Every acknowledged append is there once: ours by lock and expected value, theirs because we wait for
-    the lock that they hold. No reaper runs on this server, so nobody's lock is given to another, and they lose nothing
-    to one another either. No process of the library gives up.
+    Every acknowledged append is in the table once: ours by lock and expected value, theirs because we wait for the lock
+    that they hold. No reaper runs on this server, so no writer loses its lock to another one, and the foreign writers
+    do not overwrite each other either. No process of the library gives up.
     """
     table = make_table(catalog, f"{namespace}.t")
     server = stack.enter_context(RestServer(catalog, "127.0.0.1", 0, None))
@@ -115,7 +116,8 @@ def test_beside_java_without_locks_nothing_is_lost_on_either_side(
     two processes of the library as it is, one with lock=none, and two of Java's HiveCatalog load it
     all start: Java and lock=none take no lock, and swap by compare-and-swap alone
 
-    Every acknowledged append is there once. A writer that meets too many others may give up; its append is not there.
+    Every acknowledged append is in the table once. A writer that loses too many conflicts may give up; its append is
+    not in the table.
     """
     table = make_table(catalog, f"{namespace}.t", **{"engine.hive.lock-enabled": "false"})
     without, java = (stack.enter_context(FaultProxy(metastore.uri)) for _ in range(2))
@@ -172,7 +174,7 @@ def test_a_blind_swap_that_is_late_overwrites_none_of_ours(
 ) -> None:
     """
     P    PyIceberg takes the lock and reads the table; its blind swap is held
-    A-C  three processes of the library append; all stand in the queue for the lock
+    A-C  three processes of the library append; all wait in the queue for the lock
     P    swaps, unlocks
     A-C  append on top of it
     """
@@ -190,7 +192,7 @@ def test_control_without_our_lock_the_late_blind_swap_overwrites_ours(
 ) -> None:
     """
     P    PyIceberg takes the lock and reads the table; its blind swap is held
-    A-C  the same three processes with their lock switched off: each append is made, and acknowledged
+    A-C  the same three processes with their lock switched off: the metastore makes and acknowledges each append
     P    swaps over all of them
 
     Nothing else differs from the test above, and here the checker must find every append of ours lost. If it does not,

@@ -1,6 +1,6 @@
-"""However a run ends, `kill -9` and Ctrl-C included, no server of it stays behind.
+"""However a run ends, `kill -9` and Ctrl-C included, its servers end too.
 
-All processes of a run are known by a mark in their environment, which children inherit whatever their group or session.
+A variable in the environment marks all processes of a run; children inherit it whatever their group or session.
 The tests wait for their ends with pidfds: Linux alone.
 """
 
@@ -64,7 +64,7 @@ def processes_of(mark: str) -> dict[int, str]:
 
 
 def left_after(mark: str, seconds: float) -> dict[int, str]:
-    """The processes of a run that are still there when all had so many seconds to end."""
+    """The processes of a run that still exist after this many seconds."""
     deadline = monotonic() + seconds
     while (processes := processes_of(mark)) and monotonic() < deadline:
         with ExitStack() as stack:
@@ -132,7 +132,7 @@ def java_of(mark: str) -> int:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Take the pipes away and wait for the process, so that no zombie and no open file is left to the next test."""
+    """Close the pipes and wait for the process, so that neither a zombie nor an open file reaches the next test."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()

@@ -30,7 +30,7 @@ print(os.getpid(), seen, lives, has_ended(holder))
 
 
 def works(unshare: list[str]) -> bool:
-    """Whether this machine lets us begin a namespace so."""
+    """Whether this machine lets us create a namespace in this way."""
     try:
         return subprocess.run([*unshare, "true"], capture_output=True, timeout=60).returncode == 0
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def works(unshare: list[str]) -> bool:
 
 @pytest.fixture(params=[" ".join(way) for way in UNSHARE if works(way)][:1])
 def unshare(request: pytest.FixtureRequest) -> list[str]:
-    """The first way that works here; where none does there is nothing to be tested."""
+    """The first way that works on this machine; without one these tests cannot run."""
     return str(request.param).split()
 
 
@@ -51,14 +51,14 @@ def asked_within(unshare: list[str]) -> tuple[int, int, bool, bool]:
     return int(printed[0]), int(printed[1]), printed[2] == "True", printed[3] == "True"
 
 
-def test_a_process_that_lives_is_not_condemned_by_the_proc_of_another_namespace(unshare: list[str]) -> None:
-    own, shown, condemned, _ = asked_within(unshare)
+def test_the_proc_of_another_namespace_does_not_make_a_living_process_seem_ended(unshare: list[str]) -> None:
+    own, shown, seems_ended, _ = asked_within(unshare)
     assert own == 1
     assert shown != own, "/proc is of our namespace: the test shows nothing"
-    assert not condemned
+    assert not seems_ended
 
 
 def test_with_the_proc_of_the_namespace_the_living_and_the_ended_are_distinguished(unshare: list[str]) -> None:
-    own, shown, condemned, ended = asked_within([*unshare, "--mount-proc"])
+    own, shown, seems_ended, ended = asked_within([*unshare, "--mount-proc"])
     assert own == shown == 1
-    assert (condemned, ended) == (False, True)
+    assert (seems_ended, ended) == (False, True)

@@ -1,4 +1,4 @@
-"""Stock clients whose snapshots are put on parents that they have not seen: nothing fails, nothing is lost."""
+"""The server rebases the snapshots of stock clients: no commit fails, and none is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPT_INS = {"all": ALL, "snapshot isolation": SNAPSHOT_ISOLATION}
 
 
 def side_by_side(writers: Sequence[Callable[[], list[Any]]]) -> list[Any]:
-    """Run each on a thread of its own, all from one moment; their results in one list."""
+    """Run each function on a thread of its own, all at once; returns their results in one list."""
     start = Barrier(len(writers))
 
     def run(writer: Callable[[], list[Any]]) -> list[Any]:
@@ -48,7 +48,7 @@ def java_appender(
     *,
     merge: bool = False,
 ) -> Callable[[], list[tuple[str, str | None]]]:
-    """Appends files one after the other. Gives (path, error or None) of each."""
+    """Appends files one after the other. Returns (path, error or None) of each."""
 
     def write() -> list[tuple[str, str | None]]:
         loaded = catalog.loadTable(interop.java_identifier(spark, table))
@@ -64,7 +64,7 @@ def java_appender(
 
 
 def python_appender(server: RestServer, table: str, name: str) -> Callable[[], list[tuple[str, str | None]]]:
-    """The same by PyIceberg, which names no file: gives (id of the row, error or None)."""
+    """The same by PyIceberg, which names no file: returns (id of the row, error or None)."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import CommitFailedException
 
@@ -108,7 +108,7 @@ def test_java_appends_that_were_overtaken_all_land(
 
 
 def check_row_ids(catalog: Any, table: str) -> None:
-    """No row id is given out twice, and next-row-id is behind them all."""
+    """Check that no two rows have one id, and that next-row-id is greater than all of them."""
     metadata = catalog.load(table).metadata
     manifests = catalog.services.ports.manifests()
     ranges = sorted(

@@ -1,4 +1,4 @@
-"""The policy for rebasing appends: the table's, else its namespace's, else the server's; and what reading it costs."""
+"""The policy for rebasing appends: the table's, else its namespace's, else the server's; and the cost of reading it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLICY = "iceberg-hms.rebase-appends"
 
 
 def late_appends(catalog: Any, table: str, count: int, properties: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A new table, and appends of a file each that were all made on its first state."""
+    """A new table, and appends of one file each that clients made on its first state."""
     catalog.create_table(table, SCHEMA, properties=properties)
     files = [DataFile(f"file:/nowhere/{number}.parquet", "PARQUET", 10, 1_000) for number in range(count)]
     return [orjson.loads(body.data) for body in append_bodies(catalog, table, files)]
@@ -73,7 +73,7 @@ def test_the_tables_policy_beats_its_namespaces_and_that_beats_the_servers(
 
 
 def commit(catalog: Any, http: httpx.Client, api: str, namespace: str, body: dict[str, Any]) -> str | None:
-    """Commit to the table `t` over REST or through the Python API. The message of a conflict, or None."""
+    """Commit to the table `t` over REST or through the Python API. Returns the message of a conflict, or None."""
     if api == "rest":
         answer = http.post(f"/v1/namespaces/{namespace}/tables/t", json=body)
         assert answer.status_code in (200, 409), answer.text

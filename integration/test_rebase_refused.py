@@ -1,5 +1,5 @@
-"""Appends as other engines send them to a table that has moved: what their summaries say decides, and what is left of
-them."""
+"""Appends as other engines send them to a table that has moved: their summaries decide whether the server rebases
+them, and which files they leave."""
 
 from __future__ import annotations
 

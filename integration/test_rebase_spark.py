@@ -1,4 +1,4 @@
-"""Spark's MERGE and other appends that only their client can validate: they are not taken for plain ones."""
+"""Spark's MERGE and other appends that only their client can validate: the server does not take them for blind ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MERGE = """
 
 
 def both(statements: list[Callable[[], Any]]) -> list[str | None]:
-    """Run statements side by side; what each threw, or None."""
+    """Run statements at the same time; returns what each threw, or None."""
 
     def run(statement: Callable[[], Any]) -> str | None:
         try:
@@ -98,7 +98,7 @@ def test_an_append_that_says_more_than_metrics_is_refused_when_it_was_overtaken(
         java.close()
     assert len(others) == 1
     if key is None:
-        assert error is None, "the control: without the key it is a plain append"
+        assert error is None, "the control: without the key it is a blind append"
     else:
         assert error is not None
         assert "CommitFailedException" in error

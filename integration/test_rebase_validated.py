@@ -1,5 +1,5 @@
-"""Appends that only their client can validate, by clients that look like others which validate nothing: they meet a
-conflict when they were overtaken, and their client decides."""
+"""Appends that only their client can validate, by clients that look like others which validate nothing: if another
+commit lands first, the server answers with a conflict, and the client decides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAYS = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string())])
 def test_of_two_overwrites_of_one_empty_day_by_pyiceberg_one_lands(
     catalog: Any, namespace: str, metastore: Any
 ) -> None:
-    """Each sends one `append`, with the headers and the summary of a plain one, and validates after a conflict."""
+    """Each sends one `append`, with the headers and the summary of a blind one, and validates after a conflict."""
     catalog.create_table(f"{namespace}.t", DAYS)
     rows = pa.table({"id": [1, 2, 3], "day": ["d1"] * 3}, schema=DAYS)
     together = Together(catalog, Barrier(2))

@@ -1,4 +1,4 @@
-"""Stock clients that lose a conflict, through a real server: those that return go first; it waits for no others."""
+"""Stock clients that lose a conflict, on a real server: it commits their retries first, and waits for no others."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""kill -9 of `iceberg-hms serve` with 64 commits in flight: what was acknowledged is there, once, and of the rest each
-client finds out by its snapshot id.
+"""kill -9 of `iceberg-hms serve` with 64 commits in flight: every acknowledged commit is in the table once, and each
+client of another one finds out by its snapshot id whether it landed.
 
     KILL_SEED=7 KILLS=50 python -m pytest integration/test_server_killed.py -k moment --log-cli-level=INFO
 
-The seed decides after how many acknowledgements, and how long after that, the server is killed; what it is at just then
-is decided by the machine.
+The seed decides after how many acknowledgements, and how long after that, the test kills the server; the machine
+decides what the server is doing then.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ClientResults:
 
 
 class Table:
-    """A new table with one snapshot, appends that were all made on it, and what must come of them."""
+    """A new table with one snapshot, appends that clients made on that snapshot, and their expected results."""
 
     def __init__(self, catalog: Any, name: str, folder: Path) -> None:
         self.name = name
@@ -132,11 +132,12 @@ class Table:
         asyncio.run(send_all())
 
     def snapshot_ids(self, uri: str) -> set[int]:
-        """As a client asks for them."""
+        """The snapshot ids of the table, as a client reads them."""
         return snapshot_ids(httpx.get(uri + self._path, timeout=LIMIT).content)
 
     def check_history(self, present: Sequence[Body], absent: Sequence[Body] = ()) -> None:
-        """Each that must be there is there once, nothing else is, and all that the table refers to can be read."""
+        """Check that the table has each required append once and nothing else, and that every file that it names can be
+        read."""
         report = check_table(
             self._catalog,
             self.name,
@@ -158,7 +159,7 @@ def data_file(path: Path) -> DataFile:
 
 
 class Servers:
-    """`iceberg-hms serve`, again and again; ended with the stack. log: where all of them write to."""
+    """Runs `iceberg-hms serve` several times; the stack ends the last one. log: the file for all their logs."""
 
     def __init__(self, stack: ExitStack, metastore: Any, log: Path) -> None:
         self._stack = stack
@@ -171,7 +172,7 @@ class Servers:
         self.uri = str(event["uri"])
 
     def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
+        """kill -9, and wait until the server has ended."""
         self._process.kill()
         self._process.wait(LIMIT)
 
@@ -179,9 +180,9 @@ class Servers:
 def after_the_kill(
     table: Table, results: ClientResults, uri: str, what: str, *, meanwhile: Callable[[], object] = lambda: None
 ) -> list[Body]:
-    """What the clients of the killed server do with the next one. Returns those of the unknown that had landed.
+    """Let the clients of the killed server continue with the next one. Returns the unknown commits that had landed.
 
-    meanwhile: happens once somebody else has committed to the table.
+    meanwhile: called once another writer has committed to the table.
     """
     assert len(results.unknown) == IN_FLIGHT, "the clients ran out of bodies, or were not cut off"
     left = table.locks()
@@ -214,7 +215,7 @@ def after_the_kill(
 
 @pytest.fixture
 def catalog(metastore: Any) -> Iterator[Any]:
-    """Makes the tables and their bodies, and judges; nothing of it must survive a power cut."""
+    """Makes the tables and the requests, and checks the results. It need not survive a power cut, so it skips fsync."""
     where = {"metastore_uri": metastore.uri, "warehouse": metastore.warehouse}
     with iceberg_hms.connect(**where, storage_fsync=False) as catalog:
         yield catalog
@@ -235,9 +236,9 @@ def test_killed_at_any_moment_it_loses_nothing_that_it_acknowledged(
     """
     64 clients append to a new table
     the server is killed after some acknowledgements and perhaps some milliseconds, and started again
-    somebody else commits to the table
+    another writer commits to the table
     each client that was cut off looks for its snapshot id, and sends the same body once more
-    all over again, with the server that was started last
+    all over again, with the server that started last
     """
     logger.info("to be replayed with KILL_SEED=%d", SEED)
     chosen, counts = random.Random(SEED), Counter[str]()
@@ -260,9 +261,9 @@ def test_killed_at_any_moment_it_loses_nothing_that_it_acknowledged(
 
 @dataclass(frozen=True)
 class Fate:
-    """Of a swap whose sender is killed while it waits for the answer. lands: whether it is made.
+    """The fate of a swap whose sender is killed while it waits for the answer. lands: whether the metastore makes it.
 
-    released: whether it is let go, before the next commit or (late) after it; else it is cut.
+    released: whether the proxy lets it go, before the next commit or (late) after it; else the proxy drops it.
     """
 
     action: Action
@@ -293,7 +294,7 @@ def test_killed_in_the_middle_of_a_swap_it_has_acknowledged_nothing_of_it(
     """
     64 clients append to a new table; the fourth swap of the server is held on its way, or its answer is
     the server is killed, and its lock stays
-    the swap is cut, or let go before or after somebody else commits to the table, whose fence refuses it then
+    the swap is dropped, or let go before another writer commits to the table, or after it, and is refused then
     each client that was cut off looks for its snapshot id, and sends the same body once more
     """
     table = Table(catalog, f"{namespace}.t", tmp_path / "data")

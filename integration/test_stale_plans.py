@@ -1,5 +1,5 @@
-"""Stock Java and Spark clients whose commit was planned on a table that another writer has changed since: what the
-requirements of their commits do not say, and what would have made tables wrong."""
+"""Stock Java and Spark clients that planned a commit before another writer changed the table: conflicts that the
+requirements of their commits do not express, and that would have made tables wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ NO_RETRY = {"commit.retry.num-retries": "0"}
 
 @contextmanager
 def overtaken(spark: Any, catalog: Any, name: str, happens: Callable[[], object]) -> Iterator[tuple[Any, str]]:
-    """A Java catalog, and the name of a Spark catalog, whose first commit finds that `happens` came before it."""
+    """A Java catalog, and the name of a Spark catalog; the server calls `happens` before it handles their first
+    commit."""
     left = [happens]
 
     def first() -> None:
@@ -48,7 +49,7 @@ def overtaken(spark: Any, catalog: Any, name: str, happens: Callable[[], object]
 
 
 def java_append(spark: Any, loaded: Any, path: Path, ids: list[int]) -> Callable[[], None]:
-    """A fast append that is planned now and committed when it is called."""
+    """Plan a fast append now; the returned function commits it."""
     append = loaded.newFastAppend().appendFile(interop.java_data_file(spark, loaded, interop.small_parquet(path, ids)))
     return lambda: append.commit()
 
@@ -57,7 +58,8 @@ def java_append(spark: Any, loaded: Any, path: Path, ids: list[int]) -> Callable
 def test_a_replaced_table_s_spec_is_not_taken_for_another_writer_s(
     spark: Any, catalog: Any, namespace: str, server: RestServer
 ) -> None:
-    """CREATE OR REPLACE is planned: its spec is the table's second | another writer adds one | it comes."""
+    """CREATE OR REPLACE is planned: its spec is the table's second | another writer adds a spec | the replace
+    arrives."""
     table = f"{namespace}.t"
     rest = interop.add_spark_catalog(spark, "replace", type="rest", uri=server.uri, token=TOKEN)
     spark.sql(f"CREATE TABLE {rest}.{table} (id BIGINT, a STRING, b STRING) USING iceberg PARTITIONED BY (a, b)")
@@ -85,7 +87,7 @@ def test_a_spec_that_an_unseen_append_used_is_not_removed(
     spark: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
 ) -> None:
     """An append is planned on spec 0 | spec 1 is the default | an expiry finds no snapshot on spec 0 | the append lands
-    | the expiry comes, and would take spec 0 away from it; its client tries again and keeps the spec."""
+    | the expiry arrives, and would remove spec 0, which the append uses; its client tries again and keeps the spec."""
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties=BY_NAME)
     [plain] = java(1)
@@ -101,7 +103,7 @@ def test_a_spec_that_an_unseen_append_used_is_not_removed(
 def test_an_append_on_a_spec_that_was_removed_is_refused(
     spark: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
 ) -> None:
-    """The other order, in which the branch does not move at all."""
+    """The other order, in which the branch does not move."""
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties={**BY_NAME, **NO_RETRY})
     [plain] = java(1)
@@ -135,7 +137,8 @@ def java_file_of_spec_0(spark: Any, loaded: Any, path: Path) -> Any:
 def test_rows_keep_their_ids_where_the_first_commit_after_an_upgrade_was_unseen(
     spark: Any, catalog: Any, namespace: str, java: Any, tmp_path: Path
 ) -> None:
-    """Rows of version 2 | upgrade to 3 | an append that merges their manifests is planned | another gives them ids."""
+    """Rows of version 2 | upgrade to 3 | an append that merges their manifests is planned | another writer gives them
+    ids."""
     table = f"{namespace}.t"
     merges = {"commit.manifest.min-count-to-merge": "2"}
     catalog.create_table(table, SCHEMA, properties={**ALL, **BY_NAME, **NO_RETRY, **merges})
@@ -169,8 +172,8 @@ def test_rows_keep_their_ids_where_the_first_commit_after_an_upgrade_was_unseen(
 def test_an_equality_delete_does_not_come_to_hold_for_newer_rows(
     spark: Any, catalog: Any, namespace: str, java: Any
 ) -> None:
-    """A row delta (d1, and an equality delete e1 for what was there before) and a rewrite of d1 to d2 that keeps its
-    data sequence number, in one transaction | another branch takes the number."""
+    """A row delta (d1, and an equality delete e1 for older rows) and a rewrite of d1 to d2 that keeps its data sequence
+    number, in one transaction | another branch takes the number."""
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties=NO_RETRY)
     [plain] = java(1)
@@ -217,7 +220,7 @@ def _ints(spark: Any, *values: int) -> Any:
 
 
 def made_up(spark: Any, loaded: Any, name: str) -> Any:
-    """A data file that is nowhere: scans are planned, and not read."""
+    """A data file that does not exist: the tests plan scans, and read none."""
     return (
         spark._jvm.org.apache.iceberg.DataFiles.builder(loaded.spec())
         .withPath(f"file:/nowhere/{name}.parquet")
@@ -229,7 +232,7 @@ def made_up(spark: Any, loaded: Any, name: str) -> Any:
 
 
 def deletes_of(loaded: Any) -> dict[str, int]:
-    """How many delete files hold for each data file of a scan."""
+    """How many delete files apply to each data file of a scan."""
     found, tasks = {}, loaded.newScan().planFiles().iterator()
     while tasks.hasNext():
         task = tasks.next()
@@ -253,7 +256,7 @@ def poisoned(catalog: Any, table: str, folder: Path) -> None:
 def test_a_table_from_the_future_comes_back(
     spark: Any, catalog: Any, namespace: str, java: Any, server: RestServer, tmp_path: Path
 ) -> None:
-    """As docs/concurrent-writers.md says it: who can write to it meanwhile, what does not help, and what does."""
+    """As docs/concurrent-writers.md says: who can write to the table meanwhile, what does not help, and what does."""
     table = f"{namespace}.t"
     catalog.create_table(table, SCHEMA, properties=BY_NAME)
     [plain] = java(1)

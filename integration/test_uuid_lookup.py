@@ -67,7 +67,7 @@ def client_of(server: RestServer) -> httpx.Client:
 def test_of_creations_that_race_one_lands_and_the_others_are_conflicts(
     servers: list[RestServer], namespace: str, races: int
 ) -> None:
-    """As engines create a table of a query: staged, and committed at the end. Four at a time, through two servers."""
+    """Four clients at once create one table as engines do for a query: staged, then committed, through two servers."""
     answered: Counter[tuple[int, str]] = Counter()
     left = 0
     with ThreadPoolExecutor(RACERS) as pool:
@@ -111,8 +111,8 @@ def _create(client: httpx.Client, namespace: str, name: str, begin: Barrier) -> 
 def test_a_creation_that_was_made_refused_and_renamed_was_made(
     catalogs: list[Catalog], namespace: str, other_namespace: str, elsewhere: bool, taken: bool
 ) -> None:
-    """As a metastore does that retries inside: it makes the table, tries once more, and says that the name is taken.
-    Meanwhile another renames the table, and perhaps a third takes the name."""
+    """A metastore that retries inside creates the table, tries once more, and answers that the name is taken. Meanwhile
+    another writer renames the table, and perhaps a third one takes the name."""
     ours, theirs = catalogs
     name, to = TableName(namespace, "t"), TableName(other_namespace if elsewhere else namespace, "renamed")
     pointer: Any = ours.services.ports.pointer
@@ -148,7 +148,7 @@ class LateClock(SystemClock):
 
 @pytest.fixture
 def old_server(metastore: Any, namespace: str) -> Iterator[RestServer]:
-    """A server that has run for two minutes: it knows all that it sent for snapshots of the last one."""
+    """A server that has run for two minutes: it knows what it sent for the snapshots of the last minute."""
     clock = LateClock()
     settings = Settings.load({"metastore_uri": metastore.uri, "warehouse": metastore.warehouse}, environ={})
     with assemble(settings, clock=clock) as catalog, RestServer(catalog, "127.0.0.1", 0, TOKEN) as server:

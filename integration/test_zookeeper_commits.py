@@ -55,7 +55,7 @@ def add_rows(catalog: Any, table: str, path: Path, ids: list[int]) -> Any:
 
 
 def locks(*arguments: str) -> Any:
-    """`iceberg-hms locks`, as it is typed."""
+    """`iceberg-hms locks`, as a user types it."""
     return CliRunner().invoke(app, ["locks", *arguments])
 
 
@@ -169,7 +169,7 @@ def test_four_processes_under_zookeeper_alone_lose_nothing_and_none_fails(
 
 
 class AfterLock:
-    """A TableLock under which something happens as soon as it is held."""
+    """A TableLock that calls a function as soon as the lock is held."""
 
     def __init__(self, lock: Any, happens: Callable[[], None]) -> None:
         self._lock = lock
@@ -182,7 +182,7 @@ class AfterLock:
 
 
 class AroundSwap:
-    """A TablePointer of which each first swap has something happen before and after it."""
+    """A TablePointer that calls one function before each swap, and another after it."""
 
     def __init__(self, pointer: Any, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._pointer = pointer
@@ -204,22 +204,22 @@ def once(action: Callable[[], None]) -> Callable[[], None]:
     return lambda: left.pop()() if left else None
 
 
-def commit(catalog: Any, world: CommitPorts, table: str, key: str) -> Any:
-    """A commit through other ports than the catalog's own."""
+def commit(catalog: Any, ports: CommitPorts, table: str, key: str) -> Any:
+    """Commit through other ports than the catalog's own."""
     change = from_request([], [{"action": "set-properties", "updates": {key: "1"}}], Client())
     name = TableName(*table.split("."))
-    return Coordinator(world, catalog.settings).commit(name, change, wait_seconds=60)
+    return Coordinator(ports, catalog.settings).commit(name, change, wait_seconds=60)
 
 
 def stop_for(catalog: Any, server: LocalZooKeeper) -> None:
-    """Stop a ZooKeeper, and wait until a catalog has noticed, which then does not look for it for long."""
+    """Stop a ZooKeeper, and wait until a catalog has noticed; the catalog then does not try long to reach it."""
     server.stop()
     wait_for_connection(catalog, there=False)
     look_only_for(session_of(catalog), OUT_OF_REACH_MS / 1000)
 
 
 def wait_for_connection(catalog: Any, *, there: bool) -> None:
-    """Until a catalog has a connection to ZooKeeper, or has none."""
+    """Wait until a catalog has a connection to ZooKeeper, or has none."""
     session = session_of(catalog)
     runtime = catalog.services.ports.runtime
     deadline = runtime.now() + 60

@@ -96,7 +96,8 @@ def test_the_lease_is_what_the_server_grants_and_not_what_was_asked_for(writers:
 def test_a_session_that_expires_takes_the_lock_and_the_next_writer_gets_it(
     atomic: bool, seconds: float, writers: Any
 ) -> None:
-    """At once, or where nothing fences what its holder may have sent, after that had its time."""
+    """At once; or, where compare-and-swap does not protect the table from the holder's last swap, after that swap's
+    time."""
     name = TableName("expiry", f"t{seconds:.0f}")
     holder, other = (writers(atomic=atomic, swap_seconds=seconds) for _ in range(2))
     held = holder.acquire(name)

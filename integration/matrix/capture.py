@@ -27,7 +27,7 @@ class Capture:
     """Wraps an ASGI application.
 
     commits: what was sent so far and how it was answered, one entry for each table of a request, in order.
-    overtake: called once, on a thread, when the next commit is noted and before it is passed on."""
+    overtake: called once, on a thread, when the next commit has arrived and before the server gets it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

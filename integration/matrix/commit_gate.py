@@ -1,7 +1,7 @@
-"""The server's gate for one writer: it notes what the writer sends, and may hold back what changes rows.
+"""The server's gate for one writer: it records what the writer sends, and may hold back commits that change rows.
 
-Two writers have two servers over one catalog, so that the matrix knows what each of them sends, while both meet in one
-queue.
+Two writers have two servers over one catalog, so that the matrix knows what each of them sends, while one queue has the
+commits of both.
 """
 
 from __future__ import annotations

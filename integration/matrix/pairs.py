@@ -21,7 +21,7 @@ MODES = ("plain", "none", "all")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of two verbs.
+    """The result of two verbs.
 
     errors: by writer, what its client raised; a writer that is missing was acknowledged. answers: by writer, what the
     server said to its first commit that was held back. rows: what is in the table. anomaly: see `rows.anomaly`.
@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def second(self) -> str:
-        """What happened to the verb that was overtaken, in short."""
+        """The result of the verb that was overtaken, in short."""
         answer = self.answers.get("b", "")
         if answer in ("committed", "rebased"):
             return answer

@@ -2,7 +2,7 @@
 
 It serves the catalog itself, with a layer that notes each commit request (`capture`), runs all `statements` in the
 stock engine, and writes down the commits that add a snapshot, with placeholders for all that differs from run to
-run. Then it runs the statement again while somebody else appends to its table, so that its commit meets a 409, and
+run. Then it runs the statement again while another writer appends to its table, so that its commit meets a 409, and
 writes down under `overtaken` what the engine sends from there on, and whether the statement lands.
 
 A metastore first, then the engine, then a recording:
@@ -103,7 +103,7 @@ def serving(catalog: Any, port: int) -> Iterator[tuple[Capture, str]]:
 
 
 class _Recorder:
-    """What a recording needs. catalog: to get in an engine's way with commits of our own."""
+    """What a recording needs. catalog: makes commits of our own that an engine's commit conflicts with."""
 
     def __init__(self, given: argparse.Namespace, catalog: Any, capture: Capture, session: Session) -> None:
         self._given = given
@@ -133,8 +133,8 @@ class _Recorder:
         return [{**Placeholders().replaced(each), "overtaken": {"sends": sent, "lands": lands}} for each in found]
 
     def _run(self, verb: Verb, *, overtaken: bool) -> tuple[bool, list[dict[str, Any]]]:
-        """Run a verb on tables of its own; whether it succeeded, and what it sent. overtaken: somebody appends to its
-        table after the verb sent its first commit and before the server reads it; the server rebases nothing."""
+        """Run a verb on tables of its own; whether it succeeded, and what it sent. overtaken: another writer appends to
+        its table after the verb sent its first commit and before the server reads it; the server rebases nothing."""
         engine, warehouse = self._given.engine, self._given.warehouse
         self._tables += 1
         names = {kind: f"{NAMESPACE}.{kind}_{engine}_{self._tables}" for kind in ("t", "s", "new")}

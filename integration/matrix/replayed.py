@@ -1,5 +1,5 @@
 """Verbs of engines that a test does not start: their requests as they were recorded (`recorded/<engine>.json`), sent
-again with files that are really there. Such a client never comes back after a 409.
+again with files that are really there. Such a client never retries after a 409.
 
 What is sent again is what may be taken for an append; recorded overwrites and deletes have their cells, and are not
 delivered.
@@ -26,7 +26,7 @@ SECONDS = 120
 
 
 class Refused(Exception):
-    """The answer to a recorded request was no."""
+    """The server refused a recorded request."""
 
 
 def recordings(folder: Path = FOLDER) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What came of each pair of cells: the committed file `results.json`, and what the docs say of it."""
+"""The result of each pair of cells: the committed file `results.json`, and how the docs describe it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SERIALIZABLE, BLIND = "serializable", "blind"
 
 @dataclass(frozen=True)
 class Write:
-    """What a verb takes away and adds, once it has read the table."""
+    """The rows that a verb removes and adds, given the rows that it read."""
 
     removes: tuple[Row, ...] = ()
     adds: tuple[Row, ...] = ()
@@ -102,7 +102,8 @@ def apply(rows: Rows, write: Write) -> Rows:
 
 @dataclass(frozen=True)
 class Meaning:
-    """effect: of the verb. promise: what its client does when it was overtaken. source: where that is to be read."""
+    """effect: of the verb. promise: what its client does if another commit landed first. source: where the client's
+    code says so."""
 
     effect: Effect
     promise: str

@@ -28,8 +28,8 @@ def test_what_was_recorded_is_in_its_cell(recording: dict[str, object]) -> None:
 
 
 def test_one_key_or_nothing_distinguishes_what_spark_validates_from_an_insert() -> None:
-    """Why nothing that Spark sends is known to be plain: an overwrite that is validated looks like an INSERT, and all
-    that tells a MERGE from it are keys that another executor of Spark's plans need not set."""
+    """Why no commit of Spark is known to be a blind append: an overwrite that is validated looks like an INSERT, and
+    all that tells a MERGE from it are keys that another executor of Spark's plans need not set."""
     known = cells.read()
     insert = cells.cell_of(known, "Spark INSERT")
     assert insert is not None

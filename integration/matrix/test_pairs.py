@@ -95,7 +95,7 @@ SAMPLE = [
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), SAMPLE)
-def test_who_validates_is_refused_and_who_does_not_comes_again(
+def test_a_client_that_validates_is_refused_and_one_that_does_not_retries(
     world: World, first: str, second: str, expected: str
 ) -> None:
     outcome: Outcome = deliver(world, VERBS[first], VERBS[second], "plain")

@@ -40,7 +40,7 @@ def test_what_a_client_sends_is_noted_and_lands(catalog: Any) -> None:
     assert Placeholders().replaced(first) == Placeholders().replaced(second)
 
 
-def test_somebody_can_commit_first_and_what_the_client_sends_then_is_noted(catalog: Any) -> None:
+def test_another_writer_can_commit_first_and_the_recorder_notes_what_the_client_sends_then(catalog: Any) -> None:
     catalog.create_namespace("overtaken")
     with serving(catalog, 0) as (capture, uri):
         client = load_catalog("rest", type="rest", uri=uri, token=TOKEN)

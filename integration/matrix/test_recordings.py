@@ -15,7 +15,7 @@ from integration.matrix.statements import VERBS
 #: Keys of a summary that count files and rows: they differ with the data and not with the verb.
 COUNTS = ("added-", "deleted-", "total-", "removed-", "changed-")
 #: The verbs of Trino that read no row of their table before they append to it, or promise nothing about what they read:
-#: their commits are plain appends (Java's FastAppend and MergeAppend, which validate nothing).
+#: their commits are blind appends (Java's FastAppend and MergeAppend, which validate nothing).
 TRINO_APPENDS = {"insert", "insert-select", "insert-select-itself", "insert-fast-append", "add-files"}
 #: Those whose search would have found a row that the other writer appended.
 TRINO_VALIDATES = {"update", "delete-rows"} | {
@@ -64,7 +64,7 @@ def test_trino_sends_append_for_inserts_and_creations_alone() -> None:
 
 
 def test_after_a_conflict_trino_sends_its_appends_again_and_validates_its_merges() -> None:
-    """What makes its appends plain: it puts them on the new head itself, and looks at nothing that others added."""
+    """Its appends are blind: it puts them on the new head itself, and reads nothing that others added."""
     for recording in recorded("trino"):
         sends, lands = recording["overtaken"]["sends"], recording["overtaken"]["lands"]
         if recording["verb"] in TRINO_APPENDS:
