@@ -63,9 +63,7 @@ def test_the_metastore_s_locks_are_listed_and_broken_through_the_catalog():
 def test_a_zookeeper_that_is_only_a_fallback_is_not_needed_for_tables_without_its_mark(unused_tcp_port):
     nobody = f"127.0.0.1:{unused_tcp_port}"
     with running() as server, connect(metastore_uri=server.uri, zookeeper=nobody, connect_timeout_ms=50) as catalog:
-        lock = catalog.services.ports.lock
-        lock._hms.acquire(TableName("db", "t"), wait_seconds=1, request="r").release()
-        lock.acquire(TableName("db", "t"), wait_seconds=1, request="r").release()
+        catalog.services.ports.lock.acquire(TableName("db", "t"), wait_seconds=1, request="r").release()
         assert catalog.locks.list().problems == (f"zookeeper: ZooKeeper at {nobody} is out of reach",)
 
 

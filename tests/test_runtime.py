@@ -5,6 +5,7 @@ import weakref
 import pytest
 
 from iceberg_hms.runtime import GATHER_THREADS, ThreadRuntime
+from tests.forking import said_by
 
 
 def test_gather_returns_results_in_order_and_runs_in_parallel():
@@ -38,10 +39,27 @@ def test_nested_gathers_do_not_block_each_other():
     assert done == [216], f"more of them wait than there are threads: {GATHER_THREADS}"
 
 
-def test_gather_works_when_the_pool_takes_no_more_work():
-    runtime = ThreadRuntime()
-    runtime._pool.shutdown()
-    assert runtime.gather([lambda: 1, lambda: 2]) == [1, 2]
+def no_thread_starts(thread):
+    raise RuntimeError("can't start new thread")
+
+
+def test_gather_works_when_no_thread_can_be_started(monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", no_thread_starts)
+    assert ThreadRuntime().gather([lambda: 1, lambda: 2]) == [1, 2]
+
+
+AT_THE_END_OF_THE_PROCESS = """
+import atexit
+from iceberg_hms.runtime import ThreadRuntime
+
+runtime = ThreadRuntime()
+runtime.gather([lambda: 1, lambda: 2])
+atexit.register(lambda: print(runtime.gather([lambda: 3, lambda: 4])))
+"""
+
+
+def test_gather_works_at_the_end_of_the_process_when_the_pool_takes_no_more_work():
+    assert said_by(AT_THE_END_OF_THE_PROCESS) == "[3, 4]\n"
 
 
 class Bytes(bytearray):
@@ -49,11 +67,12 @@ class Bytes(bytearray):
 
 
 def test_an_ended_batch_holds_no_memory_while_the_pool_still_refers_to_it():
-    """all threads of the pool are taken for long, so that it keeps what it was asked to help with"""
+    """Another caller has all threads of the pool for long, so the pool keeps what the batch asked it to run."""
     runtime, over = ThreadRuntime(), threading.Event()
-    taken = threading.Barrier(GATHER_THREADS + 1)
-    for _ in range(GATHER_THREADS):
-        runtime._pool.submit(lambda: (taken.wait(), over.wait()))
+    taken = threading.Barrier(GATHER_THREADS + 2, timeout=30)
+    busy = [lambda: (taken.wait(), over.wait())] * (GATHER_THREADS + 1)
+    other = threading.Thread(target=runtime.gather, args=[busy])
+    other.start()
     taken.wait()
     try:
         data = Bytes(10)
@@ -65,9 +84,9 @@ def test_an_ended_batch_holds_no_memory_while_the_pool_still_refers_to_it():
         del data
         gc.collect()
         assert alive() is None
-        assert runtime._pool._work_queue.qsize() == 3
     finally:
         over.set()
+        other.join(30)
 
 
 def raises_no_lock():
@@ -91,9 +110,9 @@ def test_run_while_waiting_waits_on_the_caller_s_thread_and_works_on_another():
     assert threads["work"] is not threading.current_thread()
 
 
-def test_work_without_a_thread_runs_after_the_wait_unless_the_wait_failed():
+def test_work_without_a_thread_runs_after_the_wait_unless_the_wait_failed(monkeypatch):
     runtime, done = ThreadRuntime(), []
-    runtime._pool.shutdown()
+    monkeypatch.setattr(threading.Thread, "start", no_thread_starts)
     assert runtime.run_while_waiting(lambda: done.append("work"), lambda: done.append("wait")) is None
     assert done == ["wait", "work"]
     with pytest.raises(ValueError, match="no lock"):

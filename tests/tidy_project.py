@@ -16,17 +16,8 @@ from tests.tidy import Finding, Source
 PRIVATE_ACCESS: Mapping[str, int] = {
     "integration/matrix/replayed.py": 2,
     "integration/zookeeper_sessions.py": 4,
-    "tests/cli/test_common.py": 1,
-    "tests/local/test_gateway.py": 1,
-    "tests/metastore/connection/test_client.py": 2,
-    "tests/metastore/connection/test_pool.py": 3,
-    "tests/simulation/world/test_metastore_server.py": 1,
     "tests/spark/test_configuration.py": 1,
     "tests/spark/test_session.py": 12,
-    "tests/test_assembly.py": 1,
-    "tests/test_runtime.py": 5,
-    "tests/zookeeper/test_held.py": 3,
-    "tests/zookeeper/test_session.py": 1,
 }
 
 #: Private by their spelling alone: named tuples, `os._exit`, and PySpark's only way to the JVM.

@@ -8,8 +8,10 @@ import pytest
 import typer
 
 from iceberg_hms import errors
+from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.cli import common
 from iceberg_hms.cli.common import ExitCode
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, EngineError, IcebergHmsError
 from tests.cli.fakes import METASTORE, Asked, run
 
@@ -89,10 +91,12 @@ def test_the_options_reach_the_catalog() -> None:
     assert [(each.metastore_uri, each.clients) for each in asked.settings] == [("thrift://h:1", 7)]
 
 
-def test_the_environment_of_a_context_without_one_is_the_real_one() -> None:
+def test_a_context_without_an_environment_opens_real_catalogs() -> None:
     command = typer.main.get_command(typer.Typer(callback=lambda: None))
     context = typer.Context(command)
-    assert common.environment(context).connect is common._connect
+    with common.environment(context).connect(Settings(metastore_uri=METASTORE, clients=7)) as catalog:
+        assert isinstance(catalog, Catalog)
+        assert catalog.settings.clients == 7
 
 
 def test_only_a_keyboard_interrupt_is_one() -> None:

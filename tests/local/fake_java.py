@@ -8,6 +8,26 @@ from pathlib import Path
 import pytest
 
 ANNOUNCE = "sys.stdout.write('12345\\nthe-token\\n'); sys.stdout.flush()\n"
+#: A gateway as py4j speaks to it, which knows no name but of packages, and ends without its token.
+GATEWAY = """
+import os, socket, threading
+
+def serve():
+    client = server.accept()[0].makefile("rwb")
+    if [client.readline(), client.readline()] != [b"A\\n", b"the-token\\n"]:
+        os._exit(1)
+    client.write(b"!yv\\n")
+    client.flush()
+    while client.readline() not in (b"e\\n", b""):
+        pass
+    client.write(b"!yp\\n")
+    client.flush()
+
+server = socket.create_server(("127.0.0.1", 0))
+sys.stdout.write(f"{server.getsockname()[1]}\\nthe-token\\n")
+sys.stdout.flush()
+threading.Thread(target=serve, daemon=True).start()
+"""
 UNTIL_THE_PIPE_BREAKS = "sys.stdin.read()\n"
 FOR_EVER = "import threading; threading.Event().wait()\n"
 

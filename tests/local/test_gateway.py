@@ -122,13 +122,13 @@ def test_a_java_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_the_token_is_for_us_alone_and_does_not_stay_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake_java.install(monkeypatch, tmp_path, fake_java.ANNOUNCE + fake_java.UNTIL_THE_PIPE_BREAKS)
+    fake_java.install(monkeypatch, tmp_path, fake_java.GATEWAY + fake_java.UNTIL_THE_PIPE_BREAKS)
     with JavaGateway(tmp_path, "server") as server:
         assert server.is_alive()
         output = tmp_path / "server.out"
         assert stat.S_IMODE(output.stat().st_mode) == 0o600
         assert output.read_text() == ""
-        assert server._gateway.gateway_parameters.auth_token == "the-token"
+        assert server.jvm.java, "the gateway took the token"
         pid = server.pid
     assert not server.is_alive()
     with pytest.raises(ProcessLookupError):

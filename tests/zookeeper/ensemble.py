@@ -57,7 +57,8 @@ class Ensemble:
 
 
 class MemorySession:
-    """zookeeper.session.Session. `lose_reply` holds names of requests that are carried out once without an answer."""
+    """zookeeper.session.Session. `lose_reply` holds names of requests that are carried out once without an answer,
+    `close_calls` what it will call when it closes."""
 
     def __init__(self, ensemble: Ensemble, lease_seconds: float = 30.0) -> None:
         self.ensemble = ensemble
@@ -68,7 +69,7 @@ class MemorySession:
         self.calls: list[str] = []
         self.closed = False
         self._discarded: list[tuple[str, str]] = []
-        self._on_close: list[Callable[[], None]] = []
+        self.close_calls: list[Callable[[], None]] = []
 
     @property
     def _owner(self) -> tuple[int, int]:
@@ -153,15 +154,15 @@ class MemorySession:
         if self.closed:
             call()
         else:
-            self._on_close.append(call)
+            self.close_calls.append(call)
 
     def forget_on_close(self, call: Callable[[], None]) -> None:
-        if call in self._on_close:
-            self._on_close.remove(call)
+        if call in self.close_calls:
+            self.close_calls.remove(call)
 
     def close(self) -> None:
         self.closed = True
-        for call in self._on_close:
+        for call in self.close_calls:
             call()
         self.ensemble.expire(self._owner)
 

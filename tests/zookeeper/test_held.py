@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,18 +33,17 @@ class LateClock(SystemClock):
         return ClockReading(now, now + self.suspended, now + self.suspended)
 
 
-def take(writer: Any, released: Any = None) -> ZooKeeperHeldLock:
-    """A held lock without heartbeats. released: an event to be set on release."""
+def take(writer: Any, on_release: Callable[[], object] = bool) -> ZooKeeperHeldLock:
+    """A held lock without heartbeats. on_release: as ZooKeeperHeldLock has it."""
     prefix = "me-0-lock-"
     name = writer.session.create(FOLDER, prefix, b"{}")
     node = OwnNode(FOLDER, name, b"{}", writer.session.epoch, lost_prefix=prefix)
-    event = released or writer.runtime.event()
     return ZooKeeperHeldLock(
         writer.session,
         writer.runtime,
         node,
         sent=writer.runtime.read_clocks(),
-        on_release=event.set,
+        on_release=on_release,
         all_atomic=lambda: writer.all_atomic,
         swap_seconds=600.0,
     )
@@ -144,14 +144,13 @@ def test_a_lock_that_is_removed_is_lost_for_good(writers: Any, ensemble: Ensembl
 
 def test_a_release_takes_one_request_removes_stray_nodes_and_reports_once(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
-    told: list[str] = []
-    held = take(writer)
-    held._on_release = lambda: told.append("released")
+    released: list[str] = []
+    held = take(writer, lambda: released.append("released"))
     writer.session.create(FOLDER, "me-0-lock-", b"{}")
     held.release()
     held.release()
     assert ensemble.nodes == {}
-    assert told == ["released"]
+    assert released == ["released"]
     assert writer.session.calls.count("delete") == 1
     with pytest.raises(LockLost, match="released"):
         held.renew()
@@ -177,7 +176,8 @@ def test_a_release_that_is_interrupted_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         held.release()
     assert ensemble.nodes == {}
-    assert writer.lock._in_use == 0
+    monkeypatch.setattr(writer.runtime, "sleep", lambda seconds: pytest.fail("close waits for a lock that is gone"))
+    writer.lock.close()
 
 
 def test_a_lock_released_while_suspended_is_removed_as_soon_as_it_can_be(writers: Any, ensemble: Ensemble) -> None:
@@ -229,7 +229,7 @@ def test_a_session_that_is_closed_ends_the_lock_at_once_and_without_a_word(
     nothing is asked of the session any more."""
     writer = writers(lease_seconds=3_000)
     released = writer.runtime.event()
-    held = take(writer, released)
+    held = take(writer, released.set)
     held.start()
     wait_until(lambda: len(beating()) == 1)
     writer.session.close()
@@ -271,12 +271,12 @@ def test_a_lock_that_is_got_while_the_session_is_being_closed_never_beats(writer
     assert "write" not in writer.session.calls
 
 
-def test_a_released_lock_is_not_told_of_the_end_of_its_session(writers: Any) -> None:
+def test_a_released_lock_asks_its_session_for_no_call_when_it_closes(writers: Any) -> None:
     writer = writers()
     held = take(writer)
     held.start()
     held.release()
-    assert writer.session._on_close == []
+    assert writer.session.close_calls == []
 
 
 def marker(ensemble: Ensemble) -> list[str]:
@@ -346,7 +346,7 @@ def test_no_swap_starts_without_its_marker(writers: Any, ensemble: Ensemble) -> 
 def test_a_lock_that_is_left_stays_for_its_lease(writers: Any, ensemble: Ensemble) -> None:
     writer = writers(lease_seconds=0.3)
     released = writer.runtime.event()
-    held = take(writer, released)
+    held = take(writer, released.set)
     held.ensure_held()
     held.let_expire()
     assert released.is_set()

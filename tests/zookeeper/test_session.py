@@ -35,6 +35,9 @@ class Connection:
     def __init__(self, granted_ms: int) -> None:
         self.granted_ms = granted_ms
 
+    def connect(self) -> None:
+        self._invoke(1.0, "connect")
+
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         return (type("Connected", (), {"time_out": self.granted_ms})(), 7)
 
@@ -59,7 +62,7 @@ class Client:
 
     def start_async(self) -> Any:
         def connect() -> None:
-            self._connection._invoke(1.0, "connect")
+            self._connection.connect()
             # Told before it shows: who finds it connected goes on, and must not be overtaken by this state later.
             self._listener("CONNECTED")
             self.connected = True

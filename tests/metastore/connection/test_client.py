@@ -4,10 +4,12 @@ import getpass
 import signal
 import socket
 import struct
+import sys
 import threading
 from typing import Any
 
 import pytest
+import thrift.protocol
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from thrift.Thrift import TMessageType, TType
 
@@ -178,10 +180,13 @@ def test_an_empty_reply_to_a_void_call_is_its_success(method: str, arguments: di
 
 
 @pytest.mark.parametrize("fast", [True, False], ids=["Thrift's C code", "Thrift's Python code"])
-def test_an_error_of_a_void_call_that_we_know_is_the_servers(fast: bool, server: Running) -> None:
-    client = connect(server)
+def test_an_error_of_a_void_call_that_we_know_is_the_servers(
+    fast: bool, server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not fast:
-        client._protocol._fast_decode = None
+        monkeypatch.delattr(thrift.protocol, "fastbinary", raising=False)
+        monkeypatch.setitem(sys.modules, "thrift.protocol.fastbinary", None)
+    client = connect(server)
     server.hms.misbehave["create_table"].append(Answer(field(3, TType.STRUCT, SAYS_NO) + STOP))
     with pytest.raises(ServerFault, match="no") as caught:
         client.call("create_table")

@@ -151,9 +151,15 @@ def test_who_waits_patiently_leaves_its_place_to_heartbeats(server: Running) -> 
     late, overdue = Late(), threading.Event()
     server.hms.misbehave["get_all_tables"].append(late)
     answers: list[object] = []
+    used: list[MetastoreClient] = []
 
     def move(client: MetastoreClient) -> None:
+        used.append(client)
         answers.append(client.call_patiently("get_all_tables", db_name="db"))
+
+    def renew(client: MetastoreClient) -> list[str]:
+        used.append(client)
+        return databases(client)
 
     with pool_of(server, size=1, timeout_ms=100) as pool:
 
@@ -164,12 +170,12 @@ def test_who_waits_patiently_leaves_its_place_to_heartbeats(server: Running) -> 
         mover = threading.Thread(target=wait_for_it)
         mover.start()
         assert overdue.wait(10)
-        assert pool.run(databases, idempotent=True) == ["db"]
+        assert pool.run(renew, idempotent=True) == ["db"]
         late.go.set()
         mover.join()
         assert answers == [[]]
         assert pool.run(databases, idempotent=True) == ["db"]
-        assert len(pool._idle) == 1
+        assert [client.is_usable for client in used].count(True) == 1, "the pool keeps no more than its size"
 
 
 def test_a_closed_pool_refuses_and_closes_what_comes_back(server: Running) -> None:
@@ -243,9 +249,24 @@ def test_a_pool_of_one_server_makes_connections_and_places_as_the_pool_that_it_c
     assert places == [3, 1]
 
 
+def calls_at_once(pool: ClientPool) -> int:
+    """How many calls the pool has under way before it is busy."""
+
+    def nested(_: MetastoreClient, depth: int = 1) -> int:
+        try:
+            return pool.run(lambda client: nested(client, depth + 1), idempotent=True)
+        except MetastoreUnavailable:
+            return depth
+
+    return pool.run(nested, idempotent=True)
+
+
 def test_settings_make_a_pool_of_all_servers_or_one_connection_to_one_of_them() -> None:
-    settings = Settings.load({"uri": "thrift://a:1, thrift://b:2", "clients": 7}, environ={})
-    pool = ClientPool.configured(settings)
-    assert (pool.uris, pool._size) == (("thrift://a:1", "thrift://b:2"), 7)
-    alone = ClientPool.configured(settings, only="thrift://b:2")
-    assert (alone.uris, alone._size) == (("thrift://b:2",), 1)
+    with running() as first, running() as second:
+        given = {"uri": f"{first.uri}, {second.uri}", "clients": 3, "connect_timeout_ms": 50, "socket_timeout_ms": 50}
+        settings = Settings.load(given, environ={})
+        pool, alone = ClientPool.configured(settings), ClientPool.configured(settings, only=second.uri)
+        assert (pool.uris, calls_at_once(pool)) == ((first.uri, second.uri), 3)
+        assert (alone.uris, calls_at_once(alone)) == ((second.uri,), 1)
+        pool.close()
+        alone.close()

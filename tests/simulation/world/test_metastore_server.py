@@ -24,7 +24,7 @@ from iceberg_hms.metastore.connection.thrift_types import (
     ShowLocksRequest,
     UnlockRequest,
 )
-from iceberg_hms.metastore.tables.table_names import _ICEBERG_FILTER
+from iceberg_hms.metastore.tables.table_names import TableNames
 from simulation.engine.scheduler import Scheduler, WorkerPool
 from simulation.engine.seeded import SeededRandom
 from simulation.world.metastore import METADATA_LOCATION, Metastore, SwapSupport, iceberg_row
@@ -164,12 +164,29 @@ def test_rows_are_listed_and_found_by_their_parameters() -> None:
     def names(text: str, most: int = -1) -> Any:
         return caller.call("get_table_names_by_filter", dbname="db", filter=text, max_tables=most)
 
-    assert names(_ICEBERG_FILTER) == ["t"]
     assert names('hive_filter_field_params__uuid like "u-.*"') == ["other"]
     assert names('hive_filter_field_params__uuid like "u-%"') == [], "seen on Hive: it takes regular expressions"
     assert names('hive_filter_field_params__uuid = "u-2" and hive_filter_field_params__table_type = "ICEBERG"') == []
     assert names('hive_filter_field_params__uuid like ".*"') == ["other"], "a row without it is none"
     assert names('hive_filter_field_params__table_type like ".*"', most=1) == ["t"]
+
+
+def test_the_driver_s_filter_for_iceberg_tables_is_understood() -> None:
+    caller = Caller()
+    caller.call("create_table", tbl=iceberg_row(OTHER, {"table_type": "other"}))
+    methods: list[str] = []
+
+    class Pool:
+        def run(self, function: Any, *, idempotent: bool) -> Any:
+            return function(self)
+
+        def call(self, method: str, /, **arguments: Any) -> Any:
+            methods.append(method)
+            return caller.call(method, **arguments)
+
+    pool: Any = Pool()
+    assert TableNames(pool).iceberg_in("db") == ["t"]
+    assert methods == ["get_table_names_by_filter"], "it would read all rows where the filter is refused"
 
 
 def test_a_database_is_read_and_written_back() -> None:
