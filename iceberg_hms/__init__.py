@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
     from iceberg_hms.errors import InvalidInput as InvalidInput
     from iceberg_hms.errors import InvariantViolated as InvariantViolated
+    from iceberg_hms.errors import IssuerUnavailable as IssuerUnavailable
     from iceberg_hms.errors import LockLost as LockLost
     from iceberg_hms.errors import LockNotAcquired as LockNotAcquired
     from iceberg_hms.errors import LockUnavailable as LockUnavailable
@@ -46,10 +47,12 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import NoSuchNamespace as NoSuchNamespace
     from iceberg_hms.errors import NoSuchTable as NoSuchTable
     from iceberg_hms.errors import NotAnIcebergTable as NotAnIcebergTable
+    from iceberg_hms.errors import NotAuthenticated as NotAuthenticated
     from iceberg_hms.errors import NotFound as NotFound
     from iceberg_hms.errors import ProvedFailure as ProvedFailure
     from iceberg_hms.errors import QueueFull as QueueFull
     from iceberg_hms.errors import RequirementFailed as RequirementFailed
+    from iceberg_hms.errors import ScopeMissing as ScopeMissing
     from iceberg_hms.errors import StorageError as StorageError
     from iceberg_hms.errors import UnsupportedFormat as UnsupportedFormat
     from iceberg_hms.format.manifests.manifest import DataFile as DataFile
@@ -71,6 +74,7 @@ _ERRORS = (
     "IcebergHmsError",
     "InvalidInput",
     "InvariantViolated",
+    "IssuerUnavailable",
     "LockLost",
     "LockNotAcquired",
     "LockUnavailable",
@@ -82,8 +86,10 @@ _ERRORS = (
     "NoSuchNamespace",
     "NoSuchTable",
     "NotAnIcebergTable",
+    "NotAuthenticated",
     "NotFound",
     "QueueFull",
+    "ScopeMissing",
     "StorageError",
     "UnsupportedFormat",
 )

@@ -18,6 +18,9 @@
      |    +-- InvariantViolated      the staged metadata would have broken the table
      +-- CommitStateUnknown          the swap may have happened; delete nothing, look again
      +-- QueueFull                   refused before any work began
+     +-- NotAuthenticated            the server does not know who calls
+     +-- ScopeMissing                it knows, and the caller lacks a scope
+     +-- IssuerUnavailable           it cannot find out, since the issuer of tokens does not answer
      +-- MetastoreError
      |    +-- MetastoreUnavailable   no server of the list answers
      |    |    +-- CompareAndSwapUnproven   this server is not proven to compare and swap
@@ -213,6 +216,32 @@ class QueueFull(IcebergHmsError):
 
     proved_failed = True
     default_next_step = "wait, then send the change again"
+
+
+class NotAuthenticated(IcebergHmsError):
+    """The request carries no credentials that the server knows; nothing of it was done."""
+
+    proved_failed = True
+
+
+class ScopeMissing(IcebergHmsError):
+    """The caller lacks the scope that the request needs; nothing of it was done."""
+
+    proved_failed = True
+
+    def __init__(self, caller: str, scope: str, action: str) -> None:
+        self.scope = scope
+        super().__init__(
+            f"The caller {caller} lacks the scope {scope}, which {action} needs",
+            next_step="ask the operator of the server for it",
+        )
+
+
+class IssuerUnavailable(IcebergHmsError):
+    """The issuer of tokens does not answer, so the server cannot check who calls; nothing of the request was done."""
+
+    proved_failed = True
+    default_next_step = "send the request again"
 
 
 class MetastoreError(IcebergHmsError):

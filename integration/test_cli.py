@@ -164,6 +164,7 @@ def test_a_metastore_that_is_not_there_is_exit_code_3() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_serves_until_a_signal_comes(metastore: Any, events: str, tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "token file"
+    file.touch(0o600)
     file.write_text(TOKEN)
     arguments = ["--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse, "--token-file", str(file)]
     with running("serve", *arguments, "--port", "0") as (process, event):

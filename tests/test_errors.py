@@ -24,6 +24,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NamespaceNotEmpty("nyc"),
     errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),
     errors.CorruptFile("file:/a b", "truncated"),
+    errors.ScopeMissing("etl", "write[sales]", "commit"),
 ]
 EXAMPLES += [kind("what happened") for kind in TYPES if kind not in {type(example) for example in EXAMPLES}]
 
@@ -72,6 +73,9 @@ PROVED = {
     "CommitConflict",
     "InvariantViolated",
     "QueueFull",
+    "NotAuthenticated",
+    "ScopeMissing",
+    "IssuerUnavailable",
     "ProvedFailure",
 }
 

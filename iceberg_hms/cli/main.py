@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from iceberg_hms.cli import common, demo, doctor, history, inspect, local, locks, serve, spark_conf, tables
+from iceberg_hms.cli import common, demo, doctor, history, inspect, local, locks, serve, spark_conf, tables, token
 from iceberg_hms.cli.common import Environment, ExitCode
 from iceberg_hms.errors import IcebergHmsError
 
@@ -97,6 +97,7 @@ def options(
 
 app.command("local")(guarded(local.local))
 app.command("serve")(guarded(serve.serve))
+app.command("token")(guarded(token.token))
 app.command("tables")(guarded(tables.tables))
 app.command("inspect")(guarded(inspect.inspect))
 app.command("history")(guarded(history.history))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import secrets
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -24,9 +23,11 @@ from iceberg_hms.cli.common import (
     open_catalog,
     require_extra,
 )
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.rest.access.authorization import Access
+from iceberg_hms.rest.access.tokens import Everyone, OneToken, TokenFile, new_token
 
-_TOKEN_BYTES = 32
 #: The collector scans the young objects when the process has created this many more than it has freed.
 _YOUNG_OBJECTS = 20_000
 
@@ -40,7 +41,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 = any free one. Default: 8181.")] = None,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File with the token that clients must send.")
+        Path | None, typer.Option(metavar="FILE", help="File of tokens: one token, or lines of `iceberg-hms token`.")
     ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Accept every client that can connect.")] = False,
     config: ConfigFile = None,
@@ -62,8 +63,8 @@ def serve(
         rest_host=host,
         rest_port=port,
     )
-    token = choose_token(token_file, no_auth=no_auth)
-    made = {} if token_file or no_auth else {"token": token}
+    access, token = choose_access(token_file, no_auth=no_auth)
+    made = {} if token is None else {"token": token}
     require_extra("server", "starlette", "uvicorn")
     from iceberg_hms.catalog.catalog import Catalog
     from iceberg_hms.rest.server import RestServer
@@ -75,7 +76,7 @@ def serve(
     ):
         # Report a wrong address now, and not to the first client.
         catalog.list_namespaces()
-        server = RestServer(cast(Catalog, catalog), host=settings.rest_host, port=settings.rest_port, token=token)
+        server = RestServer(cast(Catalog, catalog), settings.rest_host, settings.rest_port, access=access)
         try:
             uri = server.start()
             lifetime.ready()
@@ -105,21 +106,13 @@ def _settle_heap() -> None:
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
-def choose_token(token_file: Path | None, *, no_auth: bool) -> str | None:
-    """The token that clients must send; None lets everyone in. Raises ConfigError for a file without a token."""
+def choose_access(token_file: Path | None, *, no_auth: bool) -> tuple[Access, str | None]:
+    """Who may do what, and the token that was made if no option says. Raises ConfigError for an unusable file."""
     if no_auth:
         if token_file is not None:
             raise ConfigError("--token-file and --no-auth were both given", next_step="keep one of the two")
-        return None
-    if token_file is None:
-        return secrets.token_urlsafe(_TOKEN_BYTES)
-    step = "write the token, one line of printable ASCII, into the file"
-    try:
-        token = token_file.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise ConfigError(f"cannot read the token file {token_file}: {error.strerror}", next_step=step) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"the token file {token_file} is not text", next_step=step) from error
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(f"the token file {token_file} holds no usable token", next_step=step)
-    return token
+        return Everyone(), None
+    if token_file is not None:
+        return TokenFile(token_file, SYSTEM_CLOCK), None
+    token = new_token()
+    return OneToken(token), token

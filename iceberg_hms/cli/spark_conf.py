@@ -11,7 +11,7 @@ import typer
 
 from iceberg_hms.cli import output
 from iceberg_hms.cli.common import ConfigFile, MetastoreUri, Overrides, Warehouse, load_settings
-from iceberg_hms.cli.serve import choose_token
+from iceberg_hms.rest.access.tokens import read_only_token
 from iceberg_hms.spark.configuration import defaults_file, session_configuration
 
 
@@ -41,7 +41,7 @@ def spark_conf(
     settings = load_settings(config, overrides, metastore_uri=metastore_uri, warehouse=warehouse)
     values = session_configuration(
         server_uri=server_uri or f"http://{settings.rest_host}:{settings.rest_port}",
-        token=None if token_file is None else choose_token(token_file, no_auth=False),
+        token=None if token_file is None else read_only_token(token_file),
         metastore_uri=settings.metastore_uri or None,
         warehouse=settings.warehouse or None,
     )

@@ -21,7 +21,10 @@ from starlette.types import Receive, Scope, Send
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.rest.auth import BearerToken
+from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.rest.access.authorization import Access
+from iceberg_hms.rest.access.scopes import Caller
+from iceberg_hms.rest.access.tokens import Everyone, OneToken
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadRequest
@@ -38,23 +41,31 @@ _NO_ROUTE: Final = "none"
 _NOT_ANSWERED: Final = 499
 
 
-def create_app(catalog: Catalog, *, token: str | None, settings: Settings, clock: Clock = SYSTEM_CLOCK) -> App:
+def create_app(
+    catalog: Catalog,
+    *,
+    token: str | None = None,
+    settings: Settings,
+    access: Access | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> App:
     """The REST catalog of a catalog.
 
-    token: the bearer token that clients must send; None admits every client.
+    access: who calls, and what they may do. Without it everyone who sends `token` may do everything, and without a
+    token everyone.
     Raises ConfigError for a blank token. The caller keeps the catalog and closes it.
     """
-    guard = BearerToken(token)
     context = ServerContext(
         catalog=catalog,
         settings=settings,
+        access=access or (Everyone() if token is None else OneToken(token)),
         counters=Counters(),
         read_threads=RequestThreads("iceberg-hms-rest-read", settings.rest_threads),
         write_threads=RequestThreads("iceberg-hms-rest-write", settings.rest_commit_threads),
         clock=clock,
     )
     catalog.subscribe(context.counters.count_event)
-    return App(context, guard)
+    return App(context)
 
 
 class _Handler(Protocol):
@@ -68,9 +79,8 @@ class _Handler(Protocol):
 class App:
     """An ASGI application. Ends its threads at the end of its lifespan."""
 
-    def __init__(self, context: ServerContext, guard: BearerToken) -> None:
+    def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self._guard = guard
         self._routes = Routes(_targets(context))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,18 +101,28 @@ class App:
             path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
             headers = Headers(scope=scope)
             response: Response | None
-            if path not in OPEN_PATHS and not self._guard.admits(headers):
-                response = error_response(self._guard.refusal())
-            elif (match := self._routes.find(path)) is None:
-                response = error_response(HTTPException(404, f"No such route: {scope['method']} {path}"))
+            try:
+                caller = None if path in OPEN_PATHS else await self._caller(headers)
+            except IcebergHmsError as error:
+                response = error_response(error)
             else:
-                route, target = match.target
-                response = await target.answer(UnreadRequest(scope, headers, match.parameters, receive, started))
+                if (match := self._routes.find(path)) is None:
+                    response = error_response(HTTPException(404, f"No such route: {scope['method']} {path}"))
+                else:
+                    route, target = match.target
+                    incoming = UnreadRequest(scope, headers, match.parameters, receive, started, caller)
+                    response = await target.answer(incoming)
             if response is not None:
                 status = response.status_code
                 await response(scope, receive, send)
         finally:
             counters.end(scope["method"], route, status, clock.monotonic() - started)
+
+    async def _caller(self, headers: Headers) -> Caller:
+        """Raises as `Access.identify`."""
+        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        bearer = sent.strip() if scheme.lower() == "bearer" else None
+        return await self._context.access.identify(bearer, self._context.read_threads.run)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

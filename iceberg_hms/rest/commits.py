@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import AlreadyExists, InvalidInput, RequirementFailed
+from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import BlockingStep, RestRequest
 from iceberg_hms.rest.payloads import SEPARATOR, CommitTable, idempotency_key
 from iceberg_hms.rest.pending_response import PendingResponse
@@ -27,6 +28,9 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     table = named_table(request)
     body = CommitTable.parse(request.body)
     _check_identifier(body, table)
+    creates = _creates(body)
+    if creates:
+        request.require(Action.CREATE_TABLE, *table)
     seconds = request.seconds_left
     arguments: dict[str, Any] = {
         "idempotency_key": _idempotency_key(request, body),
@@ -49,7 +53,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
             # As Java reports it (UpdateRequirement.AssertTableDoesNotExist).
             raise RequirementFailed("assert-create", "table already exists") from error
 
-    if _creates(body):
+    if creates:
         return BlockingStep(create)
     return PendingResponse(request.catalog.submit(table, body.requirements, body.updates, **arguments), seconds, answer)
 

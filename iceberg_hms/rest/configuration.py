@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from iceberg_hms.rest import commits, namespaces, tables
+from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
 
@@ -19,21 +20,23 @@ _TABLE: Final = _TABLES + "/{table}"
 
 #: What the server advertises: each endpoint is complete.
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
-    Endpoint("GET", _NAMESPACES, namespaces.list_namespaces),
-    Endpoint("POST", _NAMESPACES, namespaces.create_namespace, takes_locks=True),
-    Endpoint("GET", _NAMESPACE, namespaces.load_namespace),
-    Endpoint("HEAD", _NAMESPACE, namespaces.namespace_exists),
-    Endpoint("DELETE", _NAMESPACE, namespaces.drop_namespace, takes_locks=True),
-    Endpoint("POST", _NAMESPACE + "/properties", namespaces.update_namespace, takes_locks=True),
-    Endpoint("GET", _TABLES, tables.list_tables),
-    Endpoint("POST", _TABLES, tables.create_table, takes_locks=True),
-    Endpoint("GET", _TABLE, tables.load_table),
-    Endpoint("POST", _TABLE, commits.commit_table, takes_locks=True, commit=True, never_blocks=True),
-    Endpoint("DELETE", _TABLE, tables.drop_table, takes_locks=True),
-    Endpoint("HEAD", _TABLE, tables.table_exists),
-    Endpoint("POST", _TABLE + "/metrics", tables.report_metrics),
-    Endpoint("POST", _NAMESPACE + "/register", tables.register_table, takes_locks=True),
-    Endpoint("POST", "/v1/tables/rename", tables.rename_table, takes_locks=True),
+    Endpoint("GET", _NAMESPACES, namespaces.list_namespaces, Action.LIST_NAMESPACES),
+    Endpoint("POST", _NAMESPACES, namespaces.create_namespace, Action.CREATE_NAMESPACE, takes_locks=True),
+    Endpoint("GET", _NAMESPACE, namespaces.load_namespace, Action.LOAD_NAMESPACE),
+    Endpoint("HEAD", _NAMESPACE, namespaces.namespace_exists, Action.LOAD_NAMESPACE),
+    Endpoint("DELETE", _NAMESPACE, namespaces.drop_namespace, Action.DROP_NAMESPACE, takes_locks=True),
+    Endpoint(
+        "POST", _NAMESPACE + "/properties", namespaces.update_namespace, Action.UPDATE_NAMESPACE, takes_locks=True
+    ),
+    Endpoint("GET", _TABLES, tables.list_tables, Action.LIST_TABLES),
+    Endpoint("POST", _TABLES, tables.create_table, Action.CREATE_TABLE, takes_locks=True),
+    Endpoint("GET", _TABLE, tables.load_table, Action.LOAD_TABLE),
+    Endpoint("POST", _TABLE, commits.commit_table, Action.COMMIT, takes_locks=True, commit=True, never_blocks=True),
+    Endpoint("DELETE", _TABLE, tables.drop_table, Action.DROP_TABLE, takes_locks=True),
+    Endpoint("HEAD", _TABLE, tables.table_exists, Action.LOAD_TABLE),
+    Endpoint("POST", _TABLE + "/metrics", tables.report_metrics, Action.REPORT_METRICS),
+    Endpoint("POST", _NAMESPACE + "/register", tables.register_table, Action.REGISTER_TABLE, takes_locks=True),
+    Endpoint("POST", "/v1/tables/rename", tables.rename_table, Action.RENAME_TABLE, takes_locks=True),
 )
 
 
@@ -50,4 +53,4 @@ def get_config(request: RestRequest) -> Response:  # noqa: ARG001 - a handler ta
     )
 
 
-CONFIG: Final = Endpoint("GET", CONFIG_TEMPLATE, get_config)
+CONFIG: Final = Endpoint("GET", CONFIG_TEMPLATE, get_config, Action.GET_CONFIG)

@@ -1,4 +1,5 @@
-"""From a request to its response: reads the body on the event loop, within bounds, and calls a handler on a thread.
+"""From a request to its response: asks whether the caller may do what the endpoint declares, reads the body on the
+event loop, within bounds, and calls a handler on a thread.
 
 A handler is a plain function from `RestRequest` to a response, and may block. One that submits a commit returns a
 `PendingResponse` instead of waiting for it.
@@ -26,6 +27,9 @@ from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import QueueFull
+from iceberg_hms.rest.access.authorization import CATALOG, Access, AccessTarget, Action, require
+from iceberg_hms.rest.access.scopes import Caller
+from iceberg_hms.rest.access.tokens import not_authenticated
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.payloads import decode_segment
@@ -61,6 +65,7 @@ class UnreadRequest:
     """A request whose body is still unread.
 
     scope, receive: as in ASGI. parameters: of the path, still encoded. received: `clock.monotonic()` of its arrival.
+    caller: None on paths that are open to everyone.
     """
 
     scope: Scope
@@ -68,14 +73,17 @@ class UnreadRequest:
     parameters: Mapping[str, str]
     receive: Receive
     received: float
+    caller: Caller | None
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What all requests share. read_threads: for loads and lists. write_threads: for requests that take locks."""
+    """What all requests share. access: who calls, and what they may do. read_threads: for loads and lists.
+    write_threads: for requests that take locks."""
 
     catalog: Catalog
     settings: Settings
+    access: Access
     counters: Counters
     read_threads: RequestThreads
     write_threads: RequestThreads
@@ -89,6 +97,7 @@ class RestRequest:
     """A complete request. parameters: of the path, decoded. received: `clock.monotonic()` of its arrival."""
 
     context: ServerContext
+    caller: Caller
     received: float
     parameters: Mapping[str, str] = field(default_factory=dict)
     query: QueryParams = field(default_factory=QueryParams)
@@ -102,7 +111,16 @@ class RestRequest:
     @property
     def client(self) -> Client:
         """The client, by its headers."""
-        return Client(self.headers.get("user-agent", ""), self.headers.get("x-client-version", ""))
+        headers = self.headers
+        return Client(headers.get("user-agent", ""), headers.get("x-client-version", ""), self.caller.name)
+
+    def require(self, action: Action, namespace: str, table: str | None = None) -> None:
+        """Ask for a right on a name that only the body has. Raises ScopeMissing."""
+        require(self.context.access, self.caller, action, AccessTarget(namespace, table))
+
+    def may(self, action: Action, namespace: str) -> bool:
+        """Whether the caller has a right, for answers that depend on it."""
+        return self.context.access.allow(self.caller, action, AccessTarget(namespace))
 
     @property
     def seconds_left(self) -> float:
@@ -125,6 +143,7 @@ class Endpoint:
     """One method on one path.
 
     template: as the REST spec writes it, without the prefix.
+    action: what it does to the namespace or table of its path, for which the caller needs a scope.
     takes_locks: its handler runs on the write threads. commit: its errors follow the rules of a commit.
     never_blocks: its handler runs on the event loop if the body is small (`SMALL_BODY_BYTES`).
     """
@@ -132,6 +151,7 @@ class Endpoint:
     method: str
     template: str
     handler: Callable[[RestRequest], Response | PendingResponse | BlockingStep]
+    action: Action
     takes_locks: bool = False
     commit: bool = False
     never_blocks: bool = False
@@ -187,10 +207,12 @@ class Resource:
     async def _begin(self, endpoint: Endpoint, incoming: UnreadRequest) -> Response | PendingResponse:
         """Read the request and call its handler. Keeps no reference to the body: a commit may wait for long."""
         context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
+        parameters = {name: decode_segment(text) for name, text in incoming.parameters.items()}
         request = RestRequest(
             context=context,
+            caller=self._authorized(endpoint, incoming, parameters),
             received=incoming.received,
-            parameters={name: decode_segment(text) for name, text in incoming.parameters.items()},
+            parameters=parameters,
             query=QueryParams(query) if query else _NO_QUERY,
             headers=headers,
             body=await read_body(incoming.receive, headers, context.settings.rest_max_body_bytes),
@@ -199,6 +221,15 @@ class Resource:
         on_loop = endpoint.never_blocks and len(request.body) <= SMALL_BODY_BYTES
         answer = endpoint.handler(request) if on_loop else await threads.run(lambda: endpoint.handler(request))
         return await threads.run(answer.work) if isinstance(answer, BlockingStep) else answer
+
+    def _authorized(self, endpoint: Endpoint, incoming: UnreadRequest, parameters: Mapping[str, str]) -> Caller:
+        """The caller, who may do what the endpoint declares. Before the body is read: strangers cannot make the server
+        read one."""
+        if incoming.caller is None:
+            raise not_authenticated()
+        target = AccessTarget(parameters.get("namespace"), parameters.get("table")) if parameters else CATALOG
+        require(self._context.access, incoming.caller, endpoint.action, target)
+        return incoming.caller
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int, *, seconds: float = BODY_SECONDS) -> bytes:

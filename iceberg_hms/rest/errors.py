@@ -43,7 +43,11 @@ class ErrorRule:
 
 RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.InvalidInput: ErrorRule(400, "BadRequestException"),
+    errors.NotAuthenticated: ErrorRule(
+        401, "NotAuthorizedException", {"WWW-Authenticate": 'Bearer realm="iceberg-hms"'}
+    ),
     errors.AccessDenied: ErrorRule(403, "ForbiddenException"),
+    errors.ScopeMissing: ErrorRule(403, "ForbiddenException"),
     errors.NoSuchNamespace: ErrorRule(404, "NoSuchNamespaceException"),
     errors.NoSuchTable: ErrorRule(404, "NoSuchTableException"),
     errors.NotFound: ErrorRule(404, "NotFoundException"),
@@ -51,6 +55,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.NamespaceNotEmpty: ErrorRule(409, "NamespaceNotEmptyException"),
     errors.CommitFailed: ErrorRule(409, "CommitFailedException"),
     errors.QueueFull: ErrorRule(429, "TooManyRequestsException", _RETRY),
+    errors.IssuerUnavailable: ErrorRule(429, "TooManyRequestsException", _RETRY),
     errors.CommitStateUnknown: ErrorRule(500, "CommitStateUnknownException"),
     errors.MetastoreUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     Exception: ErrorRule(500, "ServiceFailureException"),

@@ -11,20 +11,23 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from iceberg_hms.errors import NoSuchNamespace
+from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import CreateNamespace, Page, UpdateProperties, single_namespace
 from iceberg_hms.rest.responses import json_response, no_content
 
 
 def list_namespaces(request: RestRequest) -> Response:
-    """GET namespaces: the databases. With `parent`: none, since databases do not nest."""
+    """GET namespaces: the databases that the caller may read. With `parent`: none, since databases do not nest."""
     page = Page.parse(request.query)
     parent = request.query.get("parent")
     names: list[str] = []
     if not parent:
-        names = list(request.catalog.list_namespaces())
-    elif not request.catalog.namespace_exists(single_namespace(parent)):
-        raise NoSuchNamespace(parent)
+        names = [name for name in request.catalog.list_namespaces() if request.may(Action.LOAD_NAMESPACE, name)]
+    else:
+        request.require(Action.LOAD_NAMESPACE, parent)
+        if not request.catalog.namespace_exists(single_namespace(parent)):
+            raise NoSuchNamespace(parent)
     shown, token = page.cut(names)
     return json_response({"namespaces": [[name] for name in shown], "next-page-token": token})
 
@@ -32,6 +35,7 @@ def list_namespaces(request: RestRequest) -> Response:
 def create_namespace(request: RestRequest) -> Response:
     """POST namespaces: create one; responds with its properties, including those that the metastore added."""
     body = CreateNamespace.parse(request.body)
+    request.require(Action.CREATE_NAMESPACE, body.namespace)
     request.catalog.create_namespace(body.namespace, body.properties)
     return _described(body.namespace, request)
 

@@ -19,6 +19,7 @@ import uvicorn
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.errors import EngineError
+from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.responses import is_loopback
 
@@ -37,18 +38,20 @@ MAX_PORT: Final = 65_535
 class RestServer:
     """A REST server for one catalog. Use it once: start, stop.
 
-    host, port: where to listen; port 0 takes any free one. token: the bearer token; None admits every client.
+    host, port: where to listen; port 0 takes any free one. token, access: as for `create_app`.
     The caller keeps the catalog and closes it after `stop`.
     """
 
-    def __init__(self, catalog: Catalog, host: str, port: int, token: str | None) -> None:
+    def __init__(
+        self, catalog: Catalog, host: str, port: int, token: str | None = None, *, access: Access | None = None
+    ) -> None:
         self._host = host
         self._port = port
-        self._app = create_app(catalog, token=token, settings=catalog.settings)
+        self._app = create_app(catalog, token=token, settings=catalog.settings, access=access)
         self._keep_alive = catalog.settings.rest_keep_alive_seconds
         self._server: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
-        if token is None and not is_loopback(host):
+        if token is None and access is None and not is_loopback(host):
             logger.warning("serving on %s without a token: every client that reaches it can change every table", host)
 
     @property

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import CorruptFile, InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import (
     CreateTable,
@@ -55,6 +56,7 @@ def create_table(request: RestRequest) -> Response:
     namespace = single_namespace(request.parameters["namespace"])
     body = CreateTable.parse(request.body)
     identifier = (namespace, body.name)
+    request.require(Action.STAGE_TABLE if body.stage else Action.CREATE_TABLE, *identifier)
     shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
     if body.stage:
         return table_response(request.catalog.stage_table(identifier, *shape).metadata.to_bytes(), None)
@@ -97,15 +99,20 @@ def drop_table(request: RestRequest) -> Response:
 def rename_table(request: RestRequest) -> Response:
     """POST rename: rename a table, also into another namespace."""
     body = RenameTable.parse(request.body)
+    for name in (body.source, body.destination):
+        request.require(Action.RENAME_TABLE, *name)
     request.catalog.rename_table(body.source, body.destination, wait_seconds=request.seconds_left)
     return no_content()
 
 
 def register_table(request: RestRequest) -> Response:
-    """POST register: make a table of an existing metadata file."""
+    """POST register: make a table of an existing metadata file. It may be a file of any table, so its caller must be
+    allowed to read all tables."""
     namespace = single_namespace(request.parameters["namespace"])
     body = RegisterTable.parse(request.body)
     identifier = (namespace, body.name)
+    request.require(Action.REGISTER_TABLE, *identifier)
+    request.require(Action.READ_ANY_FILE, str(EVERYWHERE))
     try:
         registered = request.catalog.register_table(
             identifier, body.metadata_location, overwrite=body.overwrite, wait_seconds=request.seconds_left

@@ -9,18 +9,15 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from iceberg_hms.config import Settings
+from iceberg_hms.rest.access.tokens import new_token
 
 logger = logging.getLogger(__name__)
-
-#: Random bytes of a token: as many as a 256-bit key.
-_TOKEN_BYTES: Final = 32
 
 
 class Running(Protocol):
@@ -82,7 +79,7 @@ class Embedding:
         with servers.lock:
             server = servers.by_key.get(key)
             if server is None:
-                token = secrets.token_urlsafe(_TOKEN_BYTES)
+                token = new_token()
                 server = Embedded(key, token, self._start(settings, token))
                 servers.by_key[key] = server
                 logger.info("embedded server listens at %s", server.uri)

@@ -15,7 +15,7 @@ from iceberg_hms.errors import CommitStateUnknown, MetastoreUnavailable
 from tests.cli.fakes import MemoryCatalog, run
 from tests.inspect import samples
 
-COMMANDS = ("local", "serve", "tables", "inspect", "history", "locks", "spark-conf", "doctor", "demo")
+COMMANDS = ("local", "serve", "tables", "inspect", "history", "locks", "spark-conf", "doctor", "demo", "token")
 
 
 def test_help_names_every_command() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from iceberg_hms.cli.serve import choose_token
+from iceberg_hms.cli.serve import choose_access
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from tests.cli.fakes import METASTORE, run
 from tests.rest.fakes import ScriptedCatalog
+from tests.security.callers import write_private
 
 
 class Visit:
@@ -57,7 +58,7 @@ def test_without_a_word_on_tokens_it_makes_one_and_tells_it() -> None:
 
 def test_a_token_of_a_file_is_asked_for_and_never_told(tmp_path: Path) -> None:
     file = tmp_path / "a token"
-    file.write_text("s3cret\n")
+    write_private(file, "s3cret\n")
     arguments = ("serve", "--port", "0", "--token-file", str(file))
     right, wrong = Visit("s3cret"), Visit("other")
     result = run(*arguments, catalog=ScriptedCatalog(), during=right)
@@ -91,18 +92,19 @@ def test_a_wrong_setting_is_exit_code_2(options: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff\xfe", "tökén".encode()])
 def test_a_file_without_a_usable_token_is_refused_by_its_path(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "token"
+    file.touch(0o600)
     file.write_bytes(content)
     with pytest.raises(ConfigError, match="token"):
-        choose_token(file, no_auth=False)
+        choose_access(file, no_auth=False)
 
 
 def test_a_missing_token_file_and_two_words_on_tokens_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read the token file"):
-        choose_token(tmp_path / "nothing", no_auth=False)
+        choose_access(tmp_path / "nothing", no_auth=False)
     with pytest.raises(ConfigError, match="both given"):
-        choose_token(tmp_path / "nothing", no_auth=True)
+        choose_access(tmp_path / "nothing", no_auth=True)
 
 
 def test_tokens_are_made_anew_each_time() -> None:
-    assert choose_token(None, no_auth=True) is None
-    assert choose_token(None, no_auth=False) != choose_token(None, no_auth=False)
+    assert choose_access(None, no_auth=True)[1] is None
+    assert choose_access(None, no_auth=False)[1] != choose_access(None, no_auth=False)[1]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from iceberg_hms.spark.configuration import CATALOG_TOKEN, CATALOG_URI, session_configuration
 from tests.cli.fakes import METASTORE, answer, run
+from tests.security.callers import write_private
 from tests.spark.defaults import parse_defaults_file
 
 EXPECTED = session_configuration(server_uri="http://h:1", metastore_uri=METASTORE, warehouse="file:/a b/wh")
@@ -28,7 +29,7 @@ def test_the_server_is_by_default_where_the_settings_say() -> None:
 
 def test_the_token_comes_from_the_servers_own_file(tmp_path: Path) -> None:
     file = tmp_path / "a token"
-    file.write_text("s3cret\n")
+    write_private(file, "s3cret\n")
     assert answer("spark-conf", "--token-file", str(file))[CATALOG_TOKEN] == "s3cret"
     assert CATALOG_TOKEN not in answer("spark-conf")
 

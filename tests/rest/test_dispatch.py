@@ -13,6 +13,9 @@ from starlette.responses import Response
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.rest import dispatch
+from iceberg_hms.rest.access.authorization import Action
+from iceberg_hms.rest.access.scopes import EVERYTHING, Caller
+from iceberg_hms.rest.access.tokens import Everyone
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import BlockingStep, Endpoint, Resource, RestRequest, ServerContext, UnreadRequest
@@ -20,6 +23,7 @@ from iceberg_hms.rest.request_threads import RequestThreads
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 LIMIT = 2_048
+CALLER = Caller("", EVERYTHING)
 
 
 @pytest.fixture
@@ -175,11 +179,23 @@ def in_two_steps(request: RestRequest) -> BlockingStep:
 @pytest.mark.parametrize(
     ("endpoint", "size", "expected"),
     [
-        (Endpoint("POST", "/", where), 1, "read_0"),
-        (Endpoint("POST", "/", where, takes_locks=True), 1, "write_0"),
-        (Endpoint("POST", "/", where, takes_locks=True, never_blocks=True), dispatch.SMALL_BODY_BYTES, "MainThread"),
-        (Endpoint("POST", "/", where, takes_locks=True, never_blocks=True), dispatch.SMALL_BODY_BYTES + 1, "write_0"),
-        (Endpoint("POST", "/", in_two_steps, takes_locks=True, never_blocks=True), 1, "MainThread, write_0"),
+        (Endpoint("POST", "/", where, Action.GET_CONFIG), 1, "read_0"),
+        (Endpoint("POST", "/", where, Action.GET_CONFIG, takes_locks=True), 1, "write_0"),
+        (
+            Endpoint("POST", "/", where, Action.GET_CONFIG, takes_locks=True, never_blocks=True),
+            dispatch.SMALL_BODY_BYTES,
+            "MainThread",
+        ),
+        (
+            Endpoint("POST", "/", where, Action.GET_CONFIG, takes_locks=True, never_blocks=True),
+            dispatch.SMALL_BODY_BYTES + 1,
+            "write_0",
+        ),
+        (
+            Endpoint("POST", "/", in_two_steps, Action.GET_CONFIG, takes_locks=True, never_blocks=True),
+            1,
+            "MainThread, write_0",
+        ),
     ],
     ids=["read", "write", "small body", "large body", "blocking step"],
 )
@@ -188,7 +204,8 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
 ) -> None:
     read_threads, write_threads = RequestThreads("read", 1), RequestThreads("write", 1)
     resource = Resource(
-        ServerContext(ScriptedCatalog(), Settings(), Counters(), read_threads, write_threads), {"POST": endpoint}
+        ServerContext(ScriptedCatalog(), Settings(), Everyone(), Counters(), read_threads, write_threads),
+        {"POST": endpoint},
     )
 
     async def receive() -> dict[str, Any]:
@@ -196,7 +213,7 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
 
     async def ask() -> Response | None:
         scope = {"type": "http", "method": "POST", "query_string": b""}
-        return await resource.answer(UnreadRequest(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
+        return await resource.answer(UnreadRequest(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic(), CALLER))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())
     read_threads.close()
@@ -209,10 +226,16 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
 def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) -> None:
     read_threads = RequestThreads("read", 1, waiting_per_thread=0 if why == "too many wait" else 8)
     busy = threading.Event()
-    endpoint = Endpoint("GET", "/", lambda request: Response(b"x" * 10_000), takes_locks=True)
+    endpoint = Endpoint("GET", "/", lambda request: Response(b"x" * 10_000), Action.GET_CONFIG, takes_locks=True)
     resource = Resource(
         ServerContext(
-            ScriptedCatalog(), Settings(), Counters(), read_threads, RequestThreads("write", 1), compress_seconds=0.01
+            ScriptedCatalog(),
+            Settings(),
+            Everyone(),
+            Counters(),
+            read_threads,
+            RequestThreads("write", 1),
+            compress_seconds=0.01,
         ),
         {"GET": endpoint},
     )
@@ -232,7 +255,7 @@ def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) 
             await loading
 
     async def answer(scope: dict[str, Any], headers: Headers) -> Response | None:
-        return await resource.answer(UnreadRequest(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic()))  # type: ignore[arg-type]
+        return await resource.answer(UnreadRequest(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic(), CALLER))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())
     assert response is not None

@@ -26,6 +26,9 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.CommitConflict("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
     (errors.InvariantViolated("x"), 409, "CommitFailedException", 409, "CommitFailedException"),
     (errors.CommitStateUnknown("x"), 500, "CommitStateUnknownException", 500, "CommitStateUnknownException"),
+    (errors.NotAuthenticated("x"), 401, "NotAuthorizedException", 401, "NotAuthorizedException"),
+    (errors.ScopeMissing("c", "s", "a"), 403, "ForbiddenException", 403, "ForbiddenException"),
+    (errors.IssuerUnavailable("x"), 429, "TooManyRequestsException", 429, "TooManyRequestsException"),
     (errors.QueueFull("x"), 429, "TooManyRequestsException", 429, "TooManyRequestsException"),
     (errors.MetastoreUnavailable("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
     (errors.CompareAndSwapUnproven("x"), 503, "ServiceUnavailableException", 429, "TooManyRequestsException"),
@@ -90,7 +93,7 @@ def test_responses_to_retry_have_a_retry_after(error: Exception, commit: bool) -
 
 def test_no_other_response_has_a_retry_after() -> None:
     inviting = {kind for kind, rule in RULES.items() if "Retry-After" in rule.headers}
-    assert inviting == {errors.QueueFull, errors.MetastoreUnavailable}
+    assert inviting == {errors.QueueFull, errors.IssuerUnavailable, errors.MetastoreUnavailable}
     assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), commit=True).headers
 
 

@@ -1,13 +1,22 @@
+"""Bearer tokens; tests/security/test_tokens.py attacks their file."""
+
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.rest.access.tokens import check_token, only_token, parse_tokens, token_line
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.auth import check_token
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture
+def catalog() -> ScriptedCatalog:
+    return ScriptedCatalog()
 
 
 @pytest.fixture
@@ -58,7 +67,8 @@ def test_health_and_metrics_are_open(guarded: Web, path: str) -> None:
     assert guarded("GET", path).status_code == 200
 
 
-def test_a_server_without_a_token_admits_every_client(web: Web) -> None:
+def test_a_server_without_a_token_admits_every_client(catalog: ScriptedCatalog) -> None:
+    web = Web(create_app(catalog, settings=catalog.settings))
     assert web("GET", "/v1/namespaces").status_code == 200
 
 
@@ -68,3 +78,19 @@ def test_a_useless_token_is_refused_before_the_server_listens(catalog: ScriptedC
         create_app(catalog, token=token, settings=catalog.settings)
     with pytest.raises(ConfigError):
         check_token(token)
+
+
+def test_a_line_says_who_may_do_what() -> None:
+    token = "t" * 43
+    line = token_line("etl", "write[sales, hr] read[*]", token)
+    assert line.startswith("etl write[sales] write[hr] read[*] sha256:")
+    [caller] = parse_tokens(f"{line}  # the nightly job\n", Path("tokens")).values()
+    assert caller.name == "etl"
+    assert [str(scope) for scope in caller.scopes] == ["write[sales]", "write[hr]", "read[*]"]
+
+
+def test_a_file_with_one_word_is_that_token_with_all_rights() -> None:
+    assert only_token("s3cret\n") == "s3cret"
+    assert only_token("two words") is None
+    [caller] = parse_tokens(" s3cret\n", Path("tokens")).values()
+    assert (caller.name, [str(scope) for scope in caller.scopes]) == ("", ["admin[*]"])

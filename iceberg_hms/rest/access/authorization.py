@@ -1,0 +1,121 @@
+"""The port that decides who calls and what they may do, and the actions that endpoints declare.
+
+`dispatch` asks it before it reads a request's body: by the action that the endpoint declares, and the namespace and
+table of the path. Handlers ask it again, by `RestRequest.require`, for names that only the body has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from iceberg_hms.errors import ScopeMissing
+from iceberg_hms.rest.access.scopes import Caller, Level
+
+Result = TypeVar("Result")
+
+#: How much of a client's name an error repeats.
+_SHOWN: Final = 128
+
+
+class RunOnThread(Protocol):
+    """Calls a function on a thread, as `RequestThreads.run` does. May raise QueueFull without calling it."""
+
+    def __call__(self, function: Callable[[], Result]) -> Awaitable[Result]: ...
+
+
+class Action(StrEnum):
+    """What a request does to its target."""
+
+    GET_CONFIG = "get-config"
+    LIST_NAMESPACES = "list-namespaces"
+    LOAD_NAMESPACE = "load-namespace"
+    CREATE_NAMESPACE = "create-namespace"
+    UPDATE_NAMESPACE = "update-namespace"
+    DROP_NAMESPACE = "drop-namespace"
+    LIST_TABLES = "list-tables"
+    LOAD_TABLE = "load-table"
+    REPORT_METRICS = "report-metrics"
+    STAGE_TABLE = "stage-table"
+    CREATE_TABLE = "create-table"
+    COMMIT = "commit"
+    DROP_TABLE = "drop-table"
+    RENAME_TABLE = "rename-table"
+    REGISTER_TABLE = "register-table"
+    #: To read a metadata file by its location: it may be that of any table.
+    READ_ANY_FILE = "read-any-file"
+    SET_PROTECTED_PROPERTY = "set-protected-property"
+
+
+#: The level that each action needs.
+LEVELS: Final[Mapping[Action, Level]] = {
+    Action.GET_CONFIG: Level.READ,
+    Action.LIST_NAMESPACES: Level.READ,
+    Action.LOAD_NAMESPACE: Level.READ,
+    Action.CREATE_NAMESPACE: Level.ADMIN,
+    Action.UPDATE_NAMESPACE: Level.WRITE,
+    Action.DROP_NAMESPACE: Level.ADMIN,
+    Action.LIST_TABLES: Level.READ,
+    Action.LOAD_TABLE: Level.READ,
+    Action.REPORT_METRICS: Level.READ,
+    Action.STAGE_TABLE: Level.WRITE,
+    Action.CREATE_TABLE: Level.WRITE,
+    Action.COMMIT: Level.WRITE,
+    Action.DROP_TABLE: Level.WRITE,
+    Action.RENAME_TABLE: Level.WRITE,
+    Action.REGISTER_TABLE: Level.WRITE,
+    Action.READ_ANY_FILE: Level.READ,
+    Action.SET_PROTECTED_PROPERTY: Level.ADMIN,
+}
+
+
+class AccessTarget(NamedTuple):
+    """What an action is about, as the client spells it. namespace None: the catalog as a whole, which every caller may
+    ask for; what it lists is asked for name by name. table None: the namespace itself."""
+
+    namespace: str | None = None
+    table: str | None = None
+
+    def __str__(self) -> str:
+        return ".".join(part for part in self if part is not None)
+
+
+CATALOG: Final = AccessTarget()
+#: All namespaces at once. Only a scope for `*` covers it, since no namespace can have this name.
+EVERYWHERE: Final = AccessTarget("*")
+
+
+class Access(Protocol):
+    """Who calls, and what they may do. The event loop calls both methods, so neither may block it."""
+
+    async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:
+        """The caller who sends this bearer token; None: the request has none. What blocks goes to `run`.
+        Raises NotAuthenticated, IssuerUnavailable, QueueFull."""
+        ...
+
+    def allow(self, caller: Caller, action: Action, target: AccessTarget) -> bool:
+        """Whether the caller may do this. Answers from memory, within microseconds."""
+        ...
+
+
+class ByScopes:
+    """The half of Access that all drivers share: the caller's scopes decide."""
+
+    def allow(self, caller: Caller, action: Action, target: AccessTarget) -> bool:
+        """As the port says."""
+        return target.namespace is None or caller.may(LEVELS[action], scope_name(target.namespace))
+
+
+def scope_name(namespace: str) -> str:
+    """The name that patterns are compared with. As the catalog folds it; of a name with several parts, which Spark
+    writes for `namespace.table.files`, the first."""
+    return namespace.partition("\x1f")[0].lower()
+
+
+def require(access: Access, caller: Caller, action: Action, target: AccessTarget) -> None:
+    """Raises ScopeMissing, which names the scope, unless the caller may do this."""
+    if access.allow(caller, action, target):
+        return
+    name = scope_name(target.namespace or "*")[:_SHOWN]
+    raise ScopeMissing(caller.name, f"{LEVELS[action]}[{name}]", action)

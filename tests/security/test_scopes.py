@@ -1,0 +1,177 @@
+"""A caller does what its scopes permit, and nothing else: every endpoint with every level of scope."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_hms.rest.access.scopes import Level
+from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
+from tests.security.callers import callers
+
+SALES = "/v1/namespaces/sales"
+ORDERS = f"{SALES}/tables/orders"
+
+#: Endpoint -> the level that it needs in `sales`, and a request that succeeds with it. None: every caller may.
+CASES: dict[str, tuple[Level | None, str, Any]] = {
+    "GET /v1/config": (None, "/v1/config", None),
+    "GET /v1/namespaces": (None, "/v1/namespaces", None),
+    "POST /v1/namespaces": (Level.ADMIN, "/v1/namespaces", {"namespace": ["sales2"]}),
+    "GET /v1/namespaces/{namespace}": (Level.READ, SALES, None),
+    "HEAD /v1/namespaces/{namespace}": (Level.READ, SALES, None),
+    "DELETE /v1/namespaces/{namespace}": (Level.ADMIN, "/v1/namespaces/sales_empty", None),
+    "POST /v1/namespaces/{namespace}/properties": (Level.WRITE, f"{SALES}/properties", {"updates": {"a": "b"}}),
+    "GET /v1/namespaces/{namespace}/tables": (Level.READ, f"{SALES}/tables", None),
+    "POST /v1/namespaces/{namespace}/tables": (Level.WRITE, f"{SALES}/tables", {"name": "made", "schema": SCHEMA}),
+    "GET /v1/namespaces/{namespace}/tables/{table}": (Level.READ, ORDERS, None),
+    "POST /v1/namespaces/{namespace}/tables/{table}": (
+        Level.WRITE,
+        ORDERS,
+        {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]},
+    ),
+    "DELETE /v1/namespaces/{namespace}/tables/{table}": (Level.WRITE, ORDERS, None),
+    "HEAD /v1/namespaces/{namespace}/tables/{table}": (Level.READ, ORDERS, None),
+    "POST /v1/namespaces/{namespace}/tables/{table}/metrics": (
+        Level.READ,
+        f"{ORDERS}/metrics",
+        {"report-type": "scan-report"},
+    ),
+    "POST /v1/namespaces/{namespace}/register": (
+        Level.WRITE,
+        f"{SALES}/register",
+        {"name": "copied", "metadata-location": "file:/copied"},
+    ),
+    "POST /v1/tables/rename": (
+        Level.WRITE,
+        "/v1/tables/rename",
+        {
+            "source": {"namespace": ["sales"], "name": "orders"},
+            "destination": {"namespace": ["sales"], "name": "renamed"},
+        },
+    ),
+}
+SCOPES = {
+    "nothing": "admin[elsewhere]",
+    "reader": "read[sales*]",
+    "writer": "write[sales*] read[*]",
+    "admin": "admin[sales*] read[*]",
+}
+HELD = {"nothing": None, "reader": Level.READ, "writer": Level.WRITE, "admin": Level.ADMIN}
+
+
+@pytest.fixture
+def catalog() -> ScriptedCatalog:
+    found = ScriptedCatalog()
+    for namespace in ("sales", "sales_empty", "hr"):
+        found.create_namespace(namespace)
+    table = found.create_table(("sales", "orders"), SCHEMA)
+    found.create_table(("hr", "salaries"), SCHEMA)
+    found.files.write("file:/copied", found.files.read(table.metadata_location))
+    found.calls.clear()
+    return found
+
+
+def test_every_endpoint_is_in_the_table() -> None:
+    assert {f"{endpoint.method} {endpoint.template}" for endpoint in (CONFIG, *ENDPOINTS)} == CASES.keys()
+
+
+@pytest.mark.parametrize("caller", SCOPES)
+@pytest.mark.parametrize("endpoint", CASES)
+def test_a_caller_passes_with_the_level_and_without_it_reaches_nothing(
+    catalog: ScriptedCatalog, tmp_path: Path, endpoint: str, caller: str
+) -> None:
+    level, path, body = CASES[endpoint]
+    method = endpoint.partition(" ")[0]
+    response = callers(catalog, tmp_path, SCOPES)(caller)(method, path, body)
+    held = HELD[caller]
+    if level is None or (held is not None and held >= level):
+        assert response.status_code < 300, response.text
+        return
+    assert response.status_code == 403
+    assert catalog.calls == []
+    if method != "HEAD":
+        status, kind, message = error_of(response)
+        assert (status, kind) == (403, "ForbiddenException")
+        assert f"{level}[sales" in message
+        assert caller in message
+
+
+@pytest.mark.parametrize("endpoint", CASES)
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer unknown"}], ids=["no token", "unknown token"])
+def test_strangers_reach_nothing(
+    catalog: ScriptedCatalog, tmp_path: Path, endpoint: str, header: dict[str, str]
+) -> None:
+    web = callers(catalog, tmp_path, SCOPES)("admin")
+    method, path = endpoint.partition(" ")[0], CASES[endpoint][1]
+    response = web(method, path, CASES[endpoint][2], headers={"Authorization": "", **header})
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+    assert catalog.calls == []
+
+
+def test_a_body_of_a_caller_without_the_scope_is_not_read(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+    web = callers(catalog, tmp_path, SCOPES)("reader")
+    assert web("POST", ORDERS, content=b"no JSON").status_code == 403
+
+
+@pytest.mark.parametrize(("source", "destination"), [("hr", "sales"), ("sales", "hr")])
+def test_a_rename_needs_both_names(catalog: ScriptedCatalog, tmp_path: Path, source: str, destination: str) -> None:
+    body = {
+        "source": {"namespace": [source], "name": "orders" if source == "sales" else "salaries"},
+        "destination": {"namespace": [destination], "name": "moved"},
+    }
+    web = callers(catalog, tmp_path, SCOPES)("writer")
+    status, _, message = error_of(web("POST", "/v1/tables/rename", body))
+    assert (status, "write[hr]" in message) == (403, True)
+    assert catalog.calls == []
+
+
+def test_a_file_of_any_table_is_registered_only_by_who_may_read_all(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+    web = callers(catalog, tmp_path, {"writer": "write[sales]"})("writer")
+    body = {"name": "copied", "metadata-location": "file:/copied"}
+    status, _, message = error_of(web("POST", f"{SALES}/register", body))
+    assert (status, "read[*]" in message) == (403, True)
+    assert catalog.calls == []
+
+
+def test_a_commit_that_creates_its_table_needs_the_right_to_create(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+    body = {"requirements": [{"type": "assert-create"}], "updates": []}
+    web = callers(catalog, tmp_path, SCOPES)("reader")
+    assert web("POST", f"{SALES}/tables/new", body).status_code == 403
+    assert catalog.calls == []
+
+
+def test_listing_shows_what_the_caller_may_read(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+    as_caller = callers(catalog, tmp_path, {**SCOPES, "hr": "read[hr]", "none": "read[x]"})
+    shown = {name: as_caller(name)("GET", "/v1/namespaces").json()["namespaces"] for name in ("reader", "hr", "none")}
+    assert shown == {"reader": [["sales"], ["sales_empty"]], "hr": [["hr"]], "none": []}
+    for parent in ("sales", "missing"):
+        assert as_caller("hr")("GET", f"/v1/namespaces?parent={parent}").status_code == 403
+
+
+@pytest.mark.parametrize("namespace", ["hr", "HR", "hr%20", "%00hr", "h%C5%95", "*", "%2A", "sales%2Fhr", "hr%1Fsales"])
+def test_no_spelling_of_a_name_slips_past_its_pattern(catalog: ScriptedCatalog, tmp_path: Path, namespace: str) -> None:
+    web = callers(catalog, tmp_path, {"writer": "write[sales]"})("writer")
+    for method, path in (("GET", ""), ("DELETE", "/tables/salaries"), ("GET", "/tables/salaries")):
+        assert web(method, f"/v1/namespaces/{namespace}{path}").status_code == 403
+    assert catalog.calls == []
+
+
+def test_upper_case_means_the_same_namespace(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+    web = callers(catalog, tmp_path, {"reader": "read[SALES]"})("reader")
+    assert web("GET", "/v1/namespaces/SaLeS/tables/Orders").status_code == 200
+
+
+def test_a_metadata_table_of_spark_is_still_404(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+    """Spark asks for `sales.orders.files` so, and goes on only after NoSuchTable."""
+    web = callers(catalog, tmp_path, SCOPES)("reader")
+    assert error_of(web("GET", f"{SALES}%1Forders/tables/files"))[:2] == (404, "NoSuchTableException")
+
+
+def test_a_wrong_route_is_not_told_to_strangers(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+    web: Web = callers(catalog, tmp_path, SCOPES)("reader")
+    assert web("GET", "/v1/nothing").status_code == 404
+    assert web("GET", "/v1/nothing", headers={"Authorization": "Bearer x"}).status_code == 401
