@@ -24,10 +24,10 @@ from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileCon
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
-NAME_MAPPING = "schema.name-mapping.default"
 #: `RequirementFailed.name` of the assumption that the branch has none of the files.
 NEW_FILES: Final = "append-files"
 #: How many files an error names.

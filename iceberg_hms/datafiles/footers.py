@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from iceberg_hms.datafiles.metrics_config import MetricsConfig
 from iceberg_hms.datafiles.parquet_bounds import ColumnStatistics, column_statistics, lower_bound, upper_bound
 from iceberg_hms.datafiles.parquet_columns import (
-    NAME_MAPPING,
     Matched,
     match_columns,
     missing_required,
@@ -24,7 +23,7 @@ from iceberg_hms.datafiles.partition_values import partition_of, path_columns
 from iceberg_hms.errors import CorruptFile, InvalidInput, StorageError, UnsupportedFormat
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.name_mapping import name_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 
 _MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"

@@ -19,11 +19,10 @@ from iceberg_hms.datafiles.arrow_schemas import has_form, is_list
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
-from iceberg_hms.format.schema.name_mapping import name_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType, nested_fields
 
-NAME_MAPPING = "schema.name-mapping.default"
 INT96 = "INT96"
 
 _FIELD_ID = b"PARQUET:field_id"

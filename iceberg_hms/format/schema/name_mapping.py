@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField
+
+#: Table property: the name mapping, as JSON.
+NAME_MAPPING: Final = "schema.name-mapping.default"
 
 
 def name_mapping(schema: Schema) -> list[dict[str, Any]]:
