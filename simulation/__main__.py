@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fix_the_hashes() -> None:
-    """Restart with fixed string hashes: the order of a set may decide the order of port calls."""
+    """Restart Python with fixed string hashes, since the order of a set may decide the order of port calls."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         command = [sys.executable, "-m", "simulation", *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606 - ourselves, no shell

@@ -189,7 +189,7 @@ class Schedule:
             *(JavaWriter(self.cluster, f"java{index + 1}") for index in range(scenario.java_writers)),
             *(LockWriter(self.cluster, f"locker{index + 1}") for index in range(scenario.lock_writers)),
             *(CasWriter(self.cluster, f"swapper{index + 1}") for index in range(scenario.cas_writers)),
-            *(LostLockWriter(self.cluster, f"stray{index + 1}") for index in range(scenario.lost_lock_writers)),
+            *(LostLockWriter(self.cluster, f"lost-lock{index + 1}") for index in range(scenario.lost_lock_writers)),
         ]
         self.cluster.foreign.update(each.node.process.name for each in foreign)
         self.checker.foreign = self.cluster.foreign
@@ -197,7 +197,7 @@ class Schedule:
         self._other_actors = [
             *foreign,
             *(
-                CatalogCaller(self.cluster, f"mover{index + 1}", scenario.catalog_call_kinds, self.checker.registrable)
+                CatalogCaller(self.cluster, f"caller{index + 1}", scenario.catalog_call_kinds, self.checker.registrable)
                 for index in range(scenario.catalog_callers)
             ),
             *([Operator(self.cluster, scenario.operator_actions)] if scenario.operator_actions else []),

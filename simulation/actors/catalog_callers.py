@@ -41,7 +41,7 @@ class CatalogCaller:
         self.call = CatalogCall(self._random.pick(kinds), name, target, to=other)
 
     def start(self) -> None:
-        self.node.runtime.spawn("mover", self._run)
+        self.node.runtime.spawn("caller", self._run)
 
     def _run(self) -> None:
         node, call = self.node, self.call

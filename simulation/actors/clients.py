@@ -49,11 +49,9 @@ class Clients:
     gives_up: how likely it does not retry.
     leaves_lists: how likely a client keeps its own list after another replaced it, as PyIceberg does and Java does not.
     leaves_manifests: how likely a client keeps the files of a refused attempt; its next one may name the same
-    manifests,
-    as Java's does.
+    manifests, as Java's does.
     resent: how likely the first answer is lost, and a proxy sends the request again within `resent_within` seconds
-    without
-    the client's knowledge.
+    without the client's knowledge.
     """
 
     count: int = 4
@@ -163,7 +161,7 @@ class CommitServer:
             change = from_request(list(requirements), list(snapshot.updates), rebase_policy=words)
             may_try_again = self._send(attempt, change, snapshot)
             if attempt.answer is not Answer.UNKNOWN or self._random.chance(0.5):
-                # After an unknown outcome a client deletes nothing, and so never makes its snapshot anew.
+                # After an unknown outcome a client deletes nothing, so it never makes its snapshot again.
                 return may_try_again and attempt.answer is Answer.FAILED
             self.node.sleep_beside(_RESEND_WITHIN)
         return False

@@ -59,6 +59,6 @@ class Expirer:
     def _delete(self, location: str) -> None:
         cluster = self.node.cluster
         for attempt in cluster.history.attempts:
-            # Its client gave it up when its snapshot landed.
+            # Its client no longer needed the list when the snapshot landed.
             attempt.lists.discard(location)
         cluster.storage.delete(location)

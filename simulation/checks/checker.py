@@ -77,7 +77,7 @@ class Checker:
         history.on_answer = self.check
 
     def begin(self, name: TableName, location: str) -> None:
-        """The table exists from the beginning."""
+        """Start with a table that exists from the beginning."""
         self._last = self._tables[name] = ObservedTable.read(self._reader, location)
         self._past_locations.add(location)
 
@@ -96,7 +96,7 @@ class Checker:
         return any(table.has(attempt) for table in self._tables.values())
 
     def on_row_change(self, change: RowChange) -> None:
-        """A row changed."""
+        """Called when a row changed: record the change, and check what it can break."""
         name = change.renamed_from or change.table
         self._history.row_changes.append((change.process, self._now()))
         before = self._tables.pop(name, None)
@@ -140,7 +140,7 @@ class Checker:
         self._past_locations.add(change.location)
 
     def on_delete(self, location: str) -> None:
-        """A file is about to go."""
+        """Called before a file is deleted."""
         self.check(deleted=location)
 
     def check(
@@ -191,7 +191,7 @@ class Checker:
         return frozenset[str]().union(*(ObservedTable.read(self._reader, each).needed for each in there))
 
     def _match_call(self, change: RowChange) -> CatalogCall | None:
-        """The call of ours that made this change, if one did."""
+        """The call of one of our processes that made this change; None if none did."""
         made = None
         for call in self._history.catalog_calls:
             if not _has_effect_of(call, change):

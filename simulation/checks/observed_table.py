@@ -98,7 +98,7 @@ class ObservedTable:
         return any(snapshot.snapshot_id == id_ for branch in self.branches.values() for snapshot in branch.chain)
 
     def has_well(self, attempt: WriteAttempt) -> bool:
-        """Whether an attempt is in the table as its client wanted it."""
+        """Whether an attempt is in the table as its client requested."""
         if self.metadata is None:
             return False
         if attempt.snapshot_id is not None:

@@ -14,7 +14,7 @@ from simulation.world.metastore import RowChange
 
 
 class StepKind(Enum):
-    """What happened since the last check: a row changed, a file is being deleted, a client was answered, all ended."""
+    """What happened since the last check: a row changed, a file is being deleted, a client got an answer, all ended."""
 
     MOVE = auto()
     DELETION = auto()
@@ -37,9 +37,8 @@ class View:
     in_order: one server and no faults, so that commits are served in the order in which they came.
     tidy: a commit that fails leaves no files. steady: no process sleeps and no call hangs, so that waits are bounded.
     at: simulated seconds. settings: of our processes; None where nothing depends on them.
-    on_disk: the metadata files, lists and manifests that exist at the end. refused: of those, what refused swaps
-    carried,
-    with all files that it names. ours, foreign: processes with a coordinator, and without.
+    on_disk: the metadata files, lists and manifests that exist at the end. refused: of those, what refused
+    swaps carried, with all files that it names. ours, foreign: processes with a coordinator, and without.
     """
 
     now: ObservedTable

@@ -17,7 +17,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "        data = metadata_file.encode(metadata)\n"
         "        self._ports.files.write(copy, data)\n",
         "        copy = location\n        data = metadata_file.encode(metadata)\n",
-        scenario="moves",
+        scenario="operations",
     ),
     Mutant(
         "drop-without-a-reload",
@@ -37,7 +37,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         _CATALOG_OPERATIONS,
         "            if not (isinstance(answer, Swapped) and held_until_now(locks)):\n",
         "            if False:\n",
-        scenario="moves-network",
+        scenario="operations-network",
     ),
     Mutant(
         "purge-without-the-lease-check",
@@ -53,7 +53,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         _CATALOG_OPERATIONS,
         "with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:",
         "with locked(ports, [], wait_seconds, use=use) as locks:",
-        scenario="moves-ignored",
+        scenario="operations-ignored",
     ),
     Mutant(
         "rename-without-a-reload",
@@ -67,7 +67,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:\n"
         "            if find_taken(ports, to) is not None:\n"
         '                raise AlreadyExists(f"Table already exists: {to}")\n',
-        scenario="moves-ignored",
+        scenario="operations-ignored",
     ),
     Mutant(
         "take-a-refused-operation-for-made",
@@ -75,7 +75,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         _OPERATION_REQUESTS,
         "        case Refused(in_doubt=False):\n            return is_made()\n",
         "        case Refused(in_doubt=False):\n            return True\n",
-        scenario="moves-network",
+        scenario="operations-network",
     ),
     Mutant(
         "take-an-unanswered-operation-for-made",
@@ -83,7 +83,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         _OPERATION_REQUESTS,
         "return any(is_made() for _ in status_checks(ports.runtime, settings))",
         "return True",
-        scenario="moves-network",
+        scenario="operations-network",
     ),
     Mutant(
         "delete-on-an-unknown-create",
@@ -95,7 +95,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "        except IcebergHmsError:\n"
         "            delete_files(self._ports.files, [location, *lists, *staged.files])\n"
         "            raise\n",
-        scenario="moves-network",
+        scenario="operations-network",
     ),
     Mutant(
         "delete-on-an-unknown-registration",
@@ -103,7 +103,7 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         _CATALOG_OPERATIONS,
         "            if not sent:\n                delete_files(self._ports.files, [copy])\n",
         "            delete_files(self._ports.files, [copy])\n",
-        scenario="moves-network",
+        scenario="operations-network",
     ),
     Mutant(
         "take-a-renamed-table-for-absent",
@@ -144,6 +144,6 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         _CATALOG_OPERATIONS,
         "                if status is CommitStatus.SUCCESS:\n",
         "                if status is not CommitStatus.FAILURE:\n",
-        scenario="moves",
+        scenario="operations",
     ),
 )

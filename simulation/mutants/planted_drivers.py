@@ -80,7 +80,7 @@ DRIVERS: tuple[Mutant, ...] = (
         _TABLE_POINTER,
         "                return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)\n",
         "                raise MetastoreUnavailable(error.message) from error\n",
-        scenario="moves-network",
+        scenario="operations-network",
     ),
     Mutant(
         "take-an-in-doubt-creation-for-failed",
@@ -88,7 +88,7 @@ DRIVERS: tuple[Mutant, ...] = (
         _TABLE_POINTER,
         "                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)\n",
         "                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault)\n",
-        scenario="doubtful-moves",
+        scenario="doubtful-operations",
     ),
     Mutant(
         "repeat-every-unanswered-call",

@@ -68,7 +68,7 @@ GROUPS: tuple[Mutant, ...] = (
         _QUEUE,
         "            if reached := self._limit_reached(size):\n",
         "            if reached := self._limit_reached(size):\n                self._waiting.append((commit, size))\n",
-        scenario="turns-given-up",
+        scenario="priority-given-up",
     ),
     Mutant(
         "serve-the-last-first",
@@ -84,7 +84,7 @@ GROUPS: tuple[Mutant, ...] = (
         _QUEUE,
         "-priority.times_refused(",
         "priority.times_refused(",
-        scenario="turns",
+        scenario="retry-priority",
     ),
     Mutant(
         "give-no-retry-priority",
@@ -92,7 +92,7 @@ GROUPS: tuple[Mutant, ...] = (
         _RETRY_PRIORITY,
         "if not ids or not self._max_wait:",
         "if True:",
-        scenario="turns",
+        scenario="retry-priority",
     ),
     Mutant(
         "answer-all-losers-at-once",
@@ -100,7 +100,7 @@ GROUPS: tuple[Mutant, ...] = (
         _RETRY_PRIORITY,
         "elif id_ not in self._held and ",
         "elif False and ",
-        scenario="turns-appenders",
+        scenario="priority-appenders",
     ),
     Mutant(
         "hold-retry-priority-for-ever",
@@ -108,7 +108,7 @@ GROUPS: tuple[Mutant, ...] = (
         _RETRY_PRIORITY,
         " and now >= self._refused[self._awaited].since + self._max_wait:",
         " and False:",
-        scenario="turns-given-up",
+        scenario="priority-given-up",
     ),
     Mutant(
         "give-retry-priority-to-anyone",
@@ -116,7 +116,7 @@ GROUPS: tuple[Mutant, ...] = (
         _RETRY_PRIORITY,
         "if not lost_its_place(commit):",
         "if False:",
-        scenario="turns",
+        scenario="retry-priority",
     ),
     Mutant(
         "ignore-the-time-budget",
@@ -124,7 +124,7 @@ GROUPS: tuple[Mutant, ...] = (
         _TIME_BUDGET,
         "        self._not_before = ended + (ended - begun) * (1 / self._share - 1)\n",
         "        pass\n",
-        scenario="turns-given-up",
+        scenario="priority-given-up",
     ),
     Mutant(
         "back-off-for-nobody",
@@ -140,7 +140,7 @@ GROUPS: tuple[Mutant, ...] = (
         _BACKOFF,
         "lost = behind_foreign_writer and not moved\n",
         "lost = False\n",
-        scenario="rests",
+        scenario="backoff",
     ),
     Mutant(
         "back-off-for-ever",
@@ -148,7 +148,7 @@ GROUPS: tuple[Mutant, ...] = (
         _BACKOFF,
         "runtime.now() - begun < self._max_wait and ",
         "",
-        scenario="rests",
+        scenario="backoff",
     ),
     Mutant(
         "delete-a-replaced-list-at-once",
@@ -156,7 +156,7 @@ GROUPS: tuple[Mutant, ...] = (
         _REPLACED_LISTS,
         "self._ports.runtime.now() + self._age\n",
         "self._ports.runtime.now()\n",
-        scenario="leftovers",
+        scenario="replaced-lists",
     ),
     Mutant(
         "keep-replaced-lists-for-ever",
@@ -164,7 +164,7 @@ GROUPS: tuple[Mutant, ...] = (
         _REPLACED_LISTS,
         "        if old:\n",
         "        if False:\n",
-        scenario="leftovers",
+        scenario="replaced-lists",
     ),
     Mutant(
         "keep-refused-lists-for-ever",
@@ -172,7 +172,7 @@ GROUPS: tuple[Mutant, ...] = (
         _REPLACED_LISTS,
         "                    lists.update(dict.fromkeys(change.lists))\n",
         "                    pass\n",
-        scenario="litter",
+        scenario="refused-attempts",
     ),
     Mutant(
         "delete-a-named-manifest",
@@ -180,7 +180,7 @@ GROUPS: tuple[Mutant, ...] = (
         _REPLACED_LISTS,
         "                merged = self._unnamed(merged, attempt.changed)\n",
         "                pass\n",
-        scenario="litter",
+        scenario="refused-attempts",
     ),
     Mutant(
         "delete-a-shared-manifest",
@@ -188,7 +188,7 @@ GROUPS: tuple[Mutant, ...] = (
         _REPLACED_LISTS,
         "                and each.existing_files_count\n",
         "",
-        scenario="litter",
+        scenario="refused-attempts",
     ),
     Mutant(
         "delete-a-replaced-list-with-the-garbage",

@@ -16,13 +16,13 @@ _MARKED = {"iceberg-hms.lock": "zookeeper"}
 
 CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
-        "moves",
+        "operations",
         "tables are renamed, dropped, purged, created again, registered over and replaced while all write",
         WORST,
         catalog_callers=4,
     ),
     Scenario(
-        "moves-network",
+        "operations-network",
         "the same where calls are lost and refused, and processes sleep past their lease",
         FaultPlan(pauses=2, lost_replies=3, false_refusals=2, errors=1),
         writers=3,
@@ -30,7 +30,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
         proven=0.0,
     ),
     Scenario(
-        "moves-ignored",
+        "operations-ignored",
         "the same on a server that ignores expected values: the locks alone protect the tables",
         FaultPlan(crashes=1, lost_requests=1, lost_replies=2, false_refusals=1, errors=1),
         catalog_callers=4,
@@ -67,7 +67,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
         waits=(300.0,),
     ),
     Scenario(
-        "doubtful-moves",
+        "doubtful-operations",
         "a metastore that answers creations, renames and drops with an error, and makes them later",
         FaultPlan(lost_replies=1, false_refusals=1, in_doubt_commits=4),
         catalog_callers=8,
@@ -115,7 +115,7 @@ CATALOG_OPERATION_SCENARIOS: Final[tuple[Scenario, ...]] = (
         lease_seconds=20.0,
     ),
     Scenario(
-        "moves-zookeeper",
+        "operations-zookeeper",
         "the same on tables that ZooKeeper locks",
         FaultPlan(pauses=1, lost_replies=1, false_refusals=1, partitions=2),
         catalog_callers=4,

@@ -126,7 +126,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         settings={"rebase_appends_max_age_ms": 100},
     ),
     Scenario(
-        "turns",
+        "retry-priority",
         "a delete beside busy appenders: after a conflict it gets retry priority, and lands",
         writers=0,
         servers=1,
@@ -136,7 +136,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         in_order=True,
     ),
     Scenario(
-        "turns-appenders",
+        "priority-appenders",
         "stock appenders that may not be rebased, with Java's and PyIceberg's retries and waits: each lands in the end",
         writers=0,
         servers=1,
@@ -147,7 +147,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         in_order=True,
     ),
     Scenario(
-        "turns-given-up",
+        "priority-given-up",
         "the same where some clients do not retry, or too late, and the queue is short",
         writers=0,
         servers=1,
@@ -163,7 +163,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         in_order=True,
     ),
     Scenario(
-        "leftovers",
+        "replaced-lists",
         "replaced lists that clients leave are deleted when their time is over, and not before",
         writers=0,
         servers=1,
@@ -174,7 +174,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         tidy=True,
     ),
     Scenario(
-        "litter",
+        "refused-attempts",
         "files of refused attempts are deleted when their time is over, unless the table names them",
         writers=0,
         servers=1,
@@ -191,7 +191,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         tidy=True,
     ),
     Scenario(
-        "litter-network",
+        "refused-network",
         "the same through two servers that crash and sleep, where calls are lost and a foreign writer swaps blindly",
         _ROUGH,
         writers=0,
@@ -235,7 +235,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         waits=_PATIENT,
     ),
     Scenario(
-        "rests",
+        "backoff",
         "a busy server beside foreign writers that read before they lock: it backs off for them",
         writers=0,
         servers=1,

@@ -112,7 +112,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
         },
     ),
     Scenario(
-        "long-walk",
+        "long-chain",
         "a metadata log of one entry whose old files stay",
         FaultPlan(lost_replies=2, false_refusals=1, late_changes=1),
         cas_writers=2,
@@ -242,7 +242,7 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
         recovers=False,
     ),
     Scenario(
-        "stray",
+        "lost-lock-writer",
         "a foreign writer that sleeps past its lease and swaps blindly over any change",
         FaultPlan(pauses=3, lost_replies=1),
         lost_lock_writers=1,

@@ -86,7 +86,7 @@ class Ensemble:
         return found
 
     def cut_off(self, session: int) -> None:
-        """The connection of a session broke."""
+        """Called when the connection of a session breaks."""
         if session in self._sessions:
             self._sessions[session].cut_off = self._scheduler.now
 
@@ -95,7 +95,7 @@ class Ensemble:
         return self._sessions[session].seen if session in self._sessions else 0
 
     def forget_reply(self, session: int, seen: int) -> None:
-        """A reply was lost: the session knows no change after `seen`."""
+        """Called when a reply is lost: the session knows no change after `seen`."""
         if session in self._sessions:
             self._sessions[session].seen = seen
 

@@ -1,4 +1,4 @@
-"""What goes wrong, how often, and where: the wire that every port call passes.
+"""What goes wrong, how often, and where: every port call passes through `Wire`.
 
 Each kind of fault has a budget for one schedule, and strikes at a call that the seed picks. Calls that change a table's
 row are struck more often than the rest: they are few, and the protocol is about them.
@@ -160,11 +160,11 @@ class Wire:
         return True
 
     def stop_faults(self) -> None:
-        """No more faults."""
+        """From now on no fault strikes."""
         self._left = dict.fromkeys(self._left, 0)
 
     def note(self, process: Process, call: str, answer: object) -> None:
-        """One line in the trace."""
+        """Add a line to the trace."""
         self.trace.events.append(TraceEvent(self.scheduler.now, process.name, call, answer))
 
     def between(self, low: float, high: float) -> float:

@@ -78,6 +78,6 @@ def test_logs_are_quiet_in_a_schedule_and_as_before_after_it(caplog: pytest.LogC
 
 
 def test_a_part_of_a_run_is_what_it_is_in_the_whole_run() -> None:
-    scenarios = by_name("calm") + by_name("network") + by_name("moves")
+    scenarios = by_name("calm") + by_name("network") + by_name("operations")
     whole = list(run_schedules(scenarios, 6, seed=4))
     assert list(run_schedules(scenarios, 6, seed=4, skipped=4)) == whole[4:]

@@ -251,8 +251,8 @@ def test_a_swap_to_another_table_is_seen_unless_it_registers_that_one_over() -> 
     uuid = "11111111-1111-4111-8111-111111111111"
     other = empty_table(uuid, {}, EPOCH_MS)
     manual = ManualSchedule(catalog_callers=1)
-    manual.caller(CatalogCallKind.OVERWRITE, "mover1")
-    manual.point(other, manual.location, process="mover1")
+    manual.caller(CatalogCallKind.OVERWRITE, "caller1")
+    manual.point(other, manual.location, process="caller1")
     assert manual.failure is None
     manual.point(manual.metadata().replace(**{"table-uuid": "2" + uuid[1:]}), manual.location, process="w1")
     assert names(manual) == "same-table"
@@ -260,8 +260,8 @@ def test_a_swap_to_another_table_is_seen_unless_it_registers_that_one_over() -> 
 
 def test_a_move_that_was_made_and_is_answered_as_failed_is_seen() -> None:
     manual = ManualSchedule(catalog_callers=1)
-    move = manual.caller(CatalogCallKind.RENAME, "mover1")
-    manual.rename("mover1")
+    move = manual.caller(CatalogCallKind.RENAME, "caller1")
+    manual.rename("caller1")
     manual.history.record_catalog_answer(move, Answer.UNKNOWN)
     assert manual.failure is None
     manual.history.record_catalog_answer(move, Answer.FAILED)
@@ -270,9 +270,9 @@ def test_a_move_that_was_made_and_is_answered_as_failed_is_seen() -> None:
 
 def test_a_failed_move_that_is_made_later_is_seen() -> None:
     manual = ManualSchedule(catalog_callers=1)
-    manual.history.record_catalog_answer(manual.caller(CatalogCallKind.DROP, "mover1"), Answer.FAILED)
+    manual.history.record_catalog_answer(manual.caller(CatalogCallKind.DROP, "caller1"), Answer.FAILED)
     assert manual.failure is None
-    manual.drop("mover1")
+    manual.drop("caller1")
     manual.record_answer(manual.attempt(1), Answer.FAILED)
     assert names(manual) == "catalog-answer-is-true"
 
@@ -286,15 +286,15 @@ def test_an_acknowledged_move_that_was_not_made_is_seen() -> None:
         CatalogCallKind.OVERWRITE,
     ):
         manual = ManualSchedule(catalog_callers=1)
-        manual.history.record_catalog_answer(manual.caller(kind, "mover1"), Answer.COMMITTED)
+        manual.history.record_catalog_answer(manual.caller(kind, "caller1"), Answer.COMMITTED)
         assert names(manual) == "catalog-answer-is-true"
 
 
 def test_a_drop_may_be_acknowledged_when_somebody_else_took_the_name_away() -> None:
     for take_away in (ManualSchedule.drop, ManualSchedule.rename):
         manual = ManualSchedule(catalog_callers=2)
-        move = manual.caller(CatalogCallKind.DROP, "mover1")
-        take_away(manual, "mover2")
+        move = manual.caller(CatalogCallKind.DROP, "caller1")
+        take_away(manual, "caller2")
         manual.history.record_catalog_answer(move, Answer.COMMITTED)
         assert manual.failure is None
 
@@ -305,10 +305,10 @@ def test_an_acknowledged_change_is_in_the_renamed_table() -> None:
     mine = manual.attempt(1)
     manual.append(1)
     manual.record_answer(mine, Answer.COMMITTED)
-    manual.caller(CatalogCallKind.RENAME, "mover1")
-    manual.rename("mover1")
+    manual.caller(CatalogCallKind.RENAME, "caller1")
+    manual.rename("caller1")
     assert manual.failure is None
-    manual.update(manual.mark("x"), base=before, process="mover1", table=OTHER)
+    manual.update(manual.mark("x"), base=before, process="caller1", table=OTHER)
     assert names(manual) == "acknowledged-is-there"
 
 
@@ -318,7 +318,7 @@ def test_a_rename_that_writes_an_older_row_back_is_seen() -> None:
     mine = manual.attempt(1)
     manual.append(1)
     manual.record_answer(mine, Answer.COMMITTED)
-    manual.rename("mover1", location=before)
+    manual.rename("caller1", location=before)
     assert names(manual) == "acknowledged-is-there"
 
 
@@ -329,11 +329,11 @@ def test_a_dropped_or_replaced_table_takes_its_changes_along() -> None:
         mine = manual.attempt(1)
         manual.append(1)
         manual.record_answer(mine, Answer.COMMITTED)
-        manual.caller(kind, "mover1")
+        manual.caller(kind, "caller1")
         if kind is CatalogCallKind.DROP:
-            manual.drop("mover1")
+            manual.drop("caller1")
         else:
-            manual.point(before, "file:/t/metadata/older.metadata.json", process="mover1")
+            manual.point(before, "file:/t/metadata/older.metadata.json", process="caller1")
         manual.rest()
         assert manual.failure is None
 
@@ -342,7 +342,7 @@ def test_a_change_that_was_answered_as_failed_and_was_in_a_table_that_is_gone_is
     manual = ManualSchedule(catalog_callers=1)
     mine = manual.attempt(1)
     manual.append(1)
-    manual.drop("mover1")
+    manual.drop("caller1")
     manual.record_answer(mine, Answer.FAILED)
     assert names(manual) == "refused-is-absent"
 
@@ -350,7 +350,7 @@ def test_a_change_that_was_answered_as_failed_and_was_in_a_table_that_is_gone_is
 def test_the_deletion_of_a_file_of_a_table_that_was_renamed_is_seen() -> None:
     manual = ManualSchedule(catalog_callers=1)
     manual.append(1)
-    manual.rename("mover1")
+    manual.rename("caller1")
     manual.storage.delete("file:/t/data/1.parquet")
     assert names(manual) == "nothing-needed-deleted"
 
@@ -359,8 +359,8 @@ def test_the_files_of_a_dropped_table_stay_unless_it_was_dropped_to_be_purged() 
     for kind, seen in ((CatalogCallKind.DROP, "nothing-needed-deleted"), (CatalogCallKind.PURGE, "")):
         manual = ManualSchedule(catalog_callers=1)
         manual.append(1)
-        manual.caller(kind, "mover1")
-        manual.drop("mover1")
+        manual.caller(kind, "caller1")
+        manual.drop("caller1")
         manual.storage.delete("file:/t/data/1.parquet")
         assert names(manual) == seen
 

@@ -29,7 +29,7 @@ def test_every_kind_of_server_and_of_foreign_writer_is_there() -> None:
     assert any(scenario.faults.crashes >= 2 and scenario.faults.pauses for scenario in SCENARIOS)
 
 
-def test_our_changes_are_promised_to_be_kept_unless_a_stray_writes() -> None:
+def test_our_changes_are_promised_to_be_kept_unless_a_writer_swaps_under_a_lost_lock() -> None:
     assert all(WriterKind.OURS in scenario.protected or scenario.lost_lock_writers for scenario in SCENARIOS)
 
 

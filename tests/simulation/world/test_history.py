@@ -8,7 +8,7 @@ def test_answers_are_kept_and_told_on() -> None:
     history = History()
     answer: list[str] = []
     attempt = history.begin(WriteAttempt("a", "w1"))
-    call = CatalogCall(CatalogCallKind.DROP, "mover1", TableName("db", "t"), TableName("db", "u"))
+    call = CatalogCall(CatalogCallKind.DROP, "caller1", TableName("db", "t"), TableName("db", "u"))
     history.on_answer = lambda: answer.append(f"{attempt.answer.value} {call.answer.value}")
     history.record_answer(attempt, Answer.COMMITTED)
     history.record_catalog_answer(call, Answer.FAILED)
