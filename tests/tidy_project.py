@@ -16,8 +16,6 @@ from tests.tidy import Finding, Source
 PRIVATE_ACCESS: Mapping[str, int] = {
     "integration/matrix/replayed.py": 2,
     "integration/zookeeper_sessions.py": 4,
-    "tests/spark/test_configuration.py": 1,
-    "tests/spark/test_session.py": 12,
 }
 
 #: Private by their spelling alone: named tuples, `os._exit`, and PySpark's only way to the JVM.

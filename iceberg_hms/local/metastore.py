@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.local.gateway import JavaGateway, describe_java_error
@@ -18,7 +18,8 @@ _MIN_WORKER_THREADS = 8
 #: Hive's own default of hive.metastore.server.max.threads.
 _MAX_WORKER_THREADS = 1000
 
-_CONF = {
+#: Hive configuration that it always runs with; `conf/hive-site.xml` has the same.
+CONFIGURATION: Final = {
     # The schema is made on first use: no SQL scripts are in the wheel.
     "hive.metastore.schema.verification": "false",
     "datanucleus.schema.autoCreateAll": "true",
@@ -115,7 +116,7 @@ class LocalMetastore(LocalServer):
     def _hive_conf(self, jvm: Any) -> Any:
         conf = jvm.org.apache.hadoop.hive.conf.HiveConf()
         settings = {
-            **_CONF,
+            **CONFIGURATION,
             "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={self._directory}/database;create=true",
             "hive.metastore.warehouse.dir": self.warehouse,
             **self._conf,

@@ -113,18 +113,21 @@ class Target:
 
 
 class SessionBuilder(SparkSession.Builder):
-    """SparkSession.Builder that starts (or finds) the server first. Made by `configure`; used like its base class."""
+    """SparkSession.Builder that starts (or finds) the server first. Made by `configure`; used like its base class.
+
+    target: what its session is configured for.
+    """
 
     def __init__(self, options: Mapping[str, Any], target: Target, embedding: Embedding = EMBEDDING) -> None:
         super().__init__()
         self._options = dict(options)
-        self._target = target
+        self.target = target
         self._embedding = embedding
 
     def getOrCreate(self) -> SparkSession:  # noqa: N802 - the name is Spark's
         """The session; errors as `configure` says. A session of the same metastore that runs already is returned."""
         refuse_connect(self._options, os.environ)
-        target = self._target
+        target = self.target
         if target.server_uri is not None:
             return self._session(target.server_uri, target.token, target.metastore_uri, target.warehouse)
         metastore_uri, warehouse = self._choose()
@@ -145,9 +148,9 @@ class SessionBuilder(SparkSession.Builder):
         Raises ConfigError if one of them is named nowhere, or a setting is wrong.
         """
         given = {
-            **self._target.settings,
-            "metastore_uri": self._target.metastore_uri or metastore_of(self._options),
-            "warehouse": self._target.warehouse or self._options.get(WAREHOUSE),
+            **self.target.settings,
+            "metastore_uri": self.target.metastore_uri or metastore_of(self._options),
+            "warehouse": self.target.warehouse or self._options.get(WAREHOUSE),
         }
         known = Settings.load(given)
         if not known.metastore_uri:
@@ -168,13 +171,13 @@ class SessionBuilder(SparkSession.Builder):
             token=token,
             metastore_uri=metastore_uri,
             warehouse=warehouse,
-            extensions=self._target.extensions,
+            extensions=self.target.extensions,
         )
         merged = merge(self._options, wanted)
         if SparkContext._active_spark_context is None:
             _start_java(merged)
         else:
-            _check_running(SparkContext._active_spark_context.getConf(), wanted)
+            refuse_other_catalog(SparkContext._active_spark_context.getConf(), wanted)
         given, self._options = self._options, merged
         try:
             session = super().getOrCreate()
@@ -260,8 +263,9 @@ class _Launch:
             gateway.proc.stdin.close()
 
 
-def _check_running(conf: SparkConf, wanted: Mapping[str, str]) -> None:
-    """Static settings cannot be changed in a running session, so the session must use the same server already."""
+def refuse_other_catalog(conf: SparkConf, wanted: Mapping[str, str]) -> None:
+    """Raises ConfigError if the session that runs with `conf` has another catalog than the wanted one: nobody can
+    change the static settings of a running session."""
     if conf.get(CATALOG_URI) != wanted[CATALOG_URI]:
         raise ConfigError(
             "A Spark session runs already, without this session catalog",

@@ -214,7 +214,7 @@ def test_the_hive_site_in_conf_is_what_the_local_metastore_runs_with() -> None:
     root = ElementTree.parse(CONF / "hive-site.xml").getroot()
     values = {item.findtext("name"): item.findtext("value") for item in root.iter("property")}
     del values["javax.jdo.option.ConnectionURL"], values["hive.metastore.warehouse.dir"]
-    assert values == local_metastore._CONF
+    assert values == local_metastore.CONFIGURATION
 
 
 def test_the_zoo_cfg_in_conf_listens_on_loopback_alone() -> None:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 import iceberg_hms.spark
-from iceberg_hms.errors import ConfigError, IcebergHmsError, MetastoreUnavailable
+from iceberg_hms.errors import ConfigError, EngineError, MetastoreUnavailable
 from iceberg_hms.spark import session
 from iceberg_hms.spark.configuration import CATALOG_URI, METASTORE_URIS, WAREHOUSE
 from iceberg_hms.spark.embedded import Embedding
-from iceberg_hms.spark.session import SessionBuilder, Target, configure, refuse_connect
+from iceberg_hms.spark.session import SessionBuilder, Target, configure, refuse_connect, refuse_other_catalog
 
 ARGUMENTS: dict[str, Any] = {"metastore_uri": "thrift://127.0.0.1:1", "warehouse": "file:/wh"}
 
@@ -41,12 +41,32 @@ def test_the_public_name_is_imported_on_use() -> None:
         _ = iceberg_hms.spark.configured
 
 
-def test_configure_starts_nothing_and_leaves_the_builder_alone() -> None:
+@pytest.fixture(autouse=True)
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """The settings of each JVM that was to start; none starts."""
+    made: list[dict[str, str]] = []
+
+    def no_java(conf: SparkConf) -> Any:
+        made.append(dict(conf.getAll()))
+        raise OSError("no Java")
+
+    monkeypatch.setattr(session, "launch_gateway", no_java)
+    return made
+
+
+def test_configure_starts_nothing_and_leaves_the_builder_alone(launches: list[dict[str, str]]) -> None:
     given = builder(spark__master="local[2]")
-    made = configure(given, **ARGUMENTS)
-    assert isinstance(made, SparkSession.Builder)
-    assert made._options == given._options == {"spark.master": "local[2]"}
-    assert SparkContext._gateway is None
+    first, second = (configure(given, server_uri="http://127.0.0.1:1", token="x") for _ in range(2))
+    assert isinstance(first, SparkSession.Builder)
+    assert launches == []
+    first.config("spark.app.name", "mine")
+    given.config("spark.app.name", "given")
+    for each in (first, second):
+        with pytest.raises(EngineError, match="Java process could not be started"):
+            each.getOrCreate()
+    assert launches[0] == {**launches[1], "spark.app.name": "mine"}
+    assert launches[1]["spark.master"] == "local[2]"
+    assert "spark.app.name" not in launches[1]
 
 
 @pytest.mark.parametrize(
@@ -98,27 +118,36 @@ def test_a_token_without_its_server_is_refused() -> None:
         configure(builder(), token="x", **ARGUMENTS)
 
 
-def test_arguments_win_over_sparks_settings_and_those_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ICEBERG_HMS_URI", "thrift://environment:1")
-    monkeypatch.setenv("ICEBERG_HMS_WAREHOUSE", "/environment")
-    assert configure(builder())._choose() == ("thrift://environment:1", "file:/environment")
-    given = builder(**{METASTORE_URIS: "thrift://spark:1", WAREHOUSE: "/spark"})
-    assert configure(given)._choose() == ("thrift://spark:1", "file:/spark")
-    assert configure(given, **ARGUMENTS)._choose() == ("thrift://127.0.0.1:1", "file:/wh")
-
-
-@pytest.mark.parametrize("name", ["uri", "metastore_uri"])
-def test_settings_of_the_server_are_handed_on_each_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def settings_of_the_server(target: Target, options: Mapping[str, str] | None = None) -> dict[str, object]:
+    """What a session with these Spark settings would start its embedded server with."""
     seen: list[dict[str, object]] = []
 
     def start(settings: Mapping[str, object], token: str) -> Any:
         seen.append(dict(settings))
         raise MetastoreUnavailable("no server answers")
 
-    target = configure(builder(), **{name: "thrift://h:1", "warehouse": "/wh", "clients": 4})._target
     with pytest.raises(MetastoreUnavailable):
-        SessionBuilder({}, target, Embedding(start)).getOrCreate()
-    assert seen == [{"metastore_uri": "thrift://h:1", "warehouse": "file:/wh", "clients": 4}]
+        SessionBuilder(options or {}, target, Embedding(start)).getOrCreate()
+    [settings] = seen
+    return settings
+
+
+def test_arguments_win_over_sparks_settings_and_those_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEBERG_HMS_URI", "thrift://environment:1")
+    monkeypatch.setenv("ICEBERG_HMS_WAREHOUSE", "/environment")
+    chosen = {"metastore_uri": "thrift://environment:1", "warehouse": "file:/environment"}
+    assert settings_of_the_server(Target()) == chosen
+    given = {METASTORE_URIS: "thrift://spark:1", WAREHOUSE: "/spark"}
+    chosen = {"metastore_uri": "thrift://spark:1", "warehouse": "file:/spark"}
+    assert settings_of_the_server(Target(), given) == chosen
+    assert settings_of_the_server(configure(builder(), **ARGUMENTS).target, given) == ARGUMENTS
+
+
+@pytest.mark.parametrize("name", ["uri", "metastore_uri"])
+def test_settings_of_the_server_are_handed_on_each_once(name: str) -> None:
+    given: dict[str, Any] = {name: "thrift://h:1", "warehouse": "/wh", "clients": 4}
+    expected = {"metastore_uri": "thrift://h:1", "warehouse": "file:/wh", "clients": 4}
+    assert settings_of_the_server(configure(builder(), **given).target) == expected
 
 
 @pytest.mark.parametrize(
@@ -135,14 +164,14 @@ def test_a_missing_or_malformed_setting_is_named(arguments: dict[str, Any], word
         configure(builder(), **arguments).getOrCreate()
 
 
-def test_a_metastore_that_is_not_there_raises_before_a_jvm_starts() -> None:
+def test_a_metastore_that_is_not_there_raises_before_a_jvm_starts(launches: list[dict[str, str]]) -> None:
     def start(settings: object, token: str) -> Any:
         raise MetastoreUnavailable("no server answers")
 
     made = SessionBuilder({}, Target("thrift://127.0.0.1:1", "/wh"), Embedding(start))
     with pytest.raises(MetastoreUnavailable):
         made.getOrCreate()
-    assert SparkContext._gateway is None
+    assert launches == []
 
 
 class FakeServer:
@@ -155,33 +184,28 @@ class FakeServer:
         self.stops += 1
 
 
-def test_a_session_that_cannot_be_made_ends_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_cannot_be_made_ends_its_server() -> None:
     server = FakeServer()
-    monkeypatch.setattr(session, "_start_java", _no_java)
     made = SessionBuilder({}, Target("thrift://h:1", "/wh"), Embedding(lambda settings, token: server))
-    with pytest.raises(IcebergHmsError, match="no Java"):
+    with pytest.raises(EngineError, match="Java process could not be started"):
         made.getOrCreate()
     assert server.stops == 1
 
 
-def _no_java(options: object) -> None:
-    raise IcebergHmsError("no Java")
-
-
-def test_contradictory_options_are_refused_and_the_builder_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contradictory_options_are_refused_and_the_builder_keeps_its_own() -> None:
     server = FakeServer()
     options = {"spark.sql.catalogImplementation": "in-memory"}
     made = SessionBuilder(options, Target("thrift://h:1", "/wh"), Embedding(lambda settings, token: server))
-    with pytest.raises(ConfigError, match=r"spark\.sql\.catalogImplementation"):
-        made.getOrCreate()
-    assert made._options == options
-    assert server.stops == 1
+    for stops in (1, 2):
+        with pytest.raises(ConfigError, match=r"spark\.sql\.catalogImplementation"):
+            made.getOrCreate()
+        assert server.stops == stops
 
 
 def test_a_running_session_of_another_catalog_is_refused() -> None:
     conf = SparkConf(loadDefaults=False, _jvm=None)
     conf.set("spark.master", "local")
     with pytest.raises(ConfigError, match=r"runs already.*stop it first"):
-        session._check_running(conf, {CATALOG_URI: "http://127.0.0.1:1"})
+        refuse_other_catalog(conf, {CATALOG_URI: "http://127.0.0.1:1"})
     conf.set(CATALOG_URI, "http://127.0.0.1:1")
-    session._check_running(conf, {CATALOG_URI: "http://127.0.0.1:1"})
+    refuse_other_catalog(conf, {CATALOG_URI: "http://127.0.0.1:1"})
