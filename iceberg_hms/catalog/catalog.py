@@ -259,12 +259,14 @@ class Catalog:
 
     def drop_table(self, identifier: Identifier, *, purge: bool = False, wait_seconds: float | None = None) -> None:
         """Remove a table from the metastore. With `purge`, delete its files too once the drop is proved: metadata,
-        manifests and, unless the table has `gc.enabled=false`, data. Raises NoSuchTable, LockNotAcquired."""
+        manifests and, unless the table has `gc.enabled=false`, data. Files outside the folder that the metastore names
+        for the table, or in that of another table of the database, are kept; the log says so. Raises NoSuchTable,
+        LockNotAcquired."""
         dropped = self.services.coordinator.operations.drop(
             table_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds)
         )
         if purge and dropped is not None:
-            purge_files(self.services.ports, dropped.metadata, dropped.pointer.metadata_location)
+            purge_files(self.services.ports, dropped)
 
     def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.

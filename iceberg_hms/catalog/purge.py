@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from iceberg_hms.coordinator.ports import CommitPorts
-from iceberg_hms.coordinator.protocol.cleanup import delete_files
+from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.protocol.own_files import delete_own_files, find_own_files
 from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -18,20 +20,31 @@ logger = logging.getLogger(__name__)
 GC_ENABLED = "gc.enabled"
 
 
-def purge_files(ports: CommitPorts, metadata: TableMetadata, metadata_location: str) -> None:
-    """Delete data (unless `gc.enabled=false`), manifests, lists, statistics and metadata files, in this order, so that
-    after an interruption the remaining files still lead to the rest. Logs files that it cannot delete and goes on: the
-    table itself is dropped already. Call only after the drop is proved."""
+def purge_files(ports: CommitPorts, dropped: TableVersion) -> None:
+    """Delete a dropped table's own files (`OwnFiles`): data (unless `gc.enabled=false`), manifests, lists, statistics
+    and metadata files, in this order, so that after an interruption the remaining files still lead to the rest. Logs
+    what it keeps or cannot delete, and goes on: the table itself is dropped already. Call only after the drop is
+    proved."""
+    row, metadata = dropped.pointer, dropped.metadata
+    try:
+        own = find_own_files(ports, row)
+    except IcebergHmsError as error:
+        logger.warning("the files of the dropped table %s are kept: other tables may name them: %s", row.name, error)
+        return
+    if own.reason:
+        logger.warning("the files of the dropped table %s are kept: %s", row.name, own.reason)
+        return
+    delete = partial(delete_own_files, ports, row, own)
     lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
     manifests = _manifests(ports, metadata)
     if metadata.properties.get(GC_ENABLED, "true").lower() != "false":
-        delete_files(ports.files, _data_files(ports, manifests))
-    delete_files(ports.files, (manifest.manifest_path for manifest in manifests))
-    delete_files(ports.files, lists)
+        delete(_data_files(ports, manifests))
+    delete(manifest.manifest_path for manifest in manifests)
+    delete(lists)
     for key in ("statistics", "partition-statistics"):
-        delete_files(ports.files, _named(metadata.fields.get(key), "statistics-path"))
-    delete_files(ports.files, _named(metadata.fields.get("metadata-log"), "metadata-file"))
-    delete_files(ports.files, [metadata_location])
+        delete(_named(metadata.fields.get(key), "statistics-path"))
+    delete(_named(metadata.fields.get("metadata-log"), "metadata-file"))
+    delete([row.metadata_location])
 
 
 def _named(entries: Any, key: str) -> list[str]:

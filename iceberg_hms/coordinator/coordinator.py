@@ -163,11 +163,13 @@ class Coordinator:
         if result.left_seconds:
             state.blocked_until = self._ports.runtime.now() + result.left_seconds
         location = state.hints.last_location
+        with log_and_continue(f"deleting old metadata files of {name}", SWEEP):
+            state.own_files.delete_expired(result.landed)
         with log_and_continue(f"deleting replaced manifest lists of {name}", SWEEP):
             state.replaced_lists.add(result.replaced_lists)
             state.replaced_lists.settled(commits)
-            if location is not None:
-                state.replaced_lists.sweep(lambda: self._cache.get(location))
+            if result.landed:
+                state.replaced_lists.sweep(result.landed[0].base.pointer, result.landed[-1].metadata)
         paused = False
         with log_and_continue(f"pausing commits to {name} for a foreign writer", REPORT):
             paused = state.foreign_writer_backoff.pause_after_group(

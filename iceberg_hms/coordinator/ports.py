@@ -169,6 +169,14 @@ class TablePointer(Protocol):
         Raises MetastoreUnavailable when time runs out, or when tables came and went all the while."""
         ...
 
+    def find_by_folder(self, namespace: str, folder: str, *, timeout_seconds: float) -> Sequence[Pointer]:
+        """The Iceberg tables of a database whose metadata files lie in a folder, or in the folder `metadata` of one
+        that contains it; perhaps others too. None if the database does not exist. Folders are compared by their last
+        names alone, so that no other spelling is missed. Never from a cache.
+
+        Raises InvalidInput for a folder that is no location, MetastoreUnavailable when time runs out."""
+        ...
+
     def drop(self, base: Pointer) -> SwapAnswer:
         """Remove the row; files stay. The metastore takes no expected value here: only the lock and a re-read under it
         protect a drop."""
@@ -280,6 +288,11 @@ class Files(Protocol):
 
     def delete(self, location: str) -> bool:
         """Remove a file; False if there was none. Raises StorageError."""
+        ...
+
+    def real_path(self, location: str) -> str:
+        """The location that names the same file or folder without `..` and, on a local disk, symbolic links. What it
+        names need not exist. Raises InvalidInput, StorageError."""
         ...
 
 

@@ -172,6 +172,13 @@ class PyArrowFiles:
             return False
         return True
 
+    def real_path(self, location: str) -> str:
+        """As the port says."""
+        parsed = parse(location)
+        with _mapped(location):
+            path = local_files.real_path(parsed.path) if parsed.is_local else parsed.path
+        return f"{parsed.scheme}://{parsed.authority}{path}"
+
     def _resolve(self, location: str) -> tuple[Any, str, Location]:
         parsed = parse(location)
         key = (parsed.scheme, parsed.authority)

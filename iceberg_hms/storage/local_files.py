@@ -115,6 +115,15 @@ def length(path: str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
+def real_path(path: str) -> str:
+    """The path without symbolic links. Raises OSError for a loop of them."""
+    try:
+        return os.path.realpath(path, strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        # The first parts may be there, and be links.
+        return os.path.realpath(path)
+
+
 def delete(path: str) -> bool:
     """Delete a file and the checksum file that Hadoop may have left beside it; False if there was no file."""
     try:

@@ -52,6 +52,10 @@ class MemoryFiles:
         with self._mutex:
             return self._files.pop(key, None) is not None
 
+    def real_path(self, location: str) -> str:
+        parsed = parse(location)
+        return f"{parsed.scheme}://{parsed.authority}{parsed.path}"
+
     def replace(self, location: str, data: bytes) -> None:
         """Overwrite a file, to damage it in a test; the port cannot do that."""
         with self._mutex:

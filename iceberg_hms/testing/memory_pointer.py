@@ -19,6 +19,7 @@ from iceberg_hms.errors import (
     NoSuchTable,
     NotAnIcebergTable,
 )
+from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
@@ -112,6 +113,16 @@ class MemoryTablePointer:
             found = [_pointer(name, row) for name, row in rows if METADATA_LOCATION in row.parameters]
         said = [each for each in found if each.parameters.get(UUID, "").lower() == uuid.lower()]
         return UuidMatches(said, [each for each in found if UUID not in each.parameters])
+
+    def find_by_folder(self, namespace: str, folder: str, *, timeout_seconds: float) -> list[Pointer]:  # noqa: ARG002 - the port's
+        """As the port says, and no others."""
+        *above, last = parse(folder).path.strip("/").split("/")
+        parts = (f"/{last}/", *(f"/{each}/metadata/" for each in above))
+        with self._mutex:
+            self.calls.append(("find_by_folder", TableName(namespace, "")))
+            rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
+        found = [_pointer(name, row) for name, row in rows if METADATA_LOCATION in row.parameters]
+        return [each for each in found if any(part in each.metadata_location for part in parts)]
 
     def swap(
         self,

@@ -72,8 +72,7 @@ class CatalogCaller:
             case CatalogCallKind.PURGE:
                 dropped = catalog_calls.drop(call.name, wait_seconds=wait)
                 if dropped is not None:
-                    location = dropped.pointer.metadata_location
-                    return lambda: purge_files(self.node.commit_ports(), dropped.metadata, location)
+                    return lambda: purge_files(self.node.commit_ports(), dropped)
             case CatalogCallKind.CREATE:
                 metadata = empty_table(self.node.runtime.uuid(), {}, self.node.runtime.now_ms())
                 catalog_calls.create(call.name, from_request([requests.assert_create()], create_updates(metadata)))

@@ -104,6 +104,10 @@ class SimulatedFiles:
             raise ValueError(f"delete {location}: an error that no port names")
         return _touch(self._wire, self._process, f"delete {location}", lambda: self._storage.delete(location))
 
+    def real_path(self, location: str) -> str:
+        """As the port says: there are no links here."""
+        return location
+
 
 class SimulatedManifests:
     """changes.change.Manifests of one group of one process: the fake in memory, with faults where it writes."""

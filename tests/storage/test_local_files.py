@@ -197,3 +197,16 @@ def test_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:
     create(tmp_path / "x")
     (tmp_path / "y").write_bytes(b"")
     assert (tmp_path / "x").stat().st_mode == (tmp_path / "y").stat().st_mode
+
+
+def test_a_real_path_follows_links_as_far_as_they_are_there(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    root = os.path.realpath(tmp_path)
+    assert local_files.real_path(f"{tmp_path}/link") == f"{root}/real"
+    assert local_files.real_path(f"{tmp_path}/link/none/x") == f"{root}/real/none/x"
+    assert local_files.real_path(f"{tmp_path}/file/x") == f"{root}/file/x"
+    with pytest.raises(OSError, match="symbolic links"):
+        local_files.real_path(f"{tmp_path}/loop/x")

@@ -98,6 +98,7 @@ def commit_group(
         progress.behind_foreign_writer,
         progress.left_seconds,
         progress.replaced_lists,
+        progress.landed,
     )
 
 
@@ -308,7 +309,7 @@ def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, 
 def _note_landed(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt) -> None:
     progress.last_location = attempt.location
     progress.replaced_lists += attempt.replaced_lists
-    group.files.landed(attempt)
+    progress.landed.append(attempt)
     now = group.ports.runtime.now()
     for commit in attempt.commits:
         group.outcomes.add(commit, Committed(group.figures.report_landed(commit, attempt, now)))

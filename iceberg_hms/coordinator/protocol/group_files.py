@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
-from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
+from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Outcome
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 
@@ -46,10 +46,6 @@ class GroupFiles:
         """The swap of an attempt was refused: what it would have named stays."""
         self._carried.update(attempt.written, attempt.staged_files)
         logger.info("%s was refused: it stays for a sweep for orphans", attempt.location)
-
-    def landed(self, attempt: CommitAttempt) -> None:
-        """An attempt is in the table: the table may ask to delete metadata files that fell out of its log."""
-        self._garbage.extend(expired_metadata_files(attempt.base.metadata, attempt.metadata))
 
     def withdrawn(self, commit: PendingCommit) -> None:
         """A caller has left, and no swap carries what its commit wrote."""

@@ -40,6 +40,7 @@ class GroupResult:
     behind_foreign_writer: as `HeldLock` says of the lock that the group had; False without one.
     left_seconds: for how long its lock is left, since its swap may still be made; 0: it was given back.
     replaced_lists: clients' lists that the landed metadata names no more.
+    landed: the attempts that landed, in order; more than one if the group was sent in parts.
     """
 
     hints: TableHints
@@ -47,6 +48,7 @@ class GroupResult:
     behind_foreign_writer: bool
     left_seconds: float
     replaced_lists: Sequence[str]
+    landed: Sequence[CommitAttempt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class GroupProgress:
     last_location: str | None = None
     left_seconds: float = 0.0
     replaced_lists: list[str] = field(default_factory=list)
+    landed: list[CommitAttempt] = field(default_factory=list)
 
 
 def drop_withdrawn(group: GroupContext, progress: GroupProgress) -> None:

@@ -7,22 +7,23 @@ the attempt that landed was lost, the client may not delete files, or it was kil
 with each attempt, under one snapshot id, and each list names the manifests that the client merged for it.
 
 So the coordinator deletes such a file in a commit after `commit.replaced-list-age-ms`, if the table does not name it
-then. It forgets these files when its process ends, and never learns of those of a change that never landed: both kinds
-are left to an orphan sweep.
+then and it is one of the table's own (`own_files`). It forgets these files when its process ends, and never learns of
+those of a change that never landed: both kinds are left to an orphan sweep.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import CommitPorts, Manifests
+from iceberg_hms.coordinator.ports import CommitPorts, Manifests, Pointer
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.outcome import Committed
+from iceberg_hms.coordinator.protocol.own_files import RecentOwnFiles
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit, lost_its_place
 from iceberg_hms.errors import IcebergHmsError, MissingFile
 from iceberg_hms.format.metadata.metadata_file import folder
@@ -65,8 +66,9 @@ class ReplacedLists:
     Setting: commit.replaced-list-age-ms (0 = never delete).
     """
 
-    def __init__(self, ports: CommitPorts, settings: Settings) -> None:
+    def __init__(self, ports: CommitPorts, settings: Settings, own_files: RecentOwnFiles) -> None:
         self._ports = ports
+        self._own_files = own_files
         self._age = settings.replaced_list_age_ms / 1000
         self._waiting: deque[_AgingList] = deque()
         #: The lists of changes that were refused, by the ids of their snapshots.
@@ -93,21 +95,29 @@ class ReplacedLists:
         while len(self._refused) > REFUSED_MAX:
             self._refused.popitem(last=False)
 
-    def sweep(self, current: Callable[[], TableMetadata]) -> None:
-        """Delete the lists that are old enough and that the table does not name. current: loads the table's metadata;
-        called only if a list is due."""
+    def sweep(self, row: Pointer, metadata: TableMetadata) -> None:
+        """Delete the lists that are old enough, that the table does not name, and that are its own. Raises
+        MetastoreError; then they are left.
+
+        metadata: the table's, as it is. row: as the last commit found it, before it moved the table."""
         old = self._take_old()
         if old:
-            metadata = current()
-            named = {raw.get("manifest-list") for raw in metadata.snapshot_rows}
-            # A client chooses where its list lies: never delete a file outside of the table's own metadata folder.
-            unnamed = [each for each in old if each.location not in named and _lies_in(metadata, each.location)]
-            refused = [each for each in unnamed if each.changed]
-            garbage = [each.location for each in unnamed if not each.changed]
-            if refused:
-                attempts = _RefusedAttempts(metadata, self._ports.manifests(), refused)
-                garbage += [location for each in refused for location in attempts.garbage(each)]
-            delete_files(self._ports.files, garbage)
+            self._delete_garbage(old, row, metadata)
+
+    def _delete_garbage(self, old: Sequence[_AgingList], row: Pointer, metadata: TableMetadata) -> None:
+        named = {raw.get("manifest-list") for raw in metadata.snapshot_rows}
+        # A client chooses where its list lies: a table has its lists in the folder of its metadata alone.
+        unnamed = [each for each in old if each.location not in named and _lies_in(metadata, each.location)]
+        if not unnamed:
+            return
+        own = self._own_files.of(row, named_at=max(each.due for each in unnamed) - self._age)
+        unnamed = [each for each in unnamed if each.location in own]
+        refused = [each for each in unnamed if each.changed]
+        garbage = [each.location for each in unnamed if not each.changed]
+        if refused:
+            attempts = _RefusedAttempts(metadata, self._ports.manifests(), refused)
+            garbage += [location for each in refused for location in attempts.garbage(each) if location in own]
+        delete_files(self._ports.files, garbage)
 
     def _wait(self, locations: Iterable[str], changed: tuple[int, ...] = ()) -> None:
         if self._age:

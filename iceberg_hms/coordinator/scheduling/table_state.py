@@ -9,6 +9,7 @@ from typing import Final
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.group_progress import TableHints
+from iceberg_hms.coordinator.protocol.own_files import RecentOwnFiles
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.replaced_lists import ReplacedLists
 from iceberg_hms.coordinator.scheduling.batching_window import BatchingWindow
@@ -30,6 +31,7 @@ class TableState:
     hints: TableHints
     retry_priority: RetryPriority
     foreign_writer_backoff: ForeignWriterBackoff
+    own_files: RecentOwnFiles
     replaced_lists: ReplacedLists
     batching_window: BatchingWindow
     blocked_until: float = 0.0
@@ -76,10 +78,12 @@ class TableStates:
         return held
 
     def _new(self, name: TableName) -> TableState:
+        own_files = RecentOwnFiles(self._ports)
         return TableState(
             TableHints(),
             RetryPriority(self._settings, self._clients),
             ForeignWriterBackoff(self._ports, self._settings, name),
-            ReplacedLists(self._ports, self._settings),
+            own_files,
+            ReplacedLists(self._ports, self._settings, own_files),
             BatchingWindow(),
         )

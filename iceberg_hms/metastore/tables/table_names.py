@@ -17,7 +17,7 @@ from iceberg_hms.errors import MetastoreUnavailable, NoSuchNamespace
 from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import GetTablesRequest
-from iceberg_hms.metastore.tables.parameters import UUID, is_iceberg
+from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, UUID, is_iceberg
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,20 @@ _ICEBERG_FILTER: Final = f'{_PARAMETER}table_type like "ICEBERG" or {_PARAMETER}
 _HAS_UUID_FILTER: Final = f'{_PARAMETER}{UUID} like ".*"'
 #: Text that needs no escaping in a filter.
 _PLAIN: Final = re.compile(r"[0-9A-Za-z-]+")
+#: Text that a filter asks for as "anything": the rest need no escaping in any of the metastore's databases.
+_NOT_PLAIN: Final = re.compile(r"[^0-9A-Za-z-]+")
+#: Each folder above another one costs one more comparison with each row.
+_FOLDERS_MAX: Final = 32
+
+
+def _near_folder_filter(path: str) -> str | None:
+    """The filter for rows whose metadata files lie in a folder, or in `metadata` of one above it; None if it would say
+    too much, or nothing."""
+    *above, last = [_NOT_PLAIN.sub(".*", each) for each in path.strip("/").split("/")]
+    if not last.strip(".*") or len(above) > _FOLDERS_MAX:
+        return None
+    patterns = [f".*/{last}/.*", *(f".*/{each}/metadata/.*" for each in dict.fromkeys(above))]
+    return " or ".join(f'{_PARAMETER}{METADATA_LOCATION} like "{each}"' for each in patterns)
 
 
 class TableNames:
@@ -74,6 +88,25 @@ class TableNames:
             return ()
         return [row for row in rows if row.parameters.get(UUID, uuid).lower() == uuid.lower()]
 
+    def near_folder(self, namespace: str, path: str, *, seconds: float) -> Sequence[Any]:
+        """Rows of a database's Iceberg tables whose metadata files lie in a folder, by its last name, or in the folder
+        `metadata` of one of those that contain it; none for a database that is not there. path: of the folder, with
+        slashes. Raises MetastoreUnavailable after this time."""
+        deadline = self._clock.monotonic() + seconds
+        try:
+            words = _near_folder_filter(path)
+            if not self._filters or words is None:
+                return list(self._iceberg_rows(namespace, deadline))
+            try:
+                names = self._filtered(namespace, words)
+            except ServerFault as fault:
+                rows = list(self._iceberg_rows(namespace, deadline))
+                self._note_refused_filter(fault)
+                return rows
+            return [row for row in self._rows(namespace, names, deadline) if is_iceberg(row.parameters or {})]
+        except NoSuchNamespace:
+            return ()
+
     def _found_rows(self, namespace: str, uuid: str, deadline: float) -> list[Any]:
         if self._filters and _PLAIN.fullmatch(uuid):
             try:
@@ -105,7 +138,7 @@ class TableNames:
         """The rows of those tables that exist."""
         for start in range(0, len(names), _ROWS_PER_CALL):
             if deadline is not None and self._clock.monotonic() > deadline:
-                raise MetastoreUnavailable(f"{namespace} has too many tables to find a UUID in time", next_step="")
+                raise MetastoreUnavailable(f"{namespace} has too many tables to search them in time", next_step="")
             request = GetTablesRequest(dbName=namespace, tblNames=names[start : start + _ROWS_PER_CALL])
             yield from self._ask("get_table_objects_by_name_req", req=request).tables
 

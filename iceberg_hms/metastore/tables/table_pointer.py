@@ -26,6 +26,7 @@ from iceberg_hms.errors import (
     NoSuchTable,
     NotAnIcebergTable,
 )
+from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -91,6 +92,12 @@ class HmsTablePointer:
         found = [_pointer(TableName(namespace, row.tableName), row) for row in there]
         silent = [each for each in found if UUID not in each.parameters]
         return UuidMatches([each for each in found if UUID in each.parameters], silent)
+
+    def find_by_folder(self, namespace: str, folder: str, *, timeout_seconds: float) -> Sequence[Pointer]:
+        """As the port says."""
+        rows = self._names.near_folder(namespace, parse(folder).path, seconds=timeout_seconds)
+        there = (row for row in rows if row.parameters.get(METADATA_LOCATION))
+        return [_pointer(TableName(namespace, row.tableName), row) for row in there]
 
     def swap(
         self,

@@ -93,6 +93,14 @@ def one_of_many_concurrent_writers_wins(files: Files, root: str) -> None:
     expect(files.read(f"{root}/race") == won[0], "the file is not the winner's")
 
 
+def a_real_path_names_the_same_file_once_more(files: Files, root: str) -> None:
+    files.write(f"{root}/real/x", b"one")
+    real = files.real_path(f"{root}/real/x")
+    expect_equal(files.read(real), b"one", real)
+    expect_equal(files.real_path(real), real, "the real path of a real path")
+    expect(files.real_path(f"{root}/real/none/y").startswith(real[:-1]), "a file that is not there has no real path")
+
+
 CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
     a_read_returns_the_written_bytes,
     an_empty_file_exists,
@@ -103,6 +111,7 @@ CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
     locations_are_not_decoded,
     relative_locations_are_refused,
     one_of_many_concurrent_writers_wins,
+    a_real_path_names_the_same_file_once_more,
 )
 
 
@@ -111,5 +120,6 @@ def all_spellings_of_a_local_file_name_one_file(files: Files, folder: str) -> No
     files.write(f"file:{folder}/x", b"one")
     for spelling in (f"{folder}/x", f"file://{folder}/x", f"file:{folder}//x", f"file:{folder}/./y/../x"):
         expect_equal(files.read(spelling), b"one", spelling)
+        expect_equal(files.real_path(spelling), files.real_path(f"{folder}/x"), f"the real path of {spelling}")
         with expect_raises(AlreadyExists, spelling):
             files.write(spelling, b"two")

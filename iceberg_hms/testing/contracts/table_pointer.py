@@ -286,6 +286,38 @@ def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
     expect_equal([*nowhere.matching, *nowhere.without_uuid], [], "rows of a missing namespace")
 
 
+def a_table_is_found_by_a_folder_that_meets_its_own(pointer: TablePointer, place: Place) -> None:
+    root = place.location
+    place.add_hive_table(place.name("hive"))
+    tables = {"t": "a_b/t", "u": "a_b/u", "inner": "a_b/t/in ner"}
+    for number, (name, folder) in enumerate(tables.items()):
+        metadata = table_metadata(f"{root}/{folder}")
+        file = f"{root}/{folder}/metadata/{number:05d}.metadata.json"
+        expect_equal(pointer.create(place.name(name), file, metadata, "ada"), Swapped(), f"create {name}")
+    path = root.partition(":")[2]
+    for folder, wanted in (
+        (f"{root}/a_b/t", {"t", "inner"}),
+        (f"{path}/a_b/./t/", {"t", "inner"}),
+        ("s3://elsewhere/t", {"t", "inner"}),
+        (f"{root}/a_b/t/data", {"t"}),
+        (f"{root}/a_b/u/metadata", {"u"}),
+        (f"{root}/a_b/t/in ner/data/x", {"t", "inner"}),
+        (f"{root}/a_b", {"t", "u", "inner"}),
+        (f"{root}/a_b/%", set()),
+        ("file:/", set()),
+        (f"{root}/{'/'.join('deep' * 12)}", set()),
+    ):
+        found = pointer.find_by_folder(place.namespace, folder, timeout_seconds=60.0)
+        expect(wanted <= {each.name.name for each in found}, f"{folder}: {found} lacks one of {wanted}")
+        expect_equal({each.name.namespace for each in found} - {place.namespace}, set(), "other namespaces")
+    found = pointer.find_by_folder(place.namespace, f"{root}/a_b/u", timeout_seconds=60.0)
+    expect_equal({each.name: each.location for each in found}.get(place.name("u")), f"{root}/a_b/u", "its folder")
+    none = pointer.find_by_folder(place.namespace, "s3://elsewhere/none", timeout_seconds=60.0)
+    expect_equal(list(none), [], "a folder that nobody has")
+    nowhere = pointer.find_by_folder("no_such_namespace", f"{root}/a_b/t", timeout_seconds=60.0)
+    expect_equal(list(nowhere), [], "rows of a missing namespace")
+
+
 CHECKS: tuple[Check, ...] = (
     a_missing_table_raises_no_such_table,
     a_hive_table_is_not_touched,
@@ -305,4 +337,5 @@ CHECKS: tuple[Check, ...] = (
     a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused,
     accepts_writes_is_true_and_leaves_no_row,
     a_table_is_found_by_its_uuid,
+    a_table_is_found_by_a_folder_that_meets_its_own,
 )

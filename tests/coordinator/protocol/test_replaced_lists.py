@@ -10,6 +10,7 @@ from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID, ASSERT_TABL
 from iceberg_hms.changes.updates import add_snapshot, set_snapshot_ref
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
+from iceberg_hms.coordinator.protocol.own_files import RecentOwnFiles
 from iceberg_hms.coordinator.protocol.replaced_lists import (
     LOOKED_INTO_MAX,
     READ_MAX,
@@ -37,9 +38,12 @@ class Table(Harness):
         self.commit(append("file:/a"))
         self.late = 0.0
         self.runtime.now = lambda: self.late
-        self.leftovers = ReplacedLists(self.ports, self.settings)
+        self.leftovers = ReplacedLists(self.ports, self.settings, RecentOwnFiles(self.ports))
         for name in ("one", "two"):
             self.files.write(f"{FOLDER}/{name}", b"list")
+
+    def row(self):
+        return self.pointer.load(NAME)
 
     def has(self, name):
         return f"{FOLDER}/{name}" in self.files.locations()
@@ -51,10 +55,10 @@ def test_a_list_is_deleted_after_its_age_and_not_before():
     table.late = 100.0
     table.leftovers.add([f"{FOLDER}/two"])
     table.late = 599.0
-    table.leftovers.sweep(table.metadata)
+    table.leftovers.sweep(table.row(), table.metadata())
     assert table.has("one")
     table.late = 650.0
-    table.leftovers.sweep(table.metadata)
+    table.leftovers.sweep(table.row(), table.metadata())
     assert not table.has("one")
     assert table.has("two")
 
@@ -66,7 +70,7 @@ def test_a_list_that_a_snapshot_names_is_kept():
     named = metadata.replace(snapshots=[{**snapshot, "manifest-list": f"{FOLDER}/one"}])
     table.leftovers.add([f"{FOLDER}/one", f"{FOLDER}/two"])
     table.late = 700.0
-    table.leftovers.sweep(lambda: named)
+    table.leftovers.sweep(table.row(), named)
     assert table.has("one")
     assert not table.has("two")
 
@@ -77,7 +81,7 @@ def test_a_list_that_is_not_among_the_files_of_the_tables_metadata_is_left(place
     table.files.write(place, b"list")
     table.leftovers.add([place, f"{FOLDER}/two"])
     table.late = 700.0
-    table.leftovers.sweep(table.metadata)
+    table.leftovers.sweep(table.row(), table.metadata())
     assert place in table.files.locations()
     assert not table.has("two")
 
@@ -86,7 +90,7 @@ def test_a_list_that_its_client_deleted_is_no_error():
     table = Table()
     table.leftovers.add([f"{FOLDER}/gone", f"{FOLDER}/one"])
     table.late = 700.0
-    table.leftovers.sweep(table.metadata)
+    table.leftovers.sweep(table.row(), table.metadata())
     assert not table.has("one")
 
 
@@ -94,7 +98,7 @@ def test_none_is_deleted_where_it_is_switched_off():
     table = Table(replaced_list_age_ms=0)
     table.leftovers.add([f"{FOLDER}/one"])
     table.late = 1e9
-    table.leftovers.sweep(table.metadata)
+    table.leftovers.sweep(table.row(), table.metadata())
     assert table.has("one")
 
 
@@ -104,7 +108,7 @@ def test_they_are_bounded_and_the_newest_are_left():
     table.leftovers.add([f"{FOLDER}/one"])
     table.late = 700.0
     for _ in range(REMEMBERED_MAX // 64 + 1):
-        table.leftovers.sweep(table.metadata)
+        table.leftovers.sweep(table.row(), table.metadata())
     assert table.has("one")
 
 
@@ -192,12 +196,17 @@ class Refused(Table):
         super().__init__(**settings)
         self.named = documents.raw(refs={})
         self.opened = 0
-        self.leftovers = ReplacedLists(replace(self.ports, manifests=self.open), self.settings)
+        self.leftovers = ReplacedLists(
+            replace(self.ports, manifests=self.open), self.settings, RecentOwnFiles(self.ports)
+        )
         self.list("10.avro", manifest("others", 10, 2, 0))
         self.list("11.avro", manifest("second-merged"))
         self.list("first", manifest("first-merged"), manifest("first-added", existing=0), manifest("others", 10, 2, 0))
         for name in ("first-merged", "first-added", "second-merged", "others"):
             self.files.write(f"{METADATA}/{name}", b"manifest")
+
+    def row(self):
+        return replace(super().row(), location="file:/t")
 
     def open(self):
         self.opened += 1
@@ -222,7 +231,7 @@ class Refused(Table):
 
     def sweep(self, late=700.0):
         self.late = late
-        self.leftovers.sweep(lambda: TableMetadata.parse(self.named))
+        self.leftovers.sweep(self.row(), TableMetadata.parse(self.named))
 
     def goes(self):
         """Refuse it, let it land, and sweep when its time is over: what is left of the first attempt."""

@@ -1,0 +1,180 @@
+"""Which files the server may delete on behalf of a table.
+
+A table's metadata and properties name what clients put into them, and a client may name any file. So the server deletes
+a file only if it lies in the folder that the metastore's row gives the table, and in no folder of another Iceberg table
+of the database. Every deletion of a file that this process did not write itself asks `OwnFiles`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from iceberg_hms.coordinator.ports import CommitPorts, Pointer
+from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
+from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
+from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.format.locations import Location, parse
+
+logger = logging.getLogger(__name__)
+
+#: How long to search a database for tables in a table's folder. Beyond that the table's files are kept.
+SEARCH_SECONDS: Final = 10.0
+#: How long a search serves for further commits of its table.
+REMEMBERED_SECONDS: Final = 60.0
+#: Table properties that name a folder for files of the table, which are parameters of its row too.
+_FOLDER_PROPERTIES: Final = (
+    "write.metadata.path",
+    "write.data.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+#: Stores whose authority may be left out or be an alias.
+_CLUSTERS: Final = frozenset({"hdfs", "viewfs"})
+
+
+class OwnFiles:
+    """The files that may be deleted on behalf of one table, as a container: `location in own_files`.
+
+    folder: the table's location by its row; None if the row names none. Then no file is the table's own.
+    others: the rows of other tables that may have files in it, or whose folder may contain it.
+    real_path: `Files.real_path`. It is called once for each folder, not for each file.
+    """
+
+    def __init__(self, folder: str | None, others: Iterable[Pointer], real_path: Callable[[str], str]) -> None:
+        self._real_path = real_path
+        self._by_folder: dict[str, bool] = {}
+        self._own = self._parsed(folder)
+        #: Why no file is the table's own; empty if some may be.
+        self.reason = "" if self._own and self._own.path.rstrip("/") else "the metastore names no folder for it"
+        self._taken: list[Location] = []
+        for other in others:
+            self._take(other)
+
+    def __contains__(self, location: str) -> bool:
+        folder, _, name = location.rpartition("/")
+        if name in ("", ".", "..") or "\0" in name:
+            return False
+        own = self._by_folder.get(folder)
+        if own is None:
+            own = self._by_folder[folder] = self._is_own(folder)
+        return own
+
+    def _is_own(self, folder: str) -> bool:
+        found = self._parsed(folder)
+        if self.reason or self._own is None or found is None or not _contains(self._own, found):
+            return False
+        return not any(_may_contain(taken, found) for taken in self._taken)
+
+    def _take(self, other: Pointer) -> None:
+        """Keep what lies in a folder of another table."""
+        if self._own is None:
+            return
+        theirs = self._parsed(other.location)
+        if theirs is not None and _may_contain(theirs, self._own):
+            self.reason = f"its folder lies in that of {other.name}"
+        properties = (other.parameters.get(each) for each in _FOLDER_PROPERTIES)
+        named = (other.location, other.metadata_location.rpartition("/")[0], *properties)
+        # Other tables may share such a folder with many, so it counts only where it lies in this table's own.
+        inside = (found for each in named if (found := self._parsed(each)) and _may_contain(self._own, found))
+        self._taken.extend(inside)
+
+    def _parsed(self, folder: str | None) -> Location | None:
+        """A folder's real path; None if nothing resolves it."""
+        try:
+            found = parse(self._real_path(folder)) if folder else None
+        except IcebergHmsError:
+            return None
+        # In a store without folders these are names like others, to Hadoop they are not.
+        return None if found is None or {".", ".."} & set(found.path.split("/")) else found
+
+
+def find_own_files(ports: CommitPorts, row: Pointer) -> OwnFiles:
+    """What may be deleted on behalf of the table with this row, which may be dropped by now. Asks the metastore for
+    other tables of the database. Raises MetastoreError; then keep the files."""
+    others: Sequence[Pointer] = ()
+    if row.location:
+        found = ports.pointer.find_by_folder(row.name.namespace, row.location, timeout_seconds=SEARCH_SECONDS)
+        others = [each for each in found if each.name != row.name]
+    return OwnFiles(row.location, others, ports.files.real_path)
+
+
+class RecentOwnFiles:
+    """What was found for one table, remembered for a while: not every commit may ask the metastore. Not safe for
+    threads: a table has one worker at a time.
+
+    A file that was named before the search began cannot be one that another table got since. So a search serves for
+    files that were named earlier.
+    """
+
+    def __init__(self, ports: CommitPorts) -> None:
+        self._ports = ports
+        self._own: OwnFiles | None = None
+        self._folder: str | None = None
+        self._searched_at = -math.inf
+        #: Metadata files that the table had named when the search began, and those that it got by commits since.
+        self._logged: set[str] = set()
+
+    def of(self, row: Pointer, *, named_at: float) -> OwnFiles:
+        """What may be deleted of files that were named at a time, by `Runtime.now()`. row: as it was before the commit
+        that moved the table, if one did. Raises MetastoreError; then keep the files."""
+        now = self._ports.runtime.now()
+        old = named_at >= self._searched_at or now - self._searched_at > REMEMBERED_SECONDS
+        if self._own is None or old or self._folder != row.location:
+            self._logged = set()
+            self._own = find_own_files(self._ports, row)
+            self._folder, self._searched_at = row.location, now
+        return self._own
+
+    def delete_expired(self, landed: Sequence[CommitAttempt]) -> None:
+        """Delete the metadata files that fell out of the table's log by these commits, if the table asks for it. Raises
+        as `of`."""
+        if not landed:
+            return
+        expired = [each for one in landed for each in expired_metadata_files(one.base.metadata, one.metadata)]
+        if expired:
+            # A table may be registered over with any log.
+            known = self._logged.issuperset(expired)
+            row = landed[0].base.pointer
+            own = self.of(row, named_at=-math.inf if known else self._ports.runtime.now())
+            if not self._logged:
+                log = landed[0].base.metadata.metadata_log
+                self._logged = {row.metadata_location, *(entry["metadata-file"] for entry in log)}
+            delete_own_files(self._ports, row, own, expired)
+        if self._logged:
+            self._logged.update(one.location for one in landed)
+
+
+def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations: Iterable[str]) -> None:
+    """Delete those of the locations that are the table's own; log how many are kept."""
+    kept: list[str] = []
+
+    def owned() -> Iterable[str]:
+        for location in locations:
+            if location in own:
+                yield location
+            else:
+                kept.append(location)
+
+    delete_files(ports.files, owned())
+    if kept:
+        why = own.reason or f"they do not lie in its own folder {row.location}"
+        logger.warning("%d files of %s are kept, such as %s: %s", len(kept), row.name, kept[0], why)
+
+
+def _contains(outer: Location, inner: Location) -> bool:
+    """Whether a folder is another one or contains it."""
+    return (outer.scheme, outer.authority) == (inner.scheme, inner.authority) and _is_above(outer, inner)
+
+
+def _may_contain(outer: Location, inner: Location) -> bool:
+    """The same if one of the two may be on the store that the other names in another way."""
+    if {outer.scheme, inner.scheme} <= _CLUSTERS:
+        return _is_above(outer, inner)
+    return _contains(outer, inner)
+
+
+def _is_above(outer: Location, inner: Location) -> bool:
+    return f"{inner.path.rstrip('/')}/".startswith(f"{outer.path.rstrip('/')}/")

@@ -1,0 +1,294 @@
+"""What a client can make the server delete: files of its own table in that table's folder, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.rest.app import create_app
+from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from tests.rest.fakes import SCHEMA, Web
+
+TABLES = "/v1/namespaces/db/tables"
+
+
+class Server:
+    """A server over real files, with the table `victim` that holds a row and was committed to twice. The attacker has
+    the table `evil`, and speaks REST."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.root = folder
+        self.metastore = MemoryTablePointer(namespaces=())
+        self.catalog = memory_catalog(
+            files=PyArrowFiles(fsync=False),  # type: ignore[arg-type]
+            pointer=self.metastore,
+            warehouse=f"file:{folder}/wh",
+            **settings,
+        )
+        self.web = Web(create_app(self.catalog, token=None, settings=self.catalog.settings))
+        self.catalog.create_namespace("db")
+        self.fill("victim")
+        self.create("evil")
+        self.kept = self.files("victim")
+        assert len(self.kept) == 6, "three metadata files, a list, a manifest and a data file"
+
+    def create(self, name: str, **more: Any) -> dict[str, Any]:
+        return self.asked("POST", TABLES, {"name": name, "schema": SCHEMA, **more})
+
+    def fill(self, name: str) -> None:
+        """A table with a row in its own folder."""
+        location = self.create(name)["metadata"]["location"]
+        data = Path(location.removeprefix("file:")) / "data" / "1.parquet"
+        data.parent.mkdir()
+        pa.parquet.write_table(pa.table({"level": ["a"], "message": ["b"]}), data)
+        self.catalog.load_table(f"db.{name}").append([f"file:{data}"])
+        self.commit(name, {"action": "set-properties", "updates": {"n": "1"}})
+
+    def asked(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self.web(method, path, body)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
+    def commit(self, name: str, *updates: dict[str, Any], requirements: Any = ()) -> Any:
+        return self.asked("POST", f"{TABLES}/{name}", {"requirements": list(requirements), "updates": list(updates)})
+
+    def purge(self, name: str = "evil") -> None:
+        self.asked("DELETE", f"{TABLES}/{name}?purgeRequested=true")
+
+    def files(self, name: str) -> list[str]:
+        """The files in a table's folder, as locations."""
+        found = (self.root / "wh" / "db.db" / name).rglob("*")
+        return sorted(f"file:{path}" for path in found if path.is_file())
+
+    def live(self) -> str:
+        """The victim's current metadata file."""
+        return self.catalog.load_table("db.victim").metadata_location
+
+    def names_statistics(self, *paths: str) -> None:
+        """Let `evil` name files as its statistics, each of a snapshot of its own."""
+        for number, path in enumerate(paths, 1):
+            self.commit("evil", statistics(path, number))
+
+
+def statistics(path: str, number: int = 1, kind: str = "set-partition-statistics") -> dict[str, Any]:
+    file: dict[str, Any] = {"snapshot-id": number, "statistics-path": path, "file-size-in-bytes": 1}
+    if kind == "set-statistics":
+        file |= {"file-footer-size-in-bytes": 1, "blob-metadata": []}
+        return {"action": kind, "snapshot-id": number, "statistics": file}
+    return {"action": kind, "partition-statistics": file}
+
+
+def snapshot(list_: str, id_: int, parent: int | None = None, number: int = 1) -> dict[str, Any]:
+    raw = {
+        "snapshot-id": id_,
+        "sequence-number": number,
+        "timestamp-ms": 1_700_000_000_000 + number,
+        "manifest-list": list_,
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+    return {"action": "add-snapshot", "snapshot": raw if parent is None else {**raw, "parent-snapshot-id": parent}}
+
+
+def set_ref(id_: int) -> dict[str, Any]:
+    return {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": id_}
+
+
+def assert_main(id_: int) -> dict[str, Any]:
+    return {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": id_}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
+    with made.catalog:
+        yield made
+
+
+def by_statistics(server: Server) -> None:
+    for number, path in enumerate(server.kept, 1):
+        server.commit("evil", statistics(path, number, "set-statistics"))
+
+
+def by_partition_statistics(server: Server) -> None:
+    server.names_statistics(*server.kept)
+
+
+def by_dots(server: Server) -> None:
+    server.names_statistics(*(path.replace("/victim/", "/evil/data/../../victim/") for path in server.kept))
+
+
+def by_a_link(server: Server) -> None:
+    """A folder of the attacker's table that an operator has put elsewhere, or one that another program made."""
+    (server.root / "wh/db.db/evil/link").symlink_to(server.root / "wh/db.db/victim")
+    server.names_statistics(*(path.replace("/victim/", "/evil/link/") for path in server.kept))
+
+
+def by_a_manifest_list(server: Server) -> None:
+    seen = server.catalog.load_table("db.victim").metadata.current_snapshot
+    assert seen is not None
+    server.commit("evil", snapshot(str(seen.manifest_list), seen.snapshot_id), set_ref(seen.snapshot_id))
+
+
+def by_its_metadata(server: Server) -> None:
+    server.purge()
+    body = {"name": "evil", "metadata-location": server.live()}
+    server.asked("POST", "/v1/namespaces/db/register", body)
+
+
+def _moved(place: str, server: Server) -> None:
+    server.names_statistics(*server.kept)
+    # Whether the server takes the location is not the point: another writer may set any.
+    name = next(name for name in server.metastore.rows if name.name == "evil")
+    row = server.metastore.rows[name]
+    server.metastore.rows[name] = type(row)(row.parameters, row.owner, f"file:{server.root}/wh/{place}")
+
+
+def by_its_folder(server: Server) -> None:
+    _moved("db.db/victim", server)
+
+
+def by_a_folder_in_its_folder(server: Server) -> None:
+    _moved("db.db/victim/metadata", server)
+
+
+def by_a_folder_around_its_folder(server: Server) -> None:
+    _moved("db.db", server)
+
+
+def by_a_link_to_its_folder(server: Server) -> None:
+    (server.root / "wh/link").symlink_to(server.root / "wh/db.db")
+    _moved("link/victim", server)
+
+
+ATTACKS = [
+    by_statistics,
+    by_partition_statistics,
+    by_dots,
+    by_a_link,
+    by_a_manifest_list,
+    by_its_metadata,
+    by_its_folder,
+    by_a_folder_in_its_folder,
+    by_a_folder_around_its_folder,
+    by_a_link_to_its_folder,
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_purge_keeps_every_file_of_another_table(server: Server, attack: Callable[[Server], None]) -> None:
+    attack(server)
+    server.purge()
+    assert set(server.kept) <= set(server.files("victim"))
+
+
+def test_a_purge_keeps_files_outside_the_tables_folder(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    secret = server.root / "secret"
+    secret.write_text("kept")
+    server.names_statistics(f"file:{secret}", str(secret), f"file:///{secret}")
+    with caplog.at_level(logging.WARNING):
+        server.purge()
+    assert secret.exists()
+    assert f"files of db.evil are kept, such as file:{secret}" in caplog.text
+
+
+def test_a_purge_of_an_ordinary_table_leaves_no_file(server: Server) -> None:
+    server.purge("victim")
+    assert server.files("victim") == []
+
+
+def test_a_moved_tables_purge_leaves_what_it_had_before(server: Server) -> None:
+    server.commit("victim", {"action": "set-location", "location": f"file:{server.root}/wh/db.db/moved"})
+    server.commit("victim", {"action": "set-properties", "updates": {"n": "2"}})
+    assert len(server.files("moved")) == 2
+    server.purge("victim")
+    assert server.files("moved") == []
+    assert server.files("victim") == server.kept
+
+
+def _registered(server: Server, log: list[str], location: str) -> str:
+    """Register a metadata file over `evil` with a log of the attacker's; returns the table's name."""
+    raw = dict(server.catalog.load_table("db.evil").metadata.raw)
+    raw["location"] = location
+    raw["properties"] = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    raw["metadata-log"] = [
+        {"timestamp-ms": raw["last-updated-ms"] - len(log) + number, "metadata-file": each}
+        for number, each in enumerate(log)
+    ]
+    crafted = server.root / "crafted.metadata.json"
+    crafted.write_bytes(orjson.dumps(raw))
+    body = {"name": "evil", "metadata-location": f"file:{crafted}", "overwrite": True}
+    server.asked("POST", "/v1/namespaces/db/register", body)
+    return "evil"
+
+
+@pytest.mark.parametrize("place", ["evil", "victim", "victim/metadata", "."])
+def test_old_metadata_files_of_another_table_survive_a_commit(server: Server, place: str) -> None:
+    location = f"file:{server.root}/wh/db.db/{place}"
+    evil = _registered(server, [path for path in server.kept if path.endswith(".json")], location)
+    for number in range(3):
+        # The next commit waits until the one before has deleted its files.
+        server.commit(evil, {"action": "set-properties", "updates": {"n": str(number)}})
+    assert set(server.kept) <= set(server.files("victim"))
+
+
+def test_a_log_that_is_registered_later_deletes_no_files_of_another_table(server: Server) -> None:
+    """The server has looked for other tables in the folder before."""
+    location = f"file:{server.root}/wh/db.db/evil"
+    _registered(server, [], location)
+    for number in range(4):
+        server.commit("evil", {"action": "set-properties", "updates": {"n": str(number)}})
+    assert len([path for path in server.files("evil") if path.endswith(".json")]) < 6, "it has deleted its own"
+    # Another program makes a table there, which our server would not.
+    theirs = server.create("theirs", location=f"file:{server.root}/wh/db.db/theirs")
+    name = next(name for name in server.metastore.rows if name.name == "theirs")
+    row = server.metastore.rows[name]
+    inside = server.root / "wh/db.db/evil/inner/metadata/1.metadata.json"
+    inside.parent.mkdir(parents=True)
+    inside.write_bytes(orjson.dumps(theirs["metadata"]))
+    parameters = {**row.parameters, "metadata_location": f"file:{inside}"}
+    server.metastore.rows[name] = type(row)(parameters, row.owner, f"file:{server.root}/wh/db.db/evil/inner")
+    _registered(server, [f"file:{inside}"], location)
+    for number in range(3):
+        server.commit("evil", {"action": "set-properties", "updates": {"m": str(number)}})
+    assert inside.exists()
+
+
+def test_a_list_of_another_table_that_a_stale_commit_named_is_left(tmp_path: Path) -> None:
+    server = Server(tmp_path, replaced_list_age_ms=1)
+    with server.catalog as catalog:
+        theirs = catalog.load_table("db.victim").metadata.current_snapshot
+        assert theirs is not None
+        metadata_folder = str(theirs.manifest_list).rpartition("/")[0]
+        properties = {"write.metadata.path": metadata_folder, "iceberg-hms.rebase-appends": "all"}
+        server.commit("evil", {"action": "set-properties", "updates": properties})
+        for number in (1, 2):
+            data = _data_file(catalog, server, number)
+            catalog.load_table("db.evil").append([data])
+        heads = catalog.load_table("db.evil").metadata.snapshots
+        add = snapshot(str(theirs.manifest_list), theirs.snapshot_id, heads[0].snapshot_id, 2)
+        server.commit("evil", add, set_ref(theirs.snapshot_id), requirements=[assert_main(heads[0].snapshot_id)])
+        for number in range(3):
+            catalog.services.ports.runtime.sleep(0.002)
+            server.commit("evil", {"action": "set-properties", "updates": {"n": str(number)}})
+        assert set(server.kept) <= set(server.files("victim"))
+
+
+def _data_file(catalog: Catalog, server: Server, number: int) -> str:
+    path = server.root / "wh/db.db/evil" / f"{number}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pa.parquet.write_table(pa.table({"level": [str(number)], "message": ["b"]}), path)
+    return f"file:{path}"
