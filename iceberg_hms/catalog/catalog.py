@@ -242,8 +242,8 @@ class Catalog:
         return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size)
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.Events` lists them), on
-        the thread that published it; it should return at once."""
+        """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.EventListener` lists
+        them), on the thread that published it; it should return at once."""
         self.services.subscribe(listener)
 
     def commit_change(

@@ -14,7 +14,7 @@ Listener = Callable[[Mapping[str, Any]], None]
 
 
 class LoggedEvents:
-    """Implements `coordinator.ports.Events`: one log line an event, then each listener."""
+    """Implements `coordinator.ports.EventListener`: one log line an event, then each listener."""
 
     def __init__(self) -> None:
         self._listeners: tuple[Listener, ...] = ()

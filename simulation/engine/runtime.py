@@ -18,7 +18,7 @@ _MUTEX_STEP = 0.25
 
 
 class SimulatedEvent:
-    """coordinator.ports.Event."""
+    """coordinator.ports.ThreadEvent."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

@@ -182,7 +182,7 @@ class ClusterNode:
         return SimulatedManifests(self.cluster.storage, self.cluster.wire, self.process)
 
     def publish(self, event: Mapping[str, Any]) -> None:
-        """coordinator.ports.Events: note what the checks need. A fault makes it raise what no port names."""
+        """coordinator.ports.EventListener: note what the checks need. A fault makes it raise what no port names."""
         if self.cluster.wire.strikes("defects", 2 * HEAVY if event["event"] == "retry-priority-wait" else LIGHT):
             raise ValueError("an error that no port names")
         answer = {
