@@ -33,6 +33,8 @@ _SORT_TERM = re.compile(
     r"(?P<term>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?", re.IGNORECASE | re.DOTALL
 )
 _ALIAS = re.compile(r"(?P<term>.+?)\s+as\s+(?P<name>\w+)", re.IGNORECASE | re.DOTALL)
+#: How long a term may be: the expressions above take quadratic time. Columns with longer names need a PartitionSpec.
+_MAX_TERM = 2_000
 #: Spark's and SQL's names for the transforms.
 _SYNONYMS: Mapping[str, str] = {
     "years": "year",
@@ -130,6 +132,7 @@ def to_order(source: SortOrder | Mapping[str, Any] | Sequence[str] | str | None,
 def _parse_term(term: object, schema: Schema, field_id: int) -> PartitionField:
     if not isinstance(term, str):
         raise InvalidInput(f"A partition term is a string such as 'day(event_time)', found {term!r}")
+    _check_length("partition", term)
     text, name = term.strip(), None
     # Column names may look like terms, so a column's name wins over the syntax.
     if schema.find(text) is None and (alias := _ALIAS.fullmatch(text)):
@@ -142,6 +145,8 @@ def _parse_term(term: object, schema: Schema, field_id: int) -> PartitionField:
 
 
 def _parse_sort_term(term: object, schema: Schema) -> SortField:
+    if isinstance(term, str):
+        _check_length("sort", term)
     match = _SORT_TERM.fullmatch(term.strip()) if isinstance(term, str) else None
     if match is None:
         raise InvalidInput(f"A sort term is a string such as 'event_time desc', found {term!r}")
@@ -149,6 +154,11 @@ def _parse_sort_term(term: object, schema: Schema) -> SortField:
     direction = (match["direction"] or "asc").lower()
     nulls = (match["nulls"] or ("first" if direction == "asc" else "last")).lower()
     return SortField(source.id, transform, direction, f"nulls-{nulls}")
+
+
+def _check_length(kind: str, term: str) -> None:
+    if len(term) > _MAX_TERM:
+        raise InvalidInput(f"A {kind} term has at most {_MAX_TERM} characters, found {len(term)}")
 
 
 def _source(text: str, schema: Schema) -> tuple[Transform, NestedField]:

@@ -77,7 +77,7 @@ def is_known_sender(summary: Mapping[str, str], senders: Iterable[KnownSender] =
 def _in_range(versions: tuple[Version, Version], text: str) -> bool:
     """Whether a version such as `4.1.4`, `476` or `Apache Iceberg 1.11.0 (commit ...)` is in a range. A fork's version
     (`476-e.1`) is in none."""
-    found = re.fullmatch(r"(?:Apache Iceberg )?(\d+(?:\.\d+)*)(?: \(commit [0-9a-f]+\))?", text)
+    found = re.fullmatch(r"(?:Apache Iceberg )?(\d{1,9}(?:\.\d{1,9})*)(?: \(commit [0-9a-f]+\))?", text)
     if found is None:
         return False
     numbers = tuple(map(int, found[1].split(".")))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.json_fields import MAX_LONG, MIN_LONG, is_integer
 from iceberg_hms.format.manifests.manifest import DataFile
 
 #: The key of a whole job: a rerun with the same key adds nothing.
@@ -19,6 +20,8 @@ OPERATION = "operation"
 APPEND = "append"
 #: A rewrite: different files, the same rows.
 REPLACE = "replace"
+#: Of a long, with its sign.
+_MAX_DIGITS = len(str(MIN_LONG))
 
 #: total -> (metric added to it, metric subtracted from it)
 _TOTALS: Mapping[str, tuple[str, str]] = {
@@ -95,16 +98,16 @@ def totals(parent: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict
     """The total-* values after `changes`.
 
     parent: the parent snapshot's summary; None = no parent, the table was empty. A total is left out if the parent
-    lacks it, if it is not a number, or if it would fall below zero.
+    lacks it, if it is not a number, or if it would fall below zero or outgrow a long.
     """
     before = _EMPTY_TABLE if parent is None else parent
     found: dict[str, str] = {}
     for total, (added, removed) in _TOTALS.items():
-        value = _number(before.get(total))
+        value = whole_number(before.get(total))
         if value is None or value < 0:
             continue
-        value += (_number(changes.get(added)) or 0) - (_number(changes.get(removed)) or 0)
-        if value >= 0:
+        value += (whole_number(changes.get(added)) or 0) - (whole_number(changes.get(removed)) or 0)
+        if 0 <= value <= MAX_LONG:
             found[total] = str(value)
     return found
 
@@ -137,8 +140,10 @@ def check_key(key: str | None) -> None:
         )
 
 
-def _number(text: str | None) -> int | None:
+def whole_number(text: str | None) -> int | None:
+    """The value of a metric; None without one, and for a text that is no long of Java's."""
     try:
-        return None if text is None else int(text)
+        value = None if text is None or len(text) > _MAX_DIGITS else int(text)
     except ValueError:
         return None
+    return value if value is not None and is_integer(value, MIN_LONG, MAX_LONG) else None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.cli import output
 from iceberg_hms.cli.common import (
     AsJson,
@@ -87,8 +88,8 @@ def describe(catalog: Reader, name: TableName) -> TableRow:
 
 def total(summary: Mapping[str, str], key: str) -> int | None:
     """A number of a snapshot summary; None where the writer left it out or wrote something else."""
-    text = summary.get(key, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    found = whole_number(summary.get(key))
+    return found if found is not None and found >= 0 else None
 
 
 def print_long(rows: list[TableRow]) -> None:

@@ -23,7 +23,7 @@ MAX_INFERRED = "write.metadata.metrics.max-inferred-column-defaults"
 MAX_INFERRED_DEFAULT = 100
 
 _log = logging.getLogger(__name__)
-_TRUNCATE = re.compile(r"truncate\((\d+)\)")
+_TRUNCATE = re.compile(r"truncate\((\d{1,9})\)")
 _ORDER_PRESERVING = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
 
 

@@ -117,13 +117,19 @@ def require_str_map(raw: Mapping[str, Any], key: str, what: str) -> Mapping[str,
         return values
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidInput(f"{what}: {key}: the value of {name!r} is not a string: {_shown(value)}")
+            raise InvalidInput(f"{what}: {key}: the value of {name!r} is not a string: {shown(value)}")
     return values
 
 
 def is_integer(value: Any, lowest: int, highest: int) -> bool:
     """True for an int within the bounds; JSON's true and false are not integers."""
     return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
+
+
+def shown(value: Any) -> str:
+    """A value for a message, cut to 100 characters."""
+    text = repr(value[:100] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 def _refuse_field(raw: Mapping[str, Any], key: str, what: str, wanted: str) -> NoReturn:
@@ -133,9 +139,4 @@ def _refuse_field(raw: Mapping[str, Any], key: str, what: str, wanted: str) -> N
 
 
 def _refuse(what: str, wanted: str, value: Any) -> NoReturn:
-    raise InvalidInput(f"{what} must be {wanted}, but is {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else text[:97] + "..."
+    raise InvalidInput(f"{what} must be {wanted}, but is {shown(value)}")

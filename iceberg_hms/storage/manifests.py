@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
@@ -136,15 +137,15 @@ class TableManifests:
         return _files(known)
 
     def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
-        location, count = snapshot.manifest_list, snapshot.summary.get("added-data-files", "")
-        if location is None or not count.isdecimal():
+        location, count = snapshot.manifest_list, whole_number(snapshot.summary.get("added-data-files"))
+        if location is None or count is None or count < 0:
             return None
         known = self._known(location)
         if known is None:
             files: Iterable[ManifestFile] = read_list(self._store.files.read(location), location)
         else:
             files = _files(known)
-        return leading_added_manifests(files, snapshot.snapshot_id, int(count))
+        return leading_added_manifests(files, snapshot.snapshot_id, count)
 
     def _known(self, location: str) -> CachedList | None:
         if location in self._staged:

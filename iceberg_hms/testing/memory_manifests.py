@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile
 from iceberg_hms.format.locations import file_key
@@ -59,10 +60,10 @@ class MemoryManifests:
             return self._store.lists[location]
 
     def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
-        count = snapshot.summary.get("added-data-files", "")
-        if snapshot.manifest_list is None or not count.isdecimal():
+        count = whole_number(snapshot.summary.get("added-data-files"))
+        if snapshot.manifest_list is None or count is None or count < 0:
             return None
-        return leading_added_manifests(self.list(snapshot), snapshot.snapshot_id, int(count))
+        return leading_added_manifests(self.list(snapshot), snapshot.snapshot_id, count)
 
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format import json_fields as read
@@ -20,6 +21,12 @@ from iceberg_hms.format.schema.types import (
     parse_type,
     walk_fields,
 )
+
+#: How long the full names of a schema's fields may be together, in characters: a deeply nested field repeats the names
+#: of all that contain it.
+MAX_NAMES_TEXT: Final = 16 * 1024 * 1024
+#: How many problems an error names.
+_MAX_PROBLEMS: Final = 10
 
 
 class Schema:
@@ -106,6 +113,12 @@ class Schema:
         """True if fields and identifier fields are equal, whatever the schema ids."""
         return self._struct == other._struct and self.identifier_field_ids == other.identifier_field_ids
 
+    @cached_property
+    def content(self) -> str:
+        """A text that two schemas share if `same_as` is true of them."""
+        said = repr((self._struct, sorted(self.identifier_field_ids)))
+        return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
+
     def with_id(self, schema_id: int) -> Schema:
         """The same schema under another id."""
         return Schema({**self.raw, "schema-id": schema_id}, self._struct)
@@ -138,15 +151,11 @@ class Schema:
 
     @cached_property
     def _name_by_id(self) -> dict[int, str]:
-        names: dict[int, str] = {}
-        _index_names(self._struct, "", names)
-        return names
+        return _full_names(self._struct)
 
     @cached_property
     def _id_by_name(self) -> dict[str, int]:
-        short: dict[int, str] = {}
-        _index_names(self._struct, "", short, short=True)
-        by_short_name = {name: field_id for field_id, name in short.items()}
+        by_short_name = {name: field_id for field_id, name in _full_names(self._struct, short=True).items()}
         return by_short_name | {name: field_id for field_id, name in self._name_by_id.items()}
 
     @cached_property
@@ -218,17 +227,30 @@ def _renumber_type(raw: Any, next_id: Callable[[int], int]) -> Any:
             }
 
 
-def _index_names(type_: Type, prefix: str, names: dict[int, str], *, short: bool = False) -> None:
-    for field in nested_fields(type_):
-        name = prefix + field.name
-        names[field.id] = name
-        # Java's short names omit "element" and "value" before the fields of a struct: points.x for points.element.x.
-        left_out = (
-            short
-            and isinstance(field.type, StructType)
-            and (isinstance(type_, ListType) or (isinstance(type_, MapType) and field.id == type_.value_id))
-        )
-        _index_names(field.type, prefix if left_out else name + ".", names, short=short)
+def _full_names(struct: StructType, *, short: bool = False) -> dict[int, str]:
+    """Field id -> full name. Raises InvalidInput if the names are longer than MAX_NAMES_TEXT together."""
+    names: dict[int, str] = {}
+    length = 0
+
+    def index(type_: Type, prefix: str) -> None:
+        nonlocal length
+        for field in nested_fields(type_):
+            name = prefix + field.name
+            length += len(name)
+            if length > MAX_NAMES_TEXT:
+                raise InvalidInput(f"the full names of a schema's fields have more than {MAX_NAMES_TEXT} characters")
+            names[field.id] = name
+            # Java's short names omit "element" and "value" before the fields of a struct: points.x for
+            # points.element.x.
+            left_out = (
+                short
+                and isinstance(field.type, StructType)
+                and (isinstance(type_, ListType) or (isinstance(type_, MapType) and field.id == type_.value_id))
+            )
+            index(field.type, prefix if left_out else name + ".")
+
+    index(struct, "")
+    return names
 
 
 def _check_unique_ids(struct: StructType) -> None:
@@ -242,10 +264,8 @@ def _check_unique_ids(struct: StructType) -> None:
 def _check_unique_names(struct: StructType) -> None:
     """Full names are unique: a struct `a` with a field `b` excludes a column called `a.b`. Java and PyIceberg cannot
     load a table with both (IndexByName, pyiceberg.schema.index_by_name)."""
-    names: dict[int, str] = {}
-    _index_names(struct, "", names)
     seen: set[str] = set()
-    for name in names.values():
+    for name in _full_names(struct).values():
         if name in seen:
             raise InvalidInput(f"Invalid schema: multiple fields for name {name}")
         seen.add(name)
@@ -262,5 +282,7 @@ def _check_format_version(schema: Schema, format_version: int) -> None:
                 problems.append(f"Invalid type for {name}: a field of type unknown must be optional")
         if format_version < 3 and field.initial_default is not None:
             problems.append(f"Invalid initial default for {name}: defaults are not supported until v3")
+        if len(problems) >= _MAX_PROBLEMS:
+            break
     if problems:
         raise InvalidInput(f"Invalid schema for v{format_version}: {'; '.join(problems)}")

@@ -17,10 +17,13 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.json_fields import MAX_INT, shown
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.types import PrimitiveType, Type
 
-_PARAMETER = re.compile(r"(bucket|truncate)\[(-?\d+)\]", re.IGNORECASE)
+_PARAMETER = re.compile(r"(bucket|truncate)\[(-?)(\d+)\]", re.IGNORECASE)
+#: The digits of the largest parameter that Java reads, an int.
+_MAX_DIGITS = len(str(MAX_INT))
 _INT = PrimitiveType("int")
 _DATE = PrimitiveType("date")
 _MICROS = frozenset({"timestamp", "timestamptz"})
@@ -243,12 +246,13 @@ _BY_NAME: dict[str, Transform] = {
 
 def parse_transform(text: str) -> Transform:
     """The transform of a text, ignoring case as in Java. An unknown text becomes an `UnknownTransform`.
-    Raises InvalidInput for `bucket` and `truncate` if the parameter is not positive."""
+    Raises InvalidInput for `bucket` and `truncate` if the parameter is not positive, or is larger than Java's int."""
     match = _PARAMETER.fullmatch(text)
     if match:
-        number = int(match[2])
-        if number <= 0:
-            raise InvalidInput(f"Invalid transform {text}: its parameter must be > 0")
+        digits = match[3].lstrip("0")
+        number = int(digits or "0") if len(digits) <= _MAX_DIGITS else MAX_INT + 1
+        if match[2] or not 0 < number <= MAX_INT:
+            raise InvalidInput(f"Invalid transform {shown(text)}: its parameter must be > 0 and at most {MAX_INT}")
         return Bucket(number) if match[1].lower() == "bucket" else Truncate(number)
     return _BY_NAME.get(text.lower()) or UnknownTransform(text)
 

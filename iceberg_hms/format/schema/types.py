@@ -17,6 +17,10 @@ from iceberg_hms.format import json_fields as read
 
 #: How deep types may be nested; a deeper schema is refused before it exhausts the stack.
 MAX_NESTING: Final = 64
+#: How many fields a type may have at all depths. Each takes about 500 bytes, and the widest tables have some 10,000.
+MAX_FIELDS: Final = 100_000
+#: How long the text of a primitive type may be. The names of coordinate reference systems are far shorter.
+MAX_TYPE_TEXT: Final = 4_000
 MAX_DECIMAL_PRECISION: Final = 38
 
 _UNPARAMETERIZED: Final = frozenset(
@@ -26,8 +30,10 @@ _UNPARAMETERIZED: Final = frozenset(
 _SINCE_V3: Final = frozenset({"timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"})
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
 _FIXED: Final = re.compile(r"fixed\[\s*(\d{1,9})\s*\]")
-_GEOMETRY: Final = re.compile(r"geometry(?:\(\s*([^,()]*?)\s*\))?")
-_GEOGRAPHY: Final = re.compile(r"geography(?:\(\s*([^,()]*?)\s*(?:,\s*(\w*)\s*)?\))?")
+# White space is stripped from what is found: a pattern that skipped it would try each way to divide a run of blanks.
+_GEOMETRY: Final = re.compile(r"geometry(?:\(([^,()]*)\))?")
+_GEOGRAPHY: Final = re.compile(r"geography(?:\(([^,()]*)(?:,([^,()]*))?\))?")
+_ALGORITHM: Final = re.compile(r"\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +228,10 @@ def fixed_type(length: int) -> PrimitiveType:
 def parse_type(raw: Any) -> Type:
     """The type of a JSON form: a string for primitives, an object for nested types.
 
-    Optional white space in parameters is accepted (spec: Appendix C). Raises InvalidInput for anything else.
+    Optional white space in parameters is accepted (spec: Appendix C). Raises InvalidInput for anything else, and for
+    a type beyond MAX_NESTING, MAX_FIELDS or MAX_TYPE_TEXT.
     """
-    return _parse(raw, 0)
+    return _TypeParser().parse(raw, 0)
 
 
 def nested_fields(type_: Type) -> tuple[NestedField, ...]:
@@ -247,52 +254,67 @@ def walk_fields(type_: Type) -> Iterator[NestedField]:
         yield from walk_fields(field.type)
 
 
-def _parse(raw: Any, depth: int) -> Type:
-    if depth > MAX_NESTING:
-        raise InvalidInput(f"types are nested deeper than {MAX_NESTING} levels")
-    if isinstance(raw, str):
-        return _parse_primitive(raw)
-    raw = read.require_object(raw, "type")
-    match raw.get("type"):
-        case "struct":
-            fields = read.require_list(raw, "fields", "struct type")
-            return StructType(tuple(_parse_field(field, depth) for field in fields))
-        case "list":
-            return ListType(
-                read.require_int(raw, "element-id", "list type"),
-                read.require_bool(raw, "element-required", "list type"),
-                _parse(raw.get("element"), depth + 1),
-            )
-        case "map":
-            return MapType(
-                read.require_int(raw, "key-id", "map type"),
-                _parse(raw.get("key"), depth + 1),
-                read.require_int(raw, "value-id", "map type"),
-                read.require_bool(raw, "value-required", "map type"),
-                _parse(raw.get("value"), depth + 1),
-            )
-        case other:
-            raise InvalidInput(f"type must be struct, list or map, but is {other!r}")
+class _TypeParser:
+    """Parses one type, and counts its fields."""
 
+    def __init__(self) -> None:
+        self._fields = 0
 
-def _parse_field(raw: Any, depth: int) -> NestedField:
-    raw = read.require_object(raw, "field")
-    name = read.require_str(raw, "name", "field")
-    what = f"field {name!r}"
-    if "type" not in raw:
-        raise InvalidInput(f"{what}: required field is missing: type")
-    return NestedField(
-        id=read.require_int(raw, "id", what),
-        name=name,
-        type=_parse(raw["type"], depth + 1),
-        required=read.require_bool(raw, "required", what),
-        doc=read.optional_str(raw, "doc", what),
-        initial_default=raw.get("initial-default"),
-        write_default=raw.get("write-default"),
-    )
+    def parse(self, raw: Any, depth: int) -> Type:
+        if depth > MAX_NESTING:
+            raise InvalidInput(f"types are nested deeper than {MAX_NESTING} levels")
+        if isinstance(raw, str):
+            return _parse_primitive(raw)
+        raw = read.require_object(raw, "type")
+        match raw.get("type"):
+            case "struct":
+                fields = read.require_list(raw, "fields", "struct type")
+                self._count(len(fields))
+                return StructType(tuple(self._field(field, depth) for field in fields))
+            case "list":
+                self._count(1)
+                return ListType(
+                    read.require_int(raw, "element-id", "list type"),
+                    read.require_bool(raw, "element-required", "list type"),
+                    self.parse(raw.get("element"), depth + 1),
+                )
+            case "map":
+                self._count(2)
+                return MapType(
+                    read.require_int(raw, "key-id", "map type"),
+                    self.parse(raw.get("key"), depth + 1),
+                    read.require_int(raw, "value-id", "map type"),
+                    read.require_bool(raw, "value-required", "map type"),
+                    self.parse(raw.get("value"), depth + 1),
+                )
+            case other:
+                raise InvalidInput(f"type must be struct, list or map, but is {read.shown(other)}")
+
+    def _count(self, fields: int) -> None:
+        self._fields += fields
+        if self._fields > MAX_FIELDS:
+            raise InvalidInput(f"a type has more than {MAX_FIELDS} fields")
+
+    def _field(self, raw: Any, depth: int) -> NestedField:
+        raw = read.require_object(raw, "field")
+        name = read.require_str(raw, "name", "field")
+        what = f"field {read.shown(name)}"
+        if "type" not in raw:
+            raise InvalidInput(f"{what}: required field is missing: type")
+        return NestedField(
+            id=read.require_int(raw, "id", what),
+            name=name,
+            type=self.parse(raw["type"], depth + 1),
+            required=read.require_bool(raw, "required", what),
+            doc=read.optional_str(raw, "doc", what),
+            initial_default=raw.get("initial-default"),
+            write_default=raw.get("write-default"),
+        )
 
 
 def _parse_primitive(text: str) -> PrimitiveType:
+    if len(text) > MAX_TYPE_TEXT:
+        raise InvalidInput(f"Cannot parse type string of {len(text)} characters: {read.shown(text)}")
     # Case is ignored as in Java: old writers used capitals. A CRS keeps its case.
     name = text.strip()
     if name.lower() in _UNPARAMETERIZED:
@@ -302,8 +324,12 @@ def _parse_primitive(text: str) -> PrimitiveType:
     if match := _FIXED.fullmatch(name.lower()):
         return fixed_type(int(match[1]))
     if match := _GEOMETRY.fullmatch(name):
-        return PrimitiveType(f"geometry({match[1]})" if match[1] else "geometry")
-    if match := _GEOGRAPHY.fullmatch(name):
-        parameters = [part for part in (match[1], match[2]) if part]
-        return PrimitiveType(f"geography({', '.join(parameters)})" if parameters else "geography")
-    raise InvalidInput(f"Cannot parse type string: {text!r}")
+        return _with_parameters("geometry", match[1])
+    if (match := _GEOGRAPHY.fullmatch(name)) and _ALGORITHM.fullmatch((match[2] or "").strip()):
+        return _with_parameters("geography", match[1], match[2])
+    raise InvalidInput(f"Cannot parse type string: {read.shown(text)}")
+
+
+def _with_parameters(kind: str, *parameters: str | None) -> PrimitiveType:
+    given = [text for parameter in parameters if (text := (parameter or "").strip())]
+    return PrimitiveType(f"{kind}({', '.join(given)})" if given else kind)

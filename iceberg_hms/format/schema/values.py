@@ -22,6 +22,8 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.types import PrimitiveType, Type
 
 _MICROS_PER_DAY = 86_400_000_000
+#: Far more than a decimal's 38: what a huge exponent would cost is what matters.
+_MAX_DIGITS = 1_000
 
 _STRUCTS = {
     "boolean": struct.Struct("<?"),
@@ -58,6 +60,8 @@ def unscaled(value: Decimal, scale: int) -> int:
     # Not Decimal arithmetic: that rounds to 28 digits, and Iceberg's decimals have up to 38.
     number: int = int("".join(map(str, digits)) or "0")
     shift = exponent + scale
+    if len(digits) + abs(shift) > _MAX_DIGITS:
+        raise InvalidInput(f"Not a decimal of at most {_MAX_DIGITS} digits: exponent {exponent}, scale {scale}")
     if shift < 0 and number % 10**-shift:
         raise InvalidInput(f"{value} does not fit a decimal with {scale} digits after the point")
     number = number * int(10**shift) if shift >= 0 else number // int(10**-shift)

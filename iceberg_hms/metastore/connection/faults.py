@@ -145,11 +145,11 @@ _BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
 _NOT_COMPARABLE = re.compile(r"Comparisons between 'CLOB|ORA-00932")
 
 # Java's RetryingMetaStoreClient and HiveClientPool connect anew for these words, anywhere in a MetaException.
-_HANDLER_BROKEN = re.compile(r"(JDO[a-zA-Z]*|TProtocol|TTransport)Exception")
+_HANDLER_BROKEN = re.compile(r"(JDO[a-zA-Z]{0,60}|TProtocol|TTransport)Exception")
 # JDO's word for a statement that the database refused, which every other handler would be refused as well.
 _REFUSED_STATEMENT = re.compile(r"(?i)SQLIntegrityConstraintViolationException|when executing query")
 # Its own database denies the metastore something, not us: the user or the node that a lost connection came back to.
-_DATABASE_DENIES = re.compile(r"(JDO|SQL)[a-zA-Z]*Exception|(?i:access denied for user)")
+_DATABASE_DENIES = re.compile(r"(JDO|SQL)[a-zA-Z]{0,60}Exception|(?i:access denied for user)")
 _TOO_LONG = re.compile(r"(?i)\btoo (long|large)\b|truncation error")
 
 # What is missing, in the words of an InvalidOperationException or InvalidObjectException. In a MetaException the same

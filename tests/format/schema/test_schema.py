@@ -96,6 +96,8 @@ def test_ids_default_and_unknown_fields_survive() -> None:
 def test_schemas_are_compared_without_their_id() -> None:
     schema = Schema.parse(NESTED)
     assert schema.same_as(schema.with_id(9))
+    assert schema.content == schema.with_id(9).content
+    assert schema.content != Schema.parse({**NESTED, "identifier-field-ids": []}).content
     assert schema != schema.with_id(9)
     assert schema == Schema.parse(dict(NESTED))
     assert not schema.same_as(Schema.parse({**NESTED, "identifier-field-ids": []}))
