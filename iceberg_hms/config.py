@@ -211,6 +211,14 @@ class Settings(RestSettings):
         _MANY,
         "Swaps with parts of a group, to find the changes that the metastore refuses; callers retry the rest.",
     )
+    # Clients send an update for each snapshot that expires: a year of commits each five minutes is half of this.
+    max_updates: int = number(
+        "commit.max-updates",
+        200_000,
+        1,
+        2**31 - 1,
+        "Requirements and updates that one commit may have together; more are refused.",
+    )
     batching_window_ms: int = number(
         "commit.group.batching-window-ms",
         40,

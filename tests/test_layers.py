@@ -22,6 +22,7 @@ GOOD = {
     "rest_settings.py": "from iceberg_hms import setting\n",
     "setting.py": "from iceberg_hms import errors\n",
     "clock.py": "import time\n",
+    "caller_left.py": "from iceberg_hms import errors\n",
     "errors.py": "",
     "format/json_fields.py": "from iceberg_hms import errors\n",
     "format/locations.py": "",

@@ -316,6 +316,7 @@ class Catalog:
             client,
             idempotency_key=idempotency_key,
             rebase_policy=partial(self._access.rebase_policies.of, name.namespace),
+            max_updates=self.settings.max_updates,
         )
 
     def _create(self, name: TableName, change: Change) -> CommitReport:

@@ -50,6 +50,7 @@ class Lineage:
     def __init__(self, identity: ChangeIdentity, base: TableMetadata) -> None:
         client_base = identity.client_base
         self._ids = frozenset(identity.snapshot_ids)
+        self._id_texts = frozenset(map(str, self._ids))
         self._base = base
         self._committed = False
         self._older: set[int | None] = set() if client_base is None else {client_base.parent_id}
@@ -59,7 +60,7 @@ class Lineage:
         self._client_base = client_base
         if client_base is not None and not self._is_another_table:
             self._committed = any(
-                base.snapshot_rows.where(("summary", SOURCE_SNAPSHOT_ID), str(id_)) for id_ in self._ids
+                base.snapshot_rows.where(("summary", SOURCE_SNAPSHOT_ID), text) for text in self._id_texts
             )
             later = self._not_older(client_base, base)
             # Runs on every conflict, so rows whose parents are examined too are skipped.
@@ -118,7 +119,7 @@ class Lineage:
     def _examine(self, row: Row) -> None:
         parent = row.get("parent-snapshot-id")
         source = (row.get("summary") or {}).get(SOURCE_SNAPSHOT_ID)
-        if parent in self._ids or (source is not None and source in map(str, self._ids)):
+        if parent in self._ids or (isinstance(source, str) and source in self._id_texts):
             self._committed = True
         elif parent is not None and parent not in self._older and parent not in self._base.raw_snapshots_by_id:
             self._missing.setdefault(parent, set()).add(row["snapshot-id"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.change import Manifests, Update
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
@@ -31,6 +32,7 @@ def check_added(table: TableMetadata, added: Iterable[Mapping[str, Any]], manife
     read. Raises RequirementFailed for a spec that the table lacks; InvalidInput for a manifest list that does not
     exist; StorageError, CorruptFile if one cannot be read."""
     for raw in added:
+        stop_if_caller_left()
         snapshot = Snapshot(raw)
         try:
             missing = {
@@ -66,6 +68,7 @@ def check_removed(base: TableMetadata, updates: Sequence[Update], manifests: Man
     ids = {raw["snapshot-id"] for raw in kept}
     # The newest snapshots are at the end.
     for raw in reversed(kept):
+        stop_if_caller_left()
         used = _specs(Snapshot(raw), ids, manifests, known) & removed_specs
         if used:
             raise RequirementFailed(

@@ -40,6 +40,7 @@ def from_request(
     *,
     idempotency_key: str | None = None,
     rebase_policy: PolicyLookup = default_policy,
+    max_updates: int | None = None,
 ) -> Change:
     """Make a change of a commit request.
 
@@ -49,10 +50,13 @@ def from_request(
     (`iceberg-hms.idempotency-key`), where a client may also have put it itself.
     rebase_policy: gives the rebase policy of tables that set none. Called only if the branch moved under the client's
     snapshot.
+    max_updates: how many requirements and updates a request may have together (`commit.max-updates`); None: any
+    number, for requests of our own.
 
-    Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an
-    empty key) and UnsupportedFormat (encryption), before any other work.
+    Raises InvalidInput (too many, shape, unknown type or action, a key without a snapshot to keep it, two different
+    keys, an empty key) and UnsupportedFormat (encryption), before any other work.
     """
+    _check_count(requirements, updates, max_updates)
     parsed_requirements = requirements_.parse(requirements)
     parsed_updates = updates_.parse(updates)
     snapshots = [update["snapshot"] for update in parsed_updates if update["action"] == "add-snapshot"]
@@ -77,6 +81,15 @@ def from_request(
         return commit
     [snapshot] = [Snapshot(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
     return RebasableCommit(commit, snapshot, ref_requirement, rebase_policy)
+
+
+def _check_count(requirements: object, updates: object, most: int | None) -> None:
+    count = sum(len(each) for each in (requirements, updates) if isinstance(each, list | tuple))
+    if most is not None and count > most:
+        raise InvalidInput(
+            f"a commit of {count} requirements and updates is too large",
+            next_step=f"send at most {most} at once, or raise `commit.max-updates`",
+        )
 
 
 def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mapping[str, Any]]) -> ClientBase | None:

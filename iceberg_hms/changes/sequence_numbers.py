@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.change import Manifests, StagedChange, Update
 from iceberg_hms.changes.manifest_delta import added_manifests, has_explicit_min, without_numbers
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
@@ -131,6 +132,7 @@ class _Renumbering:
         self.replaced: list[str] = []
 
     def apply_to(self, update: Update) -> Update:
+        stop_if_caller_left()
         snapshot = Snapshot(update["snapshot"])
         if not self._is_stale(snapshot):
             self._advance(snapshot)

@@ -66,7 +66,7 @@ def test_terms_are_read_and_named_as_java_names_them(term: str, transform: str, 
 
 
 def test_a_single_term_needs_no_list_and_several_have_rising_ids() -> None:
-    assert to_spec("level", EVENTS).compatible_with(to_spec(["level"], EVENTS))
+    assert to_spec("level", EVENTS).content == to_spec(["level"], EVENTS).content
     assert [field.field_id for field in to_spec(["day(event_time)", "level"], EVENTS).fields] == [1000, 1001]
 
 

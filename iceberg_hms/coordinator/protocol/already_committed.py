@@ -84,8 +84,10 @@ def committed_as(identity: ChangeIdentity, metadata: TableMetadata) -> tuple[int
     if identity.idempotency_key is None or head is None:
         return None
     carrying = metadata.snapshot_rows.where(("summary", IDEMPOTENCY_KEY), identity.idempotency_key)
-    ids = (row["snapshot-id"] for row in carrying)
-    return next(((id_,) for id_ in ids if _is_ancestor(metadata, head.snapshot_id, id_)), None)
+    if not carrying:
+        return None
+    history = {snapshot.snapshot_id for snapshot in metadata.ancestors(head.snapshot_id)}
+    return next(((row["snapshot-id"],) for row in carrying if row["snapshot-id"] in history), None)
 
 
 def refused_at_once(identity: ChangeIdentity, error: Exception, metadata: TableMetadata) -> Failed | Unknown | None:

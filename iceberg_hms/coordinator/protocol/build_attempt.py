@@ -62,6 +62,8 @@ def build_attempt(
     """
     staging.finish()
     group.files.staged(staging.files)
+    for commit in staging.withdrawn:
+        group.files.withdrawn(commit)
     adds_nothing = staging.metadata is None or staging.metadata is staging.base
     if not locked and (staging.already or (staging.carried and adds_nothing)):
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from iceberg_hms.caller_left import working_for
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
 from iceberg_hms.changes.referenced_specs import check_added
 from iceberg_hms.changes.reruns import refuse_another_job
@@ -31,6 +32,7 @@ class Staging:
     carried: the commits whose changes are in it.
     already: commits that the base holds already.
     refused: commits whose check or staging failed, with the error; no swap carries them.
+    withdrawn: commits whose callers left while they were staged; no swap carries them either.
     files: what each commit wrote; also one that failed: what it wrote is named again when it is staged again.
     committed_as: the snapshots of commits that were in the metadata before they were staged, as the table has them.
     rebased: those of the carried whose snapshot is on a parent that its client had not seen.
@@ -50,6 +52,7 @@ class Staging:
         self.carried: list[PendingCommit] = []
         self.already: list[PendingCommit] = []
         self.refused: list[tuple[PendingCommit, Exception]] = []
+        self.withdrawn: list[PendingCommit] = []
         self.files: dict[PendingCommit, Sequence[str]] = {}
         self.committed_as: dict[PendingCommit, tuple[int, ...]] = {}
         self.rebased: set[PendingCommit] = set()
@@ -82,7 +85,8 @@ class Staging:
                 # Its twin is in this group: it shares the group's outcome, whatever that will be.
                 self.carried.append(commit)
                 return
-            self.metadata, staged = stage_one(self.metadata, commit.change, recorded, self._now_ms)
+            with working_for(lambda: commit.withdrawn):
+                self.metadata, staged = stage_one(self.metadata, commit.change, recorded, self._now_ms)
             self.files[commit] = staged.files
             self.carried.append(commit)
             self.replaced_lists.extend(staged.replaced)
@@ -90,7 +94,10 @@ class Staging:
                 self.rebased.add(commit)
         except Exception as error:  # noqa: BLE001 - whatever a change raises is its own caller's answer, never the group's
             self.files[commit] = tuple(recorded.written)
-            self.refused.append((commit, error))
+            if commit.withdrawn:
+                self.withdrawn.append(commit)
+            else:
+                self.refused.append((commit, error))
 
     def _is_in(self, metadata: TableMetadata, commit: PendingCommit) -> bool:
         identity = commit.change.identity

@@ -101,10 +101,11 @@ class PartitionSpec:
         fields = [{**raw, "field-id": new} for raw, new in zip(self.raw["fields"], ids, strict=True)]
         return PartitionSpec.parse({**self.raw, "spec-id": spec_id, "fields": fields})
 
-    def compatible_with(self, other: PartitionSpec) -> bool:
-        """True if both partition rows the same way: equal columns, transforms and names in the same order, whatever
-        the ids (spec: Partitioning, equivalent specs)."""
-        return [_identity(field) for field in self.fields] == [_identity(field) for field in other.fields]
+    @property
+    def content(self) -> str:
+        """What two specs share that partition rows the same way: equal columns, transforms and names in the same order,
+        whatever the ids (spec: Partitioning, equivalent specs)."""
+        return repr([_identity(field) for field in self.fields])
 
     def has_sequential_ids(self) -> bool:
         """True if the field ids are 1000, 1001, ..., as v1 requires."""

@@ -82,9 +82,10 @@ class SortOrder:
     def is_unsorted(self) -> bool:
         return not self.fields
 
-    def same_as(self, other: SortOrder) -> bool:
-        """True if both sort rows the same way, whatever the ids."""
-        return self.fields == other.fields
+    @property
+    def content(self) -> str:
+        """What two orders share that sort rows the same way, whatever the ids."""
+        return repr(self.fields)
 
     def with_id(self, order_id: int) -> SortOrder:
         """The same order under another id."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
 from iceberg_hms.format.metadata.check import SUPPORTED_FORMAT_VERSION
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -70,6 +71,7 @@ def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, n
     """
     draft = MetadataDraft(base, _first_format_version(base, updates), now_ms)
     for update in updates:
+        stop_if_caller_left()
         applier = APPLIERS.get(update["action"])
         if applier is None:
             raise InvalidInput(f"Unknown update action: {update['action']!r}")
@@ -126,11 +128,10 @@ def _check_ids(draft: MetadataDraft) -> None:
 
 def _finish_layout(draft: MetadataDraft) -> None:
     base, raw = draft.base, draft.raw
-    if base is not None and all(raw.get(key) is base.fields.get(key) for key in _LAYOUT_FIELDS):
+    if base is not None and all(map(draft.is_untouched, _LAYOUT_FIELDS)):
         return
     layout.check_layout(draft)
     if draft.format_version == 1:
         # Old readers of v1 read only these (spec: Table Metadata Fields).
         raw["schema"] = draft.current_schema.raw
-        default = next(spec for spec in draft.specs if spec.spec_id == raw["default-spec-id"])
-        raw["partition-spec"] = default.raw["fields"]
+        raw["partition-spec"] = draft.default_spec.raw["fields"]

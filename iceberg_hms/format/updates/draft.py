@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.rows import Rows, SnapshotIndex
@@ -11,6 +12,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import SortOrder
+from iceberg_hms.format.updates.entry_list import EntryList
+from iceberg_hms.format.updates.partition_field_ids import PartitionFieldIds
 
 #: In set-current-schema, set-default-spec and set-default-sort-order: what this request added last.
 LAST_ADDED = -1
@@ -19,8 +22,9 @@ LAST_ADDED = -1
 class MetadataDraft:
     """One run of `apply`.
 
-    raw: the new metadata's JSON so far. Its lists and objects may be the base's: get them by `mutable_list` or
-    `mutable_object` before changing them. Only `append` extends the long lists; it makes them Rows.
+    raw: the new metadata's JSON so far. Its lists and objects may be the base's: get objects by `mutable_object` before
+    changing them, and change lists by the methods here. What `entries` and `remove_snapshots` change gets into it at
+    the end. Only `append` extends the long lists; it makes them Rows.
     changed: whether any update had an effect.
     updated_ms: the new last-updated-ms. It never falls, whatever our clock or a writer's says.
     last_added: list name -> the id that -1 stands for; `record_added` sets it.
@@ -40,21 +44,20 @@ class MetadataDraft:
         self.made_current: list[int] = []
         self.removed_snapshots = False
         self._owned: set[str] = set()
-        self._parsed: dict[str, tuple[Any, list[Any]]] = {}
+        self._lists: dict[str, EntryList[Any]] = {}
+        self._partition_field_ids: PartitionFieldIds | None = None
         self._snapshots_by_id: SnapshotIndex | None = None
+        #: All snapshots by id, in their order, once some were removed.
+        self._kept_snapshots: dict[int, Mapping[str, Any]] | None = None
+        self._base_refs: Mapping[str, Any] | None = None
+        #: Snapshot id -> the refs that name it, once snapshots are removed.
+        self._refs_by_snapshot: dict[int, dict[str, None]] | None = None
 
     def put(self, key: str, value: Any) -> None:
         """Set a field of the JSON; no change if it has that value already."""
         if key not in self.raw or self.raw[key] != value:
             self.raw[key] = value
             self.changed = True
-
-    def mutable_list(self, key: str) -> list[Any]:
-        """A list of the JSON that the caller may change, and marks the draft as changed if it does."""
-        if key not in self._owned:
-            self.raw[key] = list(self.raw.get(key) or ())
-            self._owned.add(key)
-        return self.raw[key]  # type: ignore[no-any-return]
 
     def mutable_object(self, key: str) -> dict[str, Any]:
         """An object of the JSON that the caller may change, and marks the draft as changed if it does."""
@@ -63,35 +66,77 @@ class MetadataDraft:
             self._owned.add(key)
         return self.raw[key]  # type: ignore[no-any-return]
 
-    def replace_list(self, key: str, values: list[Any]) -> None:
-        """Replace a list."""
-        self.raw[key] = values
-        self._owned.add(key)
-        self.changed = True
+    def entries(self, key: str) -> EntryList[Any]:
+        """One of the lists whose entries have ids: those of `_LISTS`. The caller marks the draft as changed if it adds
+        or removes any."""
+        found = self._lists.get(key)
+        if found is None:
+            kind = _LISTS[key]
+            found = self._lists[key] = EntryList(kind.parsed(self), kind.id_of, kind.content_of)
+        return found
+
+    def has_entries(self, key: str) -> bool:
+        """Whether such a list has any, without parsing it."""
+        return bool(self._lists[key] if key in self._lists else self.raw.get(key))
+
+    def rewrite(self, key: str, entries: Iterable[Any]) -> None:
+        """Replace all entries of such a list."""
+        kind = _LISTS[key]
+        self._lists[key] = EntryList(entries, kind.id_of, kind.content_of)
+        self._lists[key].changed = self.changed = True
+
+    def is_untouched(self, key: str) -> bool:
+        """Whether the base has the same value, as the same object."""
+        entries = self._lists.get(key)
+        changed = entries is not None and entries.changed
+        return self.base is not None and self.raw.get(key) is self.base.fields.get(key) and not changed
+
+    def _write_lists(self) -> None:
+        for key, entries in self._lists.items():
+            if entries.changed:
+                self.raw[key] = [_LISTS[key].raw_of(entry) for entry in entries]
+        if self._kept_snapshots is not None:
+            self.raw["snapshots"] = rows = Rows(self._kept_snapshots.values())
+            self._snapshots_by_id = SnapshotIndex(rows)
 
     @property
     def format_version(self) -> int:
         return int(self.raw["format-version"])
 
     @property
-    def schemas(self) -> list[Schema]:
-        return self._parse_list("schemas", Schema.parse)
+    def schemas(self) -> EntryList[Schema]:
+        return self.entries("schemas")
 
     @property
-    def specs(self) -> list[PartitionSpec]:
-        return self._parse_list("partition-specs", PartitionSpec.parse)
+    def specs(self) -> EntryList[PartitionSpec]:
+        return self.entries("partition-specs")
 
     @property
-    def sort_orders(self) -> list[SortOrder]:
-        return self._parse_list("sort-orders", SortOrder.parse)
+    def sort_orders(self) -> EntryList[SortOrder]:
+        return self.entries("sort-orders")
 
     @property
     def current_schema(self) -> Schema:
         """Raises InvalidInput before a schema is added."""
-        found = next((item for item in self.schemas if item.schema_id == self.raw["current-schema-id"]), None)
+        found = self.schemas.get(self.raw["current-schema-id"])
         if found is None:
             raise InvalidInput("a schema must be added first")
         return found
+
+    @property
+    def default_spec(self) -> PartitionSpec:
+        """Raises InvalidInput before a spec is added."""
+        found = self.specs.get(self.raw["default-spec-id"])
+        if found is None:
+            raise InvalidInput("a partition spec must be added first")
+        return found
+
+    @property
+    def partition_field_ids(self) -> PartitionFieldIds:
+        """Of all specs; the updates of specs maintain it."""
+        if self._partition_field_ids is None:
+            self._partition_field_ids = PartitionFieldIds(self.specs)
+        return self._partition_field_ids
 
     @property
     def current_snapshot_id(self) -> int | None:
@@ -115,41 +160,81 @@ class MetadataDraft:
         self.raw[key] = self.rows(key).with_row(row)
 
     @property
-    def snapshots_by_id(self) -> SnapshotIndex:
+    def snapshots_by_id(self) -> Mapping[int, Mapping[str, Any]]:
         """Snapshot id -> JSON; `add_snapshot` and `remove_snapshots` maintain it."""
+        return self._index if self._kept_snapshots is None else self._kept_snapshots
+
+    @property
+    def _index(self) -> SnapshotIndex:
         if self._snapshots_by_id is None:
             self._snapshots_by_id = SnapshotIndex() if self.base is None else self.base.raw_snapshots_by_id
         return self._snapshots_by_id
 
     def add_snapshot(self, raw: Mapping[str, Any]) -> None:
-        self.append("snapshots", raw)
-        self._snapshots_by_id = self.snapshots_by_id.with_row(raw)
+        """Add one whose id the table does not have."""
+        if self._kept_snapshots is None:
+            self.append("snapshots", raw)
+            self._snapshots_by_id = self._index.with_row(raw)
+        else:
+            self._kept_snapshots[raw["snapshot-id"]] = raw
         self.added_snapshots.add(raw["snapshot-id"])
         self.changed = True
 
-    def remove_snapshots(self, snapshot_ids: set[int]) -> bool:
-        """Returns whether the table had any of them."""
-        if not any(snapshot_id in self.snapshots_by_id for snapshot_id in snapshot_ids):
-            return False
-        kept = Rows(raw for raw in self.rows("snapshots") if raw["snapshot-id"] not in snapshot_ids)
-        self.raw["snapshots"] = kept
-        self._snapshots_by_id = SnapshotIndex(kept)
+    def remove_snapshots(self, snapshot_ids: Iterable[int]) -> list[int]:
+        """Returns the ids of those that the table had."""
+        found = [snapshot_id for snapshot_id in snapshot_ids if snapshot_id in self.snapshots_by_id]
+        if not found:
+            return found
+        if self._kept_snapshots is None:
+            self._kept_snapshots = {raw["snapshot-id"]: raw for raw in self.rows("snapshots")}
+        for snapshot_id in found:
+            del self._kept_snapshots[snapshot_id]
         self.removed_snapshots = True
         self.changed = True
-        return True
-
-    def mutable_refs(self) -> dict[str, Any]:
-        """The refs, to change. An implied `main` of the base becomes explicit."""
-        if "refs" not in self._owned and self.base is not None:
-            self.raw["refs"] = self.base.raw_refs
-        return self.mutable_object("refs")
+        return found
 
     @property
     def refs(self) -> Mapping[str, Any]:
-        """The refs, to read."""
+        """The refs, to read; with a `main` that the base implies."""
+        if "refs" in self._owned or self.base is None:
+            return self.raw.get("refs") or {}
+        if self._base_refs is None:
+            self._base_refs = self.base.raw_refs
+        return self._base_refs
+
+    def put_ref(self, name: str, raw: Mapping[str, Any]) -> None:
+        """Create or move a ref. An implied `main` of the base becomes explicit."""
+        refs = self._own_refs()
+        was = refs.get(name)
+        refs[name] = raw
+        if self._refs_by_snapshot is not None:
+            if was is not None:
+                del self._refs_by_snapshot[was["snapshot-id"]][name]
+            self._refs_by_snapshot.setdefault(raw["snapshot-id"], {})[name] = None
+        self.changed = True
+
+    def remove_ref(self, name: str) -> bool:
+        """Returns whether there was one."""
+        if name not in self.refs:
+            return False
+        was = self._own_refs().pop(name)
+        if self._refs_by_snapshot is not None:
+            del self._refs_by_snapshot[was["snapshot-id"]][name]
+        self.changed = True
+        return True
+
+    def refs_to(self, snapshot_id: int) -> list[str]:
+        """The names of the refs that name a snapshot."""
+        if self._refs_by_snapshot is None:
+            self._refs_by_snapshot = {}
+            for name, raw in self.refs.items():
+                self._refs_by_snapshot.setdefault(raw["snapshot-id"], {})[name] = None
+        return list(self._refs_by_snapshot.get(snapshot_id, ()))
+
+    def _own_refs(self) -> dict[str, Any]:
         if "refs" not in self._owned and self.base is not None:
-            return self.base.raw_refs
-        return self.raw.get("refs") or {}
+            self.raw["refs"] = self.refs
+        return self.mutable_object("refs")
 
     def record_added(self, key: str, id_: int, sent: object) -> None:
         """Record that a schema, spec or sort order was added under `id_`, or already had that id.
@@ -169,23 +254,72 @@ class MetadataDraft:
 
     def finish(self) -> TableMetadata:
         """The new metadata, unchecked. The draft must not be used afterwards."""
+        self._write_lists()
         if self.base is None:
             first = {key: self.raw[key] for key in ("format-version", "table-uuid", "location")}
             result = TableMetadata(first | self.raw)
         else:
             result = self.base.successor(self.raw)
+        # So that the next change need not make them again.
         if self._snapshots_by_id is not None:
-            # So that the next change need not rebuild it.
             result.__dict__["raw_snapshots_by_id"] = self._snapshots_by_id
+        for key, entries in self._lists.items():
+            attribute = _LISTS[key].attribute
+            if entries.changed and attribute is not None:
+                result.__dict__[attribute] = tuple(entries)
         return result
 
-    def _parse_list(self, key: str, parse: Any) -> list[Any]:
-        raws = self.raw[key]
-        known, items = self._parsed.get(key, (None, []))
-        if known is not raws or len(items) != len(raws):
-            items = [parse(raw) for raw in raws]
-            self._parsed[key] = (raws, items)
-        return items
+
+@dataclass(frozen=True, slots=True)
+class _ListKind:
+    """A list whose entries have ids.
+
+    id_of, content_of: as EntryList has them. parse: makes an entry of its JSON; raw_of: the JSON of an entry.
+    attribute: where TableMetadata keeps the entries.
+    """
+
+    key: str
+    id_of: Callable[[Any], int]
+    content_of: Callable[[Any], str] = repr
+    parse: Callable[[Any], Any] = lambda raw: raw
+    raw_of: Callable[[Any], Any] = lambda entry: entry.raw
+    attribute: str | None = None
+
+    def parsed(self, draft: MetadataDraft) -> Sequence[Any]:
+        """The entries of a draft that has changed none of them yet."""
+        raws, base = draft.raw.get(self.key) or (), draft.base
+        if self.attribute is not None and base is not None and raws is base.fields.get(self.key):
+            known: Sequence[Any] = getattr(base, self.attribute)
+            return known
+        return [self.parse(raw) for raw in raws]
+
+
+def _file_list(key: str) -> _ListKind:
+    return _ListKind(key, lambda file: int(file["snapshot-id"]), raw_of=lambda file: file)
+
+
+_LISTS: Final[Mapping[str, _ListKind]] = {
+    kind.key: kind
+    for kind in (
+        _ListKind("schemas", lambda each: each.schema_id, lambda each: each.content, Schema.parse, attribute="schemas"),
+        _ListKind(
+            "partition-specs",
+            lambda each: each.spec_id,
+            lambda each: each.content,
+            PartitionSpec.parse,
+            attribute="specs",
+        ),
+        _ListKind(
+            "sort-orders",
+            lambda each: each.order_id,
+            lambda each: each.content,
+            SortOrder.parse,
+            attribute="sort_orders",
+        ),
+        _file_list("statistics"),
+        _file_list("partition-statistics"),
+    )
+}
 
 
 def _empty(format_version: int) -> dict[str, Any]:

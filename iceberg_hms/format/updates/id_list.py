@@ -3,8 +3,9 @@ orders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.updates.draft import MetadataDraft
@@ -16,29 +17,28 @@ class IdList:
 
     key: its name in the JSON. chosen_key: the JSON field with the id of the entry that the table uses.
     entry: what one entry is called; chosen: what the entry is called that the table uses.
-    ids: the ids of a draft's entries, in the order of the list.
     """
 
     key: str
     chosen_key: str
     entry: str
     chosen: str
-    ids: Callable[[MetadataDraft], list[int]]
 
     def choose(self, draft: MetadataDraft, wanted: int) -> None:
         """Let the table use an entry; -1 is the one that this request added last. Raises InvalidInput for an id that
         is not in the list."""
         id_ = draft.resolve_id(self.key, wanted, self.entry)
-        if id_ not in self.ids(draft):
+        if id_ not in draft.entries(self.key):
             raise InvalidInput(f"Cannot set {self.chosen} to unknown {self.entry}: {id_}")
         draft.put(self.chosen_key, id_)
 
-    def remove(self, draft: MetadataDraft, ids: Iterable[int]) -> None:
-        """Remove entries; unknown ids are ignored. Raises InvalidInput for the entry that the table uses."""
+    def remove(self, draft: MetadataDraft, ids: Iterable[int]) -> list[Any]:
+        """Remove entries, and return them; unknown ids are ignored. Raises InvalidInput for the entry that the table
+        uses."""
         removed = set(ids)
         if draft.raw[self.chosen_key] in removed:
             raise InvalidInput(f"Cannot remove the {self.chosen}")
-        entries = draft.raw[self.key]
-        kept = [raw for raw, id_ in zip(entries, self.ids(draft), strict=True) if id_ not in removed]
-        if len(kept) < len(entries):
-            draft.replace_list(self.key, kept)
+        entries = draft.entries(self.key)
+        gone = [entry for id_ in removed for entry in entries.remove(id_)]
+        draft.changed = draft.changed or bool(gone)
+        return gone

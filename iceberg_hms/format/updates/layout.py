@@ -18,14 +18,12 @@ _SPECS = IdList(
     chosen_key="default-spec-id",
     entry="spec",
     chosen="default partition spec",
-    ids=lambda draft: [spec.spec_id for spec in draft.specs],
 )
 _SORT_ORDERS = IdList(
     key="sort-orders",
     chosen_key="default-sort-order-id",
     entry="sort order",
     chosen="default sort order",
-    ids=lambda draft: [order.order_id for order in draft.sort_orders],
 )
 
 
@@ -33,7 +31,7 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`add-spec`: if the table has an equivalent spec, that one is used. Fields without an id get the id of an equal
     field of another spec, else the next one after `last-partition-id` (spec: Partitioning)."""
     spec = PartitionSpec.parse(update.get("spec"))
-    same = next((known for known in draft.specs if known.compatible_with(spec)), None)
+    same = draft.specs.same_as(spec)
     if same is not None:
         draft.record_added("partition-specs", same.spec_id, spec.raw.get("spec-id"))
         return
@@ -41,10 +39,12 @@ def add_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     _check_transforms(spec.fields)
     _check_names(spec, schema)
     spec.check_compatible(schema)
-    spec_id = max((known.spec_id + 1 for known in draft.specs), default=0)
+    spec_id = draft.specs.next_id(0)
     new = spec.with_id(spec_id, _field_ids(draft, spec))
     _check_field_ids(draft, new)
-    draft.mutable_list("partition-specs").append(new.raw)
+    fields = draft.partition_field_ids
+    draft.specs.add(new)
+    fields.add(new)
     draft.changed = True
     draft.put("last-partition-id", max(draft.raw["last-partition-id"], new.last_field_id))
     draft.record_added("partition-specs", spec_id, spec.raw.get("spec-id"))
@@ -57,7 +57,9 @@ def set_default_spec(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
 
 def remove_partition_specs(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`remove-partition-specs`: ignores unknown ids, refuses the default spec."""
-    _SPECS.remove(draft, update["spec-ids"])
+    fields = draft.partition_field_ids
+    for spec in _SPECS.remove(draft, update["spec-ids"]):
+        fields.remove(spec)
 
 
 def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -65,7 +67,7 @@ def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     order = SortOrder.parse(update.get("sort-order"))
     if order.is_unsorted and order.order_id != UNSORTED_ORDER_ID:
         raise InvalidInput(f"Unsorted order ID must be 0, but is {order.order_id}")
-    same = next((known for known in draft.sort_orders if known.same_as(order)), None)
+    same = draft.sort_orders.same_as(order)
     if same is not None:
         draft.record_added("sort-orders", same.order_id, order.raw.get("order-id"))
         return
@@ -73,8 +75,8 @@ def add_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     order.check_compatible(draft.current_schema)
     order_id = UNSORTED_ORDER_ID
     if not order.is_unsorted:
-        order_id = max((known.order_id for known in draft.sort_orders), default=UNSORTED_ORDER_ID) + 1
-    draft.mutable_list("sort-orders").append(order.with_id(order_id).raw)
+        order_id = draft.sort_orders.next_id(UNSORTED_ORDER_ID + 1)
+    draft.sort_orders.add(order.with_id(order_id))
     draft.changed = True
     draft.record_added("sort-orders", order_id, order.raw.get("order-id"))
 
@@ -87,10 +89,8 @@ def set_default_sort_order(draft: MetadataDraft, update: Mapping[str, Any]) -> N
 def check_layout(draft: MetadataDraft) -> None:
     """Raises InvalidInput unless the default spec and order exist and fit the current schema."""
     schema = draft.current_schema
-    spec = next((spec for spec in draft.specs if spec.spec_id == draft.raw["default-spec-id"]), None)
-    if spec is None:
-        raise InvalidInput("a partition spec must be added first")
-    order = next((o for o in draft.sort_orders if o.order_id == draft.raw["default-sort-order-id"]), None)
+    spec = draft.default_spec
+    order = draft.sort_orders.get(draft.raw["default-sort-order-id"])
     if order is None:
         raise InvalidInput("a sort order must be added first")
     spec.check_compatible(schema)
@@ -116,14 +116,13 @@ def _check_names(spec: PartitionSpec, schema: Schema) -> None:
 def _field_ids(draft: MetadataDraft, spec: PartitionSpec) -> list[int]:
     if draft.format_version == 1:
         return [field.field_id for field in spec.fields]
-    known = {_identity(field): field.field_id for other in draft.specs for field in other.fields}
     given = [raw.get("field-id") for raw in spec.raw["fields"]]
     used = {field_id for field_id in given if field_id is not None}
     last = max(draft.raw["last-partition-id"], *used, 0)
     ids = []
     for field, field_id in zip(spec.fields, given, strict=True):
         if field_id is None:
-            field_id = known.get(_identity(field))
+            field_id = draft.partition_field_ids.id_of(field)
             if field_id is None or field_id in used:
                 last += 1
                 field_id = last
@@ -140,14 +139,6 @@ def _check_field_ids(draft: MetadataDraft, spec: PartitionSpec) -> None:
     if len({field.field_id for field in spec.fields}) < len(spec.fields):
         raise InvalidInput(f"Partition field ids must be unique: {spec}")
     # A table upgraded from v1 may have several fields with one id; the new field may equal any of them.
-    known: dict[int, set[tuple[Any, ...]]] = {}
-    for other in draft.specs:
-        for field in other.fields:
-            known.setdefault(field.field_id, set()).add(_identity(field))
     for field in spec.fields:
-        if field.field_id in known and _identity(field) not in known[field.field_id]:
+        if draft.partition_field_ids.belongs_to_another(field):
             raise InvalidInput(f"Partition field id {field.field_id} belongs to another field already: {field}")
-
-
-def _identity(field: PartitionField) -> tuple[Any, ...]:
-    return field.source_id, field.more_source_ids, str(field.transform)

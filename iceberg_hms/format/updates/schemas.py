@@ -14,7 +14,6 @@ _SCHEMAS = IdList(
     chosen_key="current-schema-id",
     entry="schema",
     chosen="current schema",
-    ids=lambda draft: [schema.schema_id for schema in draft.schemas],
 )
 
 
@@ -23,10 +22,10 @@ def add_schema(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     `last-column-id` is ignored, as in Java since 1.8."""
     schema = Schema.parse(update.get("schema"))
     schema.validate(draft.format_version)
-    same = next((known for known in draft.schemas if known.same_as(schema)), None)
+    same = draft.schemas.same_as(schema)
     if same is None:
-        schema_id = max((known.schema_id + 1 for known in draft.schemas), default=0)
-        draft.mutable_list("schemas").append({"type": "struct", **schema.with_id(schema_id).raw})
+        schema_id = draft.schemas.next_id(0)
+        draft.schemas.add(Schema({"type": "struct", **schema.with_id(schema_id).raw}, schema.as_struct()))
         draft.changed = True
     else:
         schema_id = same.schema_id

@@ -44,8 +44,7 @@ def set_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     if name == MAIN_BRANCH:
         _make_current(draft, Snapshot(snapshot))
     kept = {key: value for key, value in update.items() if key not in ("action", "ref-name") and value is not None}
-    draft.mutable_refs()[name] = {**kept, "type": ref.type}
-    draft.changed = True
+    draft.put_ref(name, {**kept, "type": ref.type})
 
 
 def remove_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
@@ -55,16 +54,11 @@ def remove_snapshot_ref(draft: MetadataDraft, update: Mapping[str, Any]) -> None
 
 def remove_snapshots(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     """`remove-snapshots`: also removes their statistics and the refs that name them. Ignores unknown ids."""
-    removed = set(update["snapshot-ids"])
-    if not draft.remove_snapshots(removed):
-        return
-    for key in ("statistics", "partition-statistics"):
-        files = draft.raw.get(key) or []
-        kept = [file for file in files if file["snapshot-id"] not in removed]
-        if len(kept) < len(files):
-            draft.replace_list(key, kept)
-    for name in [name for name, raw in draft.refs.items() if raw["snapshot-id"] in removed]:
-        _remove_ref(draft, name)
+    for snapshot_id in draft.remove_snapshots(dict.fromkeys(update["snapshot-ids"])):
+        for key in ("statistics", "partition-statistics"):
+            draft.entries(key).remove(snapshot_id)
+        for name in draft.refs_to(snapshot_id):
+            _remove_ref(draft, name)
 
 
 def update_snapshot_log(draft: MetadataDraft) -> None:
@@ -92,7 +86,7 @@ def update_snapshot_log(draft: MetadataDraft) -> None:
 
 def _check_ready(draft: MetadataDraft) -> None:
     for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
-        if not draft.raw[key]:
+        if not draft.has_entries(key):
             raise InvalidInput(f"Attempting to add a snapshot before a {what} is added")
 
 
@@ -149,9 +143,5 @@ def _make_current(draft: MetadataDraft, snapshot: Snapshot) -> None:
 
 
 def _remove_ref(draft: MetadataDraft, name: str) -> None:
-    if name not in draft.refs:
-        return
-    del draft.mutable_refs()[name]
-    draft.changed = True
-    if name == MAIN_BRANCH:
+    if draft.remove_ref(name) and name == MAIN_BRANCH:
         draft.set_current_snapshot(None)

@@ -113,8 +113,8 @@ def remove_encryption_key(draft: MetadataDraft, update: Mapping[str, Any]) -> No
     """`remove-encryption-key`: ignores an unknown key."""
     keys = draft.raw.get("encryption-keys") or []
     kept = [key for key in keys if key.get("key-id") != update["key-id"]]
-    if len(kept) < len(keys):
-        draft.replace_list("encryption-keys", kept)
+    if keys:
+        draft.put("encryption-keys", kept)
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
@@ -129,8 +129,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
     if codec.lower() not in ("none", "gzip"):
         raise InvalidInput(f"{COMPRESSION_CODEC} must be none or gzip, but is {codec!r}")
     kept = properties.get(PREVIOUS_VERSIONS_MAX, "1")
-    if not (kept.isascii() and kept.isdigit()):
-        raise InvalidInput(f"{PREVIOUS_VERSIONS_MAX} must be a number, but is {kept!r}")
+    if not (kept.isascii() and kept.isdigit() and len(kept) <= len(str(read.MAX_INT)) and int(kept) <= read.MAX_INT):
+        raise InvalidInput(f"{PREVIOUS_VERSIONS_MAX} must be a number of at most 31 bits, but is {read.shown(kept)}")
 
 
 def parse_format_version(text: str) -> int:
@@ -138,7 +138,7 @@ def parse_format_version(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidInput(f"format-version must be 1, 2 or 3, but is {text!r}") from None
+        raise InvalidInput(f"format-version must be 1, 2 or 3, but is {read.shown(text)}") from None
 
 
 def _upgrade(draft: MetadataDraft, version: int) -> None:
@@ -160,8 +160,8 @@ def _upgrade(draft: MetadataDraft, version: int) -> None:
 def _leave_v1(draft: MetadataDraft) -> None:
     # Spec, Appendix E, version 2: ids are written out everywhere, the single schema and spec are left out.
     draft.raw.setdefault("last-sequence-number", 0)
-    draft.replace_list("schemas", [schema.with_id(schema.schema_id).raw for schema in draft.schemas])
-    draft.replace_list("partition-specs", [spec.with_id(spec.spec_id).raw for spec in draft.specs])
+    draft.rewrite("schemas", [schema.with_id(schema.schema_id) for schema in draft.schemas])
+    draft.rewrite("partition-specs", [spec.with_id(spec.spec_id) for spec in draft.specs])
     draft.raw.pop("schema", None)
     draft.raw.pop("partition-spec", None)
 
@@ -170,12 +170,12 @@ def _set_statistics_file(draft: MetadataDraft, key: str, file: Mapping[str, Any]
     snapshot_id = read.require_long(file, "snapshot-id", what)
     read.require_str(file, "statistics-path", what)
     read.require_long(file, "file-size-in-bytes", what)
-    others = [known for known in draft.raw.get(key) or () if known["snapshot-id"] != snapshot_id]
-    draft.replace_list(key, [*others, file])
+    files = draft.entries(key)
+    files.remove(snapshot_id)
+    files.add(file)
+    draft.changed = True
 
 
 def _remove_statistics_files(draft: MetadataDraft, key: str, snapshot_id: int) -> None:
-    files = draft.raw.get(key) or []
-    kept = [file for file in files if file["snapshot-id"] != snapshot_id]
-    if len(kept) < len(files):
-        draft.replace_list(key, kept)
+    if draft.entries(key).remove(snapshot_id):
+        draft.changed = True

@@ -385,3 +385,23 @@ def test_a_snapshot_whose_parent_expired_is_refused_since_its_list_names_what_th
     with pytest.raises(RequirementFailed, match="snapshot 10 was made on snapshot 2, which is not in the table"):
         harness.commit(request(seen, made))
     assert harness.metadata().snapshot_by_id(MINE) is None
+
+
+def test_a_change_whose_caller_left_is_staged_no_further(harness):
+    [member, other] = members = harness.members(append("file:/a"), set_properties(a="1"))
+
+    class LeavesMidway:
+        identity = member.change.identity
+        check = member.change.check
+        staged = member.change
+
+        def stage(self, base, manifests):
+            made = self.staged.stage(base, manifests)
+            member.withdraw()
+            return made
+
+    member.change = LeavesMidway()
+    staging = Staging(harness.metadata(), members, harness.manifests.open(), harness.runtime.now_ms).finish()
+    assert (staging.withdrawn, staging.carried, staging.refused) == ([member], [other], [])
+    assert staging.metadata.current_snapshot is None
+    assert len(staging.files[member]) == 1, "its manifest, which is on disk"

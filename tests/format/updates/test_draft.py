@@ -13,17 +13,14 @@ from tests.format import documents
 from tests.format.documents import FIRST, NOW_MS, OLD_V1, SECOND, UPDATED_MS, V2
 
 
-def test_lists_and_objects_are_copied_before_they_are_changed() -> None:
+def test_objects_are_copied_before_they_are_changed() -> None:
     base = documents.metadata()
     before = copy.deepcopy(base.raw)
     draft = MetadataDraft(base, 2, NOW_MS)
     assert draft.raw["snapshots"] is base.raw["snapshots"]
-    draft.mutable_list("snapshots").append("x")
-    draft.mutable_list("snapshots").append("y")
     draft.mutable_object("properties")["a"] = "b"
-    draft.mutable_refs()["b"] = {"snapshot-id": FIRST, "type": "branch"}
+    draft.put_ref("b", {"snapshot-id": FIRST, "type": "branch"})
     assert base.raw == before
-    assert draft.raw["snapshots"][-2:] == ["x", "y"]
     assert draft.raw["properties"] == {**V2["properties"], "a": "b"}
     assert set(draft.refs) == {"main", "test", "b"}
 
@@ -40,7 +37,7 @@ def test_an_implied_main_becomes_explicit_with_the_first_ref() -> None:
     base = documents.metadata(1, current_snapshot_id=1925)
     draft = MetadataDraft(base, 1, NOW_MS)
     assert set(draft.refs) == {"main"}
-    draft.mutable_refs()["t"] = {"snapshot-id": 1925, "type": "tag"}
+    draft.put_ref("t", {"snapshot-id": 1925, "type": "tag"})
     assert set(draft.raw["refs"]) == {"main", "t"}
     assert "refs" not in base.raw
 
@@ -61,9 +58,9 @@ def test_an_old_v1_file_gets_its_lists() -> None:
 def test_removed_snapshots_leave_the_index_too() -> None:
     base = documents.metadata()
     draft = MetadataDraft(base, 2, NOW_MS)
-    assert not draft.remove_snapshots({5})
+    assert draft.remove_snapshots([5]) == []
     assert not draft.removed_snapshots
-    assert draft.remove_snapshots({FIRST, 5})
+    assert draft.remove_snapshots([FIRST, 5]) == [FIRST]
     assert list(draft.snapshots_by_id) == [SECOND]
     assert set(base.raw_snapshots_by_id) == {FIRST, SECOND}
     assert set(draft.finish().raw_snapshots_by_id) == {SECOND}
@@ -91,12 +88,54 @@ def test_the_time_of_the_update_is_never_before_the_base(now_ms: int, updated_ms
     assert MetadataDraft(documents.metadata(), 2, now_ms).updated_ms == updated_ms
 
 
-def test_a_list_that_changed_is_parsed_again() -> None:
+def test_a_list_is_written_at_the_end_and_its_entries_are_handed_on() -> None:
+    base = documents.metadata()
+    draft = MetadataDraft(base, 2, NOW_MS)
+    assert draft.current_schema is base.schema, "not parsed again"
+    new = base.schemas[0].with_id(5)
+    draft.schemas.add(new)
+    made = draft.finish()
+    assert [raw["schema-id"] for raw in made.raw["schemas"]] == [0, 1, 5]
+    assert made.schemas == (*base.schemas, new)
+    assert made.schemas[2] is new
+    assert made.raw["sort-orders"] is base.raw["sort-orders"]
+
+
+def test_the_current_schema_may_be_missing() -> None:
     draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
-    assert draft.current_schema.schema_id == 1
-    draft.mutable_list("schemas").append({**V2["schemas"][0], "schema-id": 5})
-    assert [schema.schema_id for schema in draft.schemas] == [0, 1, 5]
-    draft.replace_list("schemas", V2["schemas"][:1])
-    assert [schema.schema_id for schema in draft.schemas] == [0]
+    draft.rewrite("schemas", draft.base.schemas[:1] if draft.base else [])
     with pytest.raises(InvalidInput, match="schema must be added first"):
         _ = draft.current_schema
+    draft.rewrite("partition-specs", [])
+    with pytest.raises(InvalidInput, match="spec must be added first"):
+        _ = draft.default_spec
+
+
+def test_a_list_is_untouched_until_an_entry_is_added_or_removed() -> None:
+    draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
+    draft.schemas.remove(9)
+    assert draft.is_untouched("schemas")
+    draft.schemas.remove(0)
+    assert not draft.is_untouched("schemas")
+    assert draft.has_entries("schemas")
+    draft.schemas.remove(1)
+    assert not draft.has_entries("schemas")
+
+
+def test_refs_are_found_by_the_snapshot_that_they_name() -> None:
+    draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
+    assert draft.refs_to(SECOND) == ["main"]
+    draft.put_ref("b", {"snapshot-id": SECOND, "type": "branch"})
+    draft.put_ref("main", {"snapshot-id": FIRST, "type": "branch"})
+    assert draft.refs_to(SECOND) == ["b"]
+    assert "main" in draft.refs_to(FIRST)
+    assert draft.remove_ref("b")
+    assert not draft.remove_ref("b")
+    assert draft.refs_to(SECOND) == []
+
+
+def test_a_snapshot_may_be_added_after_others_were_removed() -> None:
+    draft = MetadataDraft(documents.metadata(), 2, NOW_MS)
+    draft.remove_snapshots([FIRST])
+    draft.add_snapshot({"snapshot-id": 7, "timestamp-ms": NOW_MS})
+    assert [row["snapshot-id"] for row in draft.finish().snapshot_rows] == [SECOND, 7]
