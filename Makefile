@@ -14,12 +14,15 @@ export PATH := $(JAVA_HOME)/bin:$(PATH)
 endif
 
 PY := .venv/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --custom-compile-command "make lock"
 # A file's tests stay together, in the order of conftest.py: each process starts the servers that its files ask for.
 ON_BOTH_CORES := -n 2 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants matrix wheel format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants matrix wheel lock audit sbom deploy-lint release-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +93,25 @@ wheel: setup  ## wheel and sdist in dist/, after the wheel was tried on Python 3
 	$(RUN) $(PY) -m pytest integration/test_distributions.py
 	rm -rf dist && $(PY) -m build
 
+lock: release-tools  ## choose the newest allowed version of every package anew, for CI and for the server's image
+	printf 'setuptools\nwheel\n' | $(LOCK) --upgrade --output-file conf/locks/build.txt -
+	$(LOCK) --upgrade --extra dev --output-file conf/locks/ci.txt setup.cfg
+	$(LOCK) --upgrade --extra server --extra zookeeper --output-file conf/locks/server.txt setup.cfg
+
+audit: release-tools  ## known vulnerabilities of the packages of the server's image, where their database is in reach
+	.venv/bin/pip-audit --strict --require-hashes --disable-pip -r conf/locks/server.txt
+
+sbom: release-tools  ## dist/sbom.json: the packages of the server's image, as CycloneDX
+	mkdir -p dist && .venv/bin/cyclonedx-py requirements --output-reproducible --output-file dist/sbom.json conf/locks/server.txt
+
+deploy-lint: release-tools  ## the files in conf/deploy, as far as tools can judge them without running them
+	.venv/bin/hadolint conf/deploy/Dockerfile
+	.venv/bin/kubernetes-validate --strict conf/deploy/kubernetes.yaml
+	if command -v systemd-analyze > /dev/null; then systemd-analyze verify --man=no conf/deploy/iceberg-hms.service; fi
+
+release-tools: setup
+	@$(INSTALL) --no-build-isolation --editable '.[release]'
+
 format: setup  ## let ruff mend what it can
 	$(PY) -m ruff check --fix --quiet
 	$(PY) -m ruff format
@@ -104,7 +126,7 @@ ifneq ($(shell cat .venv/.stamp 2>/dev/null),$(CURDIR))
 .PHONY: .venv/.stamp
 endif
 
-.venv/.stamp: setup.cfg pyproject.toml
+.venv/.stamp: setup.cfg pyproject.toml conf/locks/build.txt conf/locks/ci.txt
 	@found=; \
 	for python in "$(PYTHON)" python3.11 python3.12 python3.13 python3 python; do \
 	  if "$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
@@ -120,7 +142,9 @@ endif
 	rm -f .venv/.stamp; \
 	if [ "$$(cat .venv/.made-in 2>/dev/null)" != "$(CURDIR)" ]; then rm -rf .venv; fi; \
 	if [ ! -x $(PY) ]; then "$$found" -m venv .venv && printf '%s\n' "$(CURDIR)" > .venv/.made-in; fi; \
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
+	{ $(INSTALL) --require-hashes -r conf/locks/build.txt \
+	  && $(INSTALL) --require-hashes --no-build-isolation -r conf/locks/ci.txt \
+	  && $(INSTALL) --no-deps --no-build-isolation --editable .; } \
 	  || { echo "error: the packages could not be installed; is the package registry in reach? Then: make setup" >&2; exit 1; }; \
 	printf '%s\n' "$(CURDIR)" > .venv/.stamp
 
