@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from iceberg_hms.setting import DAY_MS, MIB, flag, number, text
+
+
+class PurgePolicy(StrEnum):
+    """What the REST server does when a client drops a table with purge (`rest.purge`)."""
+
+    DELETE = "delete"
+    KEEP = "keep"
+    REFUSE = "refuse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +37,13 @@ class RestSettings:
         "rest.keep-alive-seconds", 120, 1, 86_400, "How long an idle REST connection stays open, in seconds."
     )
     rest_max_body_bytes: int = number("rest.max-body-bytes", 64 * MIB, 1_024, 2**40, "Largest REST request body.")
+    rest_purge: str = text(
+        "rest.purge",
+        "What a drop with purge does over REST: drop the table and delete its own files, drop it and keep its files, or"
+        " answer 403. Trino purges with every drop, DuckDB by default.",
+        PurgePolicy.DELETE.value,
+        choices=tuple(each.value for each in PurgePolicy),
+    )
     rest_compress_loopback: bool = flag(
         "rest.compress-loopback",
         "Compress responses to this machine too, for a proxy on it that forwards them to others.",

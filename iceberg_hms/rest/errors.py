@@ -75,6 +75,7 @@ _REFUSED: Final = RULES[errors.InvalidInput]
 _HTTP_TYPES: Final = {
     400: "BadRequestException",
     401: "NotAuthorizedException",
+    403: "ForbiddenException",
     404: "NotFoundException",
     405: "MethodNotAllowedException",
     408: "RequestTimeoutException",

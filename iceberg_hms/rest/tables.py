@@ -6,9 +6,11 @@ missing namespace are 404 NoSuchTableException, after which Spark's session cata
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from iceberg_hms.catalog.table import Table
@@ -36,6 +38,9 @@ from iceberg_hms.rest.responses import (
     tag_matches,
     version_of,
 )
+from iceberg_hms.rest_settings import PurgePolicy
+
+logger = logging.getLogger(__name__)
 
 _SNAPSHOT_MODES = ("all", "refs")
 
@@ -89,10 +94,19 @@ def table_exists(request: RestRequest) -> Response:
 
 
 def drop_table(request: RestRequest) -> Response:
-    """DELETE a table; with `purgeRequested` its files too."""
+    """DELETE a table; with `purgeRequested` its files too, as far as `rest.purge` says."""
     purge = boolean(request.query, "purgeRequested")
+    policy = request.context.settings.rest_purge
     with _missing_namespace_is_missing_table(table := named_table(request)):
-        request.catalog.drop_table(table, purge=purge, wait_seconds=request.seconds_left)
+        if purge and policy == PurgePolicy.REFUSE:
+            # Who gets a 404 goes on to Hive, so a missing table is one here too.
+            request.catalog.pointer(table)
+            raise HTTPException(403, "This server purges no table (rest.purge is refuse); drop it without purge")
+        request.catalog.drop_table(
+            table, purge=purge and policy == PurgePolicy.DELETE, wait_seconds=request.seconds_left
+        )
+    if purge and policy == PurgePolicy.KEEP:
+        logger.info("%s was dropped and its files are kept: rest.purge is keep", ".".join(table))
     return no_content()
 
 

@@ -17,7 +17,7 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
-from tests.rest.fakes import SCHEMA, Web
+from tests.rest.fakes import SCHEMA, Web, error_of
 
 TABLES = "/v1/namespaces/db/tables"
 
@@ -292,3 +292,30 @@ def _data_file(catalog: Catalog, server: Server, number: int) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     pa.parquet.write_table(pa.table({"level": [str(number)], "message": ["b"]}), path)
     return f"file:{path}"
+
+
+@pytest.mark.parametrize("policy", ["delete", "keep"])
+def test_a_purge_of_clients_that_always_ask_for_one_drops_the_table(
+    tmp_path: Path, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Trino sends every DROP TABLE, and DuckDB by default."""
+    server = Server(tmp_path, rest_purge=policy)
+    with server.catalog, caplog.at_level(logging.INFO):
+        server.purge("victim")
+        assert server.web("HEAD", f"{TABLES}/victim").status_code == 404
+    assert server.files("victim") == ([] if policy == "delete" else server.kept)
+    said = "db.victim was dropped and its files are kept: rest.purge is keep"
+    assert (said in caplog.text) == (policy == "keep")
+
+
+def test_a_refused_purge_changes_nothing_and_names_the_setting(tmp_path: Path) -> None:
+    server = Server(tmp_path, rest_purge="refuse")
+    with server.catalog:
+        answer = server.web("DELETE", f"{TABLES}/victim?purgeRequested=true")
+        assert error_of(answer)[:2] == (403, "ForbiddenException")
+        assert "rest.purge" in answer.json()["error"]["message"]
+        assert server.web("HEAD", f"{TABLES}/victim").status_code == 204
+        # Spark looks for a Hive table then.
+        assert error_of(server.web("DELETE", f"{TABLES}/none?purgeRequested=true"))[:2] == (404, "NoSuchTableException")
+        assert server.web("DELETE", f"{TABLES}/victim?purgeRequested=false").status_code == 204
+    assert server.files("victim") == server.kept
