@@ -70,7 +70,18 @@ class Settings(RestSettings):
         "metastore.connect-timeout-ms", 10_000, 1, DAY_MS, "How long connecting to one metastore may take."
     )
     socket_timeout_ms: int = number(
-        "metastore.socket-timeout-ms", 60_000, 1, DAY_MS, "How long one metastore call may take to answer."
+        "metastore.socket-timeout-ms",
+        60_000,
+        1,
+        DAY_MS,
+        "How long one metastore call may take, until the last byte of its answer.",
+    )
+    max_reply_bytes: int = number(
+        "metastore.max-reply-bytes",
+        100 * MIB,
+        MIB,
+        2**31 - 1,
+        "Largest answer to one metastore call; a larger one counts as no answer.",
     )
     # Java: hive.metastore.client.socket.timeout, for every call.
     unanswered_swap_timeout_ms: int = number(

@@ -59,6 +59,9 @@ FOR_TESTS = "iceberg_hms/testing/"
 CALLED_ELSEWHERE = {
     "refresh": "users of the Python API",
     "AGENT_INFO_MAX": "tests: the metastore's column has that many characters",
+    "readAll": "Thrift",
+    "cstringio_buf": "Thrift's C code",
+    "cstringio_refill": "Thrift's C code",
 }
 
 

@@ -17,7 +17,6 @@ import grp
 import logging
 import os
 import pwd
-import select
 import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -25,25 +24,22 @@ from urllib.parse import urlsplit
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TException, TMessageType, TType
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.errors import ConfigError
+from iceberg_hms.metastore.connection.call_transport import CallTransport, ReplyTooLarge
 from iceberg_hms.metastore.connection.cas_support import ConnectionCasSupport
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault, classify
 from iceberg_hms.metastore.connection.thrift_types import messages
+from iceberg_hms.setting import MIB
 
 logger = logging.getLogger(__name__)
 
 _DEFAULT_PORT = 9083
 _SEQUENCE_MAX = 2**31 - 1
-#: A reply whose string or list claims to be longer is not Thrift. Servers send at most 100 MB in all.
-_REPLY_PART_MAX_BYTES = 256 * 1024 * 1024
-
-# Thrift logs each failed connection with a stack trace; we raise the failure, and the caller that gives up logs it.
-logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
+#: The fewest bytes of an element: the length of an empty string. Thrift makes room for all that a list claims to have.
+_ELEMENT_MIN_BYTES = 4
 
 
 def parse_uri(uri: str) -> tuple[str, int]:
@@ -64,6 +60,7 @@ class MetastoreClient:
 
     uri: thrift://host:port. user: the user name to send (`set_ugi`; servers without Kerberos believe it), "" for none.
     cas_support: what its server makes of compare-and-swap, as far as compare_and_swap/swap.py proved it.
+    socket_timeout_ms: how long one call may take in all. max_reply_bytes: the largest reply.
     now: the monotonic clock.
     patience_ms: how long `call_patiently` waits. on_overdue: it calls this when socket_timeout_ms have passed.
     Raises NotSent if the server cannot be reached within connect_timeout_ms.
@@ -79,6 +76,7 @@ class MetastoreClient:
         connect_timeout_ms: int,
         socket_timeout_ms: int,
         patience_ms: int = 0,
+        max_reply_bytes: int = 100 * MIB,
         user: str = "",
         now: Callable[[], float] = SYSTEM_CLOCK.monotonic,
     ) -> None:
@@ -90,23 +88,20 @@ class MetastoreClient:
         self._broken = False
         self._process = os.getpid()
         host, port = parse_uri(uri)
-        self._socket = TSocket(host, port)
-        self._transport = TBufferedTransport(self._socket)
-        # Strict: a server of another protocol is found by its first bytes, not by waiting for gigabytes.
+        try:
+            connection = socket.create_connection((host, port), connect_timeout_ms / 1000)
+        except OSError as error:
+            raise NotSent(f"The metastore {uri} cannot be reached: {_reason(error)}") from error
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport = CallTransport(connection, max_reply_bytes=max_reply_bytes, now=now)
+        # Strict: a server of another protocol is found by its first bytes.
         self._protocol = TBinaryProtocolAccelerated(
             self._transport,
             fallback=True,
             strictRead=True,
-            string_length_limit=_REPLY_PART_MAX_BYTES,
-            container_length_limit=_REPLY_PART_MAX_BYTES,
+            string_length_limit=max_reply_bytes,
+            container_length_limit=max_reply_bytes // _ELEMENT_MIN_BYTES,
         )
-        self._socket.setTimeout(connect_timeout_ms)
-        try:
-            self._transport.open()
-        except (TTransportException, OSError) as error:
-            raise NotSent(f"The metastore {uri} cannot be reached: {_reason(error)}") from error
-        self._socket.handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.setTimeout(socket_timeout_ms)
         if user:
             self._introduce(user)
 
@@ -124,7 +119,7 @@ class MetastoreClient:
     def is_usable(self) -> bool:
         """Whether a call could be sent: nothing went wrong before, and the server has not hung up meanwhile. Never in a
         forked child: two processes on one connection would read each other's answers."""
-        return not self._broken and self._is_ours and bool(self._socket.isOpen())
+        return not self._broken and self._is_ours and not self._transport.has_hung_up()
 
     @property
     def _is_ours(self) -> bool:
@@ -169,18 +164,12 @@ class MetastoreClient:
         finally:
             self.is_patient = False
 
-    def _wait_patiently(self) -> None:
-        """Wait for the first byte of the answer. Raises TimeoutError."""
-        reply = select.poll()
-        reply.register(self._socket.handle, select.POLLIN)
-        if reply.poll(self._ordinary_ms):
-            return
-        if self.on_overdue is not None:
-            self.on_overdue()
-        if not reply.poll(max(0, self._patience_ms - self._ordinary_ms)):
-            raise TimeoutError
-
     def _send(self, method: str, message: Any) -> None:
+        self._transport.begin_call(
+            self._ordinary_ms,
+            patience_ms=self._patience_ms if self.is_patient else 0,
+            on_overdue=self.on_overdue if self.is_patient else None,
+        )
         try:
             self._protocol.writeMessageBegin(method, TMessageType.CALL, self._sequence)
             message.write(self._protocol)
@@ -192,11 +181,14 @@ class MetastoreClient:
 
     def _read(self, method: str, result: Any) -> Any:
         try:
-            if self.is_patient:
-                self._wait_patiently()
             return self._receive(method, result)
         except ServerFault:
             raise
+        except ReplyTooLarge as error:
+            raise NoAnswer(
+                f"The metastore {self.uri} did not answer {method}: {error}",
+                next_step="raise metastore.max-reply-bytes",
+            ) from error
         except Exception as error:
             # A reply that cannot be read is no reply, whatever the cause.
             raise NoAnswer(f"The metastore {self.uri} did not answer {method}: {_reason(error)}") from error
@@ -241,11 +233,11 @@ class MetastoreClient:
         """Hang up. Never raises; twice is harmless. In a forked child its parent goes on with the connection."""
         self._broken = True
         try:
-            if self._is_ours and self._socket.handle is not None:
+            if self._is_ours:
                 # While a forked child has the socket too, the server would not learn of a mere close.
-                self._socket.handle.shutdown(socket.SHUT_RDWR)
+                self._transport.socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # the server hung up before
+            pass  # the server hung up before, or we did
         try:
             self._transport.close()
         except OSError:
@@ -277,11 +269,10 @@ def _groups_of(user: str) -> list[str]:
 
 
 def _reason(error: BaseException) -> str:
-    inner = getattr(error, "inner", None) or error
-    if isinstance(inner, TimeoutError):
+    if isinstance(error, TimeoutError):
         return "timed out"
-    if isinstance(inner, OSError) and inner.strerror:
-        return inner.strerror
-    if isinstance(inner, TTransportException) and inner.type == TTransportException.END_OF_FILE:
+    if isinstance(error, EOFError):
         return "the connection was closed"
-    return str(inner) or type(inner).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

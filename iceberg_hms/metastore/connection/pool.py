@@ -14,6 +14,7 @@ from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import PoolCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault
+from iceberg_hms.setting import MIB
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class ClientPool:
     uris: thrift://host:port, tried in order, beginning with the one that last worked.
     connect_timeout_ms: for one server. socket_timeout_ms: for one answer. patience_ms: for one to `call_patiently`; who
     waits so for longer than socket_timeout_ms does not count any more, so that heartbeats find a connection.
+    max_reply_bytes: the largest answer.
     cas_support: what its connections proved about compare-and-swap.
     make_client: connects to a uri of the list; raises NotSent. make_places: a semaphore with so many places.
     now: the monotonic clock.
@@ -69,6 +71,7 @@ class ClientPool:
         connect_timeout_ms: int = 10_000,
         socket_timeout_ms: int = 60_000,
         patience_ms: int = 600_000,
+        max_reply_bytes: int = 100 * MIB,
         user: str = "",
         make_client: NewClient | None = None,
         make_places: NewPlaces = threading.BoundedSemaphore,
@@ -82,6 +85,7 @@ class ClientPool:
         self._connect_timeout_ms = connect_timeout_ms
         self._socket_timeout_ms = socket_timeout_ms
         self._patience_ms = patience_ms
+        self._max_reply_bytes = max_reply_bytes
         self._user = user
         self._make_client = make_client or self._open
         self._make_places = make_places
@@ -101,6 +105,7 @@ class ClientPool:
             connect_timeout_ms=settings.connect_timeout_ms,
             socket_timeout_ms=settings.socket_timeout_ms,
             patience_ms=settings.unanswered_swap_timeout_ms,
+            max_reply_bytes=settings.max_reply_bytes,
             user=settings.user,
         )
 
@@ -140,7 +145,7 @@ class ClientPool:
         except NoAnswer as error:
             if not idempotent:
                 raise
-            raise MetastoreUnavailable(error.message) from error
+            raise MetastoreUnavailable(error.message, next_step=error.next_step or None) from error
 
     def _use(self, client: MetastoreClient, function: Callable[[MetastoreClient], Result], place: _Place) -> Result:
         client.on_overdue = place.overdue
@@ -201,6 +206,7 @@ class ClientPool:
             connect_timeout_ms=self._connect_timeout_ms,
             socket_timeout_ms=self._socket_timeout_ms,
             patience_ms=self._patience_ms,
+            max_reply_bytes=self._max_reply_bytes,
             user=self._user,
             now=self._now,
         )
@@ -213,6 +219,7 @@ class ClientPool:
             connect_timeout_ms=self._connect_timeout_ms,
             socket_timeout_ms=self._socket_timeout_ms,
             patience_ms=self._patience_ms,
+            max_reply_bytes=self._max_reply_bytes,
             user=self._user,
             make_client=self._make_client,
             make_places=self._make_places,

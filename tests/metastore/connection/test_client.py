@@ -292,7 +292,7 @@ if child == 0:
 os.close(reader)
 if sys.argv[1] == "child":
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    client._socket.write(b"x")
+    client._transport.socket.sendall(b"x")
     print(usable, code, server.recv(1))
 else:
     client.close()
