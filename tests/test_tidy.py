@@ -229,14 +229,14 @@ def test_imports_in_one_direction_are_no_circle() -> None:
 
 
 def test_tests_use_what_modules_show(project: list[tidy.Source]) -> None:
-    findings = [
-        finding
+    reaching = {
+        source.path: found
         for source in within(project, "tests", "integration")
-        for finding in tidy_project.private_accesses(source)
-    ]
-    allowed = tidy_project.PRIVATE_ACCESS
-    lines = tidy_project.over_the_list(findings, allowed) + tidy_project.needless_entries(findings, allowed)
-    assert not lines, "\n" + "\n".join(lines)
+        if (found := tidy_project.private_accesses(source))
+    }
+    findings = [found for path in reaching.keys() - tidy_project.MAY_REACH_INTO_PRIVATES for found in reaching[path]]
+    assert not findings, "\n" + "\n".join(sorted(map(str, findings)))
+    assert reaching.keys() == tidy_project.MAY_REACH_INTO_PRIVATES, "an exception that nobody needs"
 
 
 @pytest.mark.parametrize(
@@ -300,14 +300,3 @@ def test_a_riddle_is_found(words: tuple[str, str], line: int) -> None:
 def test_plain_words_are_no_riddle() -> None:
     text = "A writer told the server. Who holds the lock? The client that lost the race waits; it was asked to.\n"
     assert tidy_project.riddles("a.md", text) == []
-
-
-def test_more_than_an_allow_list_says_is_refused_and_less_is_noticed() -> None:
-    findings = [tidy.Finding("a/b.py", line, "wrong") for line in (1, 2)]
-    assert tidy_project.over_the_list(findings, {"a/": 2}) == []
-    assert tidy_project.over_the_list(findings, {"a/": 9, "a/b.py": 1}) == [
-        "a/b.py:1: wrong",
-        "a/b.py:2: wrong",
-        "a/b.py: 2 in all, of which 1 are allowed",
-    ]
-    assert tidy_project.needless_entries(findings, {"a/": 3, "c/": 1}) == ["a/: lower 3 to 2", "c/: lower 1 to 0"]

@@ -29,6 +29,22 @@ class Refused(Exception):
     """The server refused a recorded request."""
 
 
+class _Built(Exception):
+    """What PyIceberg was about to send. It deletes files only after other errors than this."""
+
+    def __init__(self, requirements: Sequence[Any], updates: Sequence[Any]) -> None:
+        super().__init__()
+        self.requirements = [json.loads(each.model_dump_json(by_alias=True)) for each in requirements]
+        self.updates = [json.loads(each.model_dump_json(by_alias=True)) for each in updates]
+
+
+class _NeverCommits:
+    """In the place of a PyIceberg table's catalog: raises what the table would send."""
+
+    def commit_table(self, table: Any, requirements: Sequence[Any], updates: Sequence[Any]) -> Any:
+        raise _Built(requirements, updates)
+
+
 def recordings(folder: Path = FOLDER) -> list[dict[str, Any]]:
     return [each for path in sorted(folder.glob("*.json")) for each in json.loads(path.read_text(encoding="utf-8"))]
 
@@ -86,11 +102,13 @@ def _run(recording: Mapping[str, Any]) -> Run:
         change = loaded.transaction()
         for row in _new_rows(writer.who, _snapshots(recording)):
             change.append(as_table(row))
-        uuid = {"type": "assert-table-uuid", "uuid": str(loaded.metadata.table_uuid)}
-        requirements = [uuid, *(json.loads(each.model_dump_json()) for each in change._requirements)]
-        updates = like_recording(
-            recording, [json.loads(each.model_dump_json(by_alias=True)) for each in change._updates]
-        )
+        loaded.catalog = _NeverCommits()
+        try:
+            change.commit_transaction()
+        except _Built as built:
+            order = [requirement["type"] for requirement in recording["request"]["requirements"]]
+            requirements = sorted(built.requirements, key=lambda requirement: order.index(requirement["type"]))
+            updates = like_recording(recording, built.updates)
         namespace, short = table.split(".")
         answer = httpx.post(
             f"{writer.uri}/v1/namespaces/{namespace}/tables/{short}",
