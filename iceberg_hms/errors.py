@@ -29,6 +29,7 @@
      |    +-- LockUnavailable        the lock API is missing or broken on this metastore
      |    +-- LockLost               the lock is no longer ours
      +-- StorageError                a file could not be read or written
+     |    +-- TooManyOpenFiles       this process cannot open another file for the moment
      |    +-- CorruptFile            it was read, and is not what it should be
      +-- EngineError                 Java, Spark or a local server could not be started
      +-- ProvedFailure               mixed into a type above that proves nothing by itself (`proved`)
@@ -282,6 +283,12 @@ class StorageError(IcebergHmsError):
     """A file could not be read or written."""
 
     default_next_step = "check the path, the permissions and the free space"
+
+
+class TooManyOpenFiles(StorageError):
+    """This process or its machine cannot open another file. It passes: the caller sends its request again."""
+
+    default_next_step = "wait, then try again; the operator raises the limit of open files"
 
 
 class CorruptFile(StorageError):

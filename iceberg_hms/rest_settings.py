@@ -36,7 +36,44 @@ class RestSettings:
     rest_keep_alive_seconds: int = number(
         "rest.keep-alive-seconds", 120, 1, 86_400, "How long an idle REST connection stays open, in seconds."
     )
-    rest_max_body_bytes: int = number("rest.max-body-bytes", 64 * MIB, 1_024, 2**40, "Largest REST request body.")
+    rest_max_body_bytes: int = number("rest.max-body-bytes", 16 * MIB, 1_024, 2**40, "Largest REST request body.")
+    rest_body_timeout_ms: int = number(
+        "rest.body-timeout-ms", 60_000, 1, DAY_MS, "How long a client may take to send the body of a request."
+    )
+    rest_max_header_bytes: int = number(
+        "rest.max-header-bytes", 65_536, 1_024, 2**30, "Largest header of a REST request, its first line included."
+    )
+    rest_header_timeout_ms: int = number(
+        "rest.header-timeout-ms",
+        10_000,
+        1,
+        DAY_MS,
+        "How long a client may take to send the header of a request; for its first one since it connected.",
+    )
+    rest_send_timeout_ms: int = number(
+        "rest.send-timeout-ms", 300_000, 1, DAY_MS, "How long a client may take to receive a response."
+    )
+    rest_max_connections: int = number(
+        "rest.max-connections",
+        4_096,
+        1,
+        1_000_000,
+        "REST connections in all; one more closes the one that is idle for longest, or is refused.",
+    )
+    rest_max_connections_per_peer: int = number(
+        "rest.max-connections-per-peer",
+        1_024,
+        1,
+        1_000_000,
+        "REST connections of one address, of IPv6 of one /64 network. Behind a proxy: as many as in all.",
+    )
+    rest_max_open_files: int = number(
+        "rest.max-open-files",
+        65_536,
+        0,
+        2**30,
+        "`serve` raises its limit of open files to this, as far as it may; 0: it leaves the limit alone.",
+    )
     rest_purge: str = text(
         "rest.purge",
         "What a drop with purge does over REST: drop the table and delete its own files, drop it and keep its files, or"

@@ -56,7 +56,7 @@ GOOD = {
     "datafiles/footers.py": "from iceberg_hms.format.avro import avro_file\n",
     "identifiers.py": "from iceberg_hms.coordinator import ports\n",
     "runtime.py": "from iceberg_hms.coordinator import ports\n",
-    "rest/server.py": "import starlette\nimport uvicorn\nfrom iceberg_hms import catalog\n",
+    "rest/server.py": "import httptools\nimport starlette\nimport uvicorn\nfrom iceberg_hms import catalog\n",
     "rest/app.py": "",
     "rest/commits.py": "",
     "rest/dispatch.py": "from iceberg_hms.rest.access import authorization\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -69,6 +70,7 @@ def serve(
     from iceberg_hms.catalog.catalog import Catalog
     from iceberg_hms.rest.server import RestServer
 
+    raise_open_files(settings.rest_max_open_files)
     with (
         logs.in_background() as log,
         environment(context).lifetime(exit_with_stdin) as lifetime,
@@ -104,6 +106,17 @@ def _settle_heap() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
+
+
+def raise_open_files(wanted: int) -> int:
+    """Raise this process's limit of open files to `wanted`, as far as the hard limit allows, and never lower it.
+    Returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or limit <= soft:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
 
 
 def choose_access(token_file: Path | None, *, no_auth: bool) -> tuple[Access, str | None]:

@@ -83,6 +83,11 @@ class App:
         self._context = context
         self._routes = Routes(_targets(context))
 
+    @property
+    def counters(self) -> Counters:
+        """The metrics, for the server that the application runs on."""
+        return self._context.counters
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)

@@ -31,7 +31,7 @@ _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 
 
 class Counters:
-    """Counters, histograms and one gauge. Safe for threads."""
+    """Counters, histograms and gauges. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,6 +44,8 @@ class Counters:
         self._work: dict[str, float] = dict.fromkeys(_WORK, 0.0)
         self._counted: dict[str, int] = dict.fromkeys(_WARNINGS, 0)
         self._in_flight = 0
+        self._connections = 0
+        self._closed: Counter[str] = Counter()
 
     def begin(self) -> None:
         """A request arrived."""
@@ -99,6 +101,16 @@ class Counters:
             with self._lock:
                 self._counted[counted] += 1
 
+    def connections(self, count: int) -> None:
+        """So many connections are open now."""
+        with self._lock:
+            self._connections = count
+
+    def connection_closed(self, reason: str) -> None:
+        """The server closed or refused a connection. reason: one of few."""
+        with self._lock:
+            self._closed[reason] += 1
+
     def render(self) -> str:
         """All metrics as text."""
         with self._lock:
@@ -107,6 +119,11 @@ class Counters:
     def _lines(self) -> Iterator[str]:
         yield from _head("rest_requests_in_flight", "gauge", "Requests without a response so far.")
         yield f"{_PREFIX}rest_requests_in_flight {self._in_flight}"
+        yield from _head("rest_connections", "gauge", "Open connections.")
+        yield f"{_PREFIX}rest_connections {self._connections}"
+        yield from _head("rest_connections_closed_total", "counter", "Connections that the server closed or refused.")
+        for reason, count in sorted(self._closed.items()):
+            yield _sample("rest_connections_closed_total", {"reason": reason}, count)
         yield from _head("rest_requests_total", "counter", "Requests with a response.")
         for (method, route, status), count in sorted(self._requests.items()):
             yield _sample("rest_requests_total", {"method": method, "route": route, "status": str(status)}, count)

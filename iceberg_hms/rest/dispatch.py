@@ -40,9 +40,6 @@ from iceberg_hms.rest.responses import compressed, worth_compressing
 
 logger = logging.getLogger(__name__)
 
-#: How long a client may take to send a request's body.
-BODY_SECONDS: Final = 60.0
-
 #: The largest body that an endpoint with `never_blocks` parses on the event loop. A larger one would delay all other
 #: requests by more than a millisecond.
 SMALL_BODY_BYTES: Final = 64 * 1024
@@ -204,6 +201,11 @@ class Resource:
                 return await compressed(answer, context.read_threads.run)
         return answer
 
+    async def _body(self, incoming: UnreadRequest) -> bytes:
+        settings = self._context.settings
+        limit, seconds = settings.rest_max_body_bytes, settings.rest_body_timeout_ms / 1000
+        return await read_body(incoming.receive, incoming.headers, limit, seconds)
+
     async def _begin(self, endpoint: Endpoint, incoming: UnreadRequest) -> Response | PendingResponse:
         """Read the request and call its handler. Keeps no reference to the body: a commit may wait for long."""
         context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
@@ -215,7 +217,7 @@ class Resource:
             parameters=parameters,
             query=QueryParams(query) if query else _NO_QUERY,
             headers=headers,
-            body=await read_body(incoming.receive, headers, context.settings.rest_max_body_bytes),
+            body=await self._body(incoming),
         )
         threads = context.write_threads if endpoint.takes_locks else context.read_threads
         on_loop = endpoint.never_blocks and len(request.body) <= SMALL_BODY_BYTES
@@ -232,7 +234,7 @@ class Resource:
         return incoming.caller
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int, *, seconds: float = BODY_SECONDS) -> bytes:
+async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float) -> bytes:
     """The body, of at most `limit` bytes. Raises HTTPException: 413 as soon as the body is known to be longer (the rest
     stays unread), 408 if it does not arrive in time. Raises ClientLeft."""
     if headers.get("content-encoding", "identity").lower() != "identity":

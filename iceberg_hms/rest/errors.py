@@ -58,6 +58,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.IssuerUnavailable: ErrorRule(429, "TooManyRequestsException", _RETRY),
     errors.CommitStateUnknown: ErrorRule(500, "CommitStateUnknownException"),
     errors.MetastoreUnavailable: ErrorRule(503, "ServiceUnavailableException", _RETRY),
+    errors.TooManyOpenFiles: ErrorRule(503, "ServiceUnavailableException", _RETRY),
     Exception: ErrorRule(500, "ServiceFailureException"),
 }
 
@@ -70,6 +71,7 @@ COMMIT_RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
 
 _UNKNOWN: Final = RULES[errors.CommitStateUnknown]
 _REFUSED: Final = RULES[errors.InvalidInput]
+_DEFERRED: Final = RULES[errors.QueueFull]
 
 #: Names for errors before a handler runs; Java has no exceptions of its own for the last ones.
 _HTTP_TYPES: Final = {
@@ -91,6 +93,9 @@ def rule_for(error: Exception, *, commit: bool) -> ErrorRule:
     if not commit or rule.status == 429:
         return rule
     if getattr(error, "proved_failed", False):
+        if rule.status == 503:
+            # Proved, and it passes: the client sends the commit again.
+            return _DEFERRED
         # Proved, and no conflict: the client must neither try again nor keep its files.
         return _REFUSED if rule.status >= 500 else rule
     return _UNKNOWN
@@ -104,7 +109,7 @@ def error_response(error: Exception, *, commit: bool = False, clock: Clock = SYS
         return render(rule, error.detail)
     rule = rule_for(error, commit=commit)
     if isinstance(error, errors.IcebergHmsError):
-        if rule.status >= 500:
+        if rule.status >= 500 or isinstance(error, errors.TooManyOpenFiles):
             logger.warning("answered %d %s: %s", rule.status, rule.type, error)
         return render(rule, _text(error, rule))
     reference = clock.uuid()

@@ -9,11 +9,13 @@ The thread is a daemon: it ends with the process. The caller keeps its signal ha
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import resource
 import socket
 import threading
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 
@@ -21,6 +23,8 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.errors import EngineError
 from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.connections import ConnectionLimits, Connections
+from iceberg_hms.rest.http_protocol import BoundedHttpProtocol
 from iceberg_hms.rest.responses import is_loopback
 
 logger = logging.getLogger(__name__)
@@ -48,7 +52,7 @@ class RestServer:
         self._host = host
         self._port = port
         self._app = create_app(catalog, token=token, settings=catalog.settings, access=access)
-        self._keep_alive = catalog.settings.rest_keep_alive_seconds
+        self._settings = catalog.settings
         self._server: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
         if token is None and access is None and not is_loopback(host):
@@ -72,6 +76,7 @@ class RestServer:
         listener = self._listen()
         config = uvicorn.Config(
             self._app,
+            http=self._protocol(),
             # The caller configures logging, of the `uvicorn` loggers too.
             log_config=None,
             access_log=False,
@@ -80,7 +85,7 @@ class RestServer:
             ws="none",
             lifespan="on",
             backlog=BACKLOG,
-            timeout_keep_alive=self._keep_alive,
+            timeout_keep_alive=self._settings.rest_keep_alive_seconds,
             timeout_graceful_shutdown=STOP_SECONDS,
         )
         self._server = _Uvicorn(config)
@@ -96,6 +101,13 @@ class RestServer:
                 next_step=f"see the log: {cause!r}" if cause else f"it took longer than {START_SECONDS:g} seconds",
             )
         return self.uri
+
+    def _protocol(self) -> type[asyncio.Protocol]:
+        """What makes the protocol of a new connection."""
+        open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        connections = Connections(ConnectionLimits.of(self._settings, open_files), self._app.counters)
+        # uvicorn calls it, and asks nothing else of a class.
+        return cast(type[asyncio.Protocol], functools.partial(BoundedHttpProtocol, connections=connections))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the server to end, at most `timeout` seconds; True if it has ended."""

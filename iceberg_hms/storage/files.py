@@ -7,6 +7,7 @@ enough there, because every name that we write is new.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -15,7 +16,7 @@ import pyarrow
 from pyarrow import fs
 
 from iceberg_hms.coordinator.protocol import usage
-from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError, TooManyOpenFiles
 from iceberg_hms.format.locations import Location, parse
 from iceberg_hms.storage import local_files
 from iceberg_hms.storage.local_files import Gather, run_sequentially
@@ -226,4 +227,5 @@ def _mapped(location: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFile(location) from error
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise StorageError(f"{location}: {error}") from error
+        kind = TooManyOpenFiles if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else StorageError
+        raise kind(f"{location}: {error}") from error

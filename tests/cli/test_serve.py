@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from iceberg_hms.cli.serve import choose_access
+from iceberg_hms.cli.serve import choose_access, raise_open_files
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from tests.cli.fakes import METASTORE, run
 from tests.rest.fakes import ScriptedCatalog
@@ -108,3 +109,15 @@ def test_a_missing_token_file_and_two_words_on_tokens_are_refused(tmp_path: Path
 def test_tokens_are_made_anew_each_time() -> None:
     assert choose_access(None, no_auth=True)[1] is None
     assert choose_access(None, no_auth=False)[1] != choose_access(None, no_auth=False)[1]
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_and_never_lowered() -> None:
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 100, hard))
+        assert raise_open_files(soft - 50) == soft - 50
+        assert raise_open_files(0) == soft - 50
+        assert raise_open_files(hard + 1) == hard
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -53,7 +53,7 @@ def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
         return {"type": "http.request", "body": b"x" * 1_000, "more_body": True}
 
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT))
+        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 30))
     assert caught.value.status_code == 413
     assert sent == 3
 
@@ -64,7 +64,7 @@ def test_a_body_that_stops_arriving_is_408() -> None:
         raise AssertionError
 
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, seconds=0.01))
+        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 0.01))
     assert caught.value.status_code == 408
 
 

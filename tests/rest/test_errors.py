@@ -37,6 +37,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.LockUnavailable("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.LockLost("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.StorageError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
+    (errors.TooManyOpenFiles("x"), 503, "ServiceUnavailableException", 500, "CommitStateUnknownException"),
     (errors.CorruptFile("file:/x", "cut"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.ConfigError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
     (errors.EngineError("x"), 500, "ServiceFailureException", 500, "CommitStateUnknownException"),
@@ -77,6 +78,11 @@ def test_an_error_that_the_coordinator_proved_is_4xx() -> None:
     refused = errors.proved(errors.MetastoreRefused("types incompatible"))
     assert rule_for(refused, commit=True).status == 400
     assert rule_for(refused, commit=False).status == 500
+    no_file = errors.proved(errors.TooManyOpenFiles("/w/t/metadata/1.metadata.json: Too many open files"))
+    assert (rule_for(no_file, commit=True).status, rule_for(no_file, commit=True).headers) == (
+        429,
+        {"Retry-After": "1"},
+    )
 
 
 def test_a_new_subtype_gets_the_rule_of_its_nearest_base() -> None:
@@ -93,7 +99,12 @@ def test_responses_to_retry_have_a_retry_after(error: Exception, commit: bool) -
 
 def test_no_other_response_has_a_retry_after() -> None:
     inviting = {kind for kind, rule in RULES.items() if "Retry-After" in rule.headers}
-    assert inviting == {errors.QueueFull, errors.IssuerUnavailable, errors.MetastoreUnavailable}
+    assert inviting == {
+        errors.QueueFull,
+        errors.IssuerUnavailable,
+        errors.MetastoreUnavailable,
+        errors.TooManyOpenFiles,
+    }
     assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), commit=True).headers
 
 

@@ -1,0 +1,313 @@
+"""HTTP/1.1 with bounds: uvicorn's protocol on httptools, which counts bytes and time of what a client sends and takes.
+
+uvicorn bounds neither. A connection here is always in one of these phases:
+
+    IDLE       no request; it may be closed for another connection
+    HEADER     the first bytes of a request are here, its header is not complete
+    REQUEST    its header is complete and its response is not
+    UNREAD     it has its response, and the client still sends its body, which nobody reads
+
+A sweep over all connections closes the overdue ones (`connections.Connections`): no request has a timer of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from enum import Enum, auto
+from typing import Any, Final
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.utils import get_remote_addr
+from uvicorn.server import ServerState
+
+from iceberg_hms.rest.connections import Connections, peer_of
+from iceberg_hms.rest.errors import RETRY_AFTER_SECONDS, ErrorRule, render
+
+logger = logging.getLogger(__name__)
+
+#: The most header fields of a request. Stock clients send about ten.
+MAX_HEADER_FIELDS: Final = 256
+#: The most requests that a client may send before it has the response to the first. Stock clients send one.
+MAX_PIPELINED: Final = 32
+
+_MALFORMED: Final = "malformed HTTP"
+_HEADER: Final = "header too large"
+_PIPELINED: Final = "too many pipelined requests"
+_BODY: Final = "body too large"
+_OVERDUE_HEADER: Final = "header not complete in time"
+_BUSY: Final = "the server has as many connections as it may"
+
+#: What the client gets, by the reason for which the connection is closed; no answer for others.
+_ANSWERS: Final = {
+    _MALFORMED: ErrorRule(400, "BadRequestException"),
+    _HEADER: ErrorRule(431, "RequestHeaderFieldsTooLargeException"),
+    _PIPELINED: ErrorRule(400, "BadRequestException"),
+    _BODY: ErrorRule(413, "RequestTooLargeException"),
+    _OVERDUE_HEADER: ErrorRule(408, "RequestTimeoutException"),
+    _BUSY: ErrorRule(503, "ServiceUnavailableException", {"Retry-After": str(RETRY_AFTER_SECONDS)}),
+}
+
+
+class Phase(Enum):
+    """Where a connection is in its request (see above)."""
+
+    IDLE = auto()
+    HEADER = auto()
+    REQUEST = auto()
+    UNREAD = auto()
+
+
+_OVERDUE: Final = {
+    Phase.IDLE: "no request in time",
+    Phase.HEADER: _OVERDUE_HEADER,
+    Phase.UNREAD: "body of an answered request not complete in time",
+}
+
+
+class _Refused(Exception):
+    """Raised in a callback of the parser, which stops at it. Its text is the reason."""
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """One connection. tls: speak TLS; the handshake counts as part of the first header.
+
+    A request that breaks a bound gets an ErrorModel, and the connection ends: before the application sees the request,
+    or before it has the request's body. A request that runs is always answered by the application.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        connections: Connections,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.peer = ""
+        self._open = connections
+        self._limits = connections.limits
+        self._tls = tls
+        self._handshake: asyncio.Task[None] | None = None
+        self._phase = Phase.IDLE
+        #: When the phase began; and since when a response waits to be sent, None if none does.
+        self._since = 0.0
+        self._sending_since: float | None = None
+        #: Whether a request's header or body is not complete.
+        self._in_header = False
+        self._in_message = False
+        #: Bytes that came of the header, or after it of the message's rest.
+        self._received = 0
+        #: Of the bytes that are parsed: how many, and how many messages begin in them.
+        self._arriving = 0
+        self._begun = 0
+        self._answering: RequestResponseCycle | None = None
+        self._ended = False
+
+    # -- the connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.transport = transport
+        address = get_remote_addr(transport)
+        self.peer = peer_of(None if address is None else address[0])
+        self._since = self.loop.time()
+        admitted = self._open.admit(self, self.loop)
+        if self._tls is None:
+            super().connection_made(transport)
+            if not admitted:
+                self._write_error(_BUSY)
+                self._end()
+        elif admitted:
+            transport.pause_reading()
+            self._handshake = self.loop.create_task(self._shake_hands(transport, self._tls))
+        else:
+            self._end()
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        try:
+            secured = await self.loop.start_tls(transport, self, tls, server_side=True)
+        except (OSError, asyncio.CancelledError):
+            # ssl.SSLError is an OSError: a client that speaks no TLS, or has no valid certificate.
+            self._open.closed("failed TLS handshake", self.peer, self.loop)
+            secured = None
+        if secured is None or self._ended:
+            self._open.remove(self)
+            transport.abort()
+            return
+        super().connection_made(secured)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.remove(self)
+        self._ended = True
+        super().connection_lost(exc)
+
+    def give_way(self) -> None:
+        # Nobody watches it any more, so nothing of it may wait.
+        self._ended = True
+        self.transport.abort()
+
+    def close_if_overdue(self, now: float) -> None:
+        if self._sending_since is not None and not self.transport.get_write_buffer_size():
+            self._sending_since = None
+            self._since = now
+        waited = now - self._since
+        if self._sending_since is not None:
+            if now - self._sending_since > self._limits.send_seconds:
+                self._open.closed("response not received in time", self.peer, self.loop)
+                self._ended = True
+                self.transport.abort()
+        elif self._ended or self._phase is Phase.REQUEST:
+            # A request has bounds of its own: `dispatch.read_body`, and the time for its commit.
+            return
+        elif self._phase is Phase.IDLE and self.cycle is not None:
+            if waited > self._limits.idle_seconds:
+                self._close("idle")
+        elif waited > self._limits.header_seconds:
+            self._close(_OVERDUE[self._phase])
+
+    def timeout_keep_alive_handler(self) -> None:
+        # The sweep closes idle connections; it knows whether the last response was received.
+        pass
+
+    # -- what arrives
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended:
+            return
+        self._unset_keepalive_if_required()
+        if self._phase is Phase.IDLE:
+            self._open.busy(self)
+            self._phase, self._since = Phase.HEADER, self.loop.time()
+            if self._sending_since is not None and not self.transport.get_write_buffer_size():
+                self._sending_since = None
+        alone = 0 if self._in_message else 1
+        self._begun, self._arriving = 0, len(data)
+        try:
+            self.parser.feed_data(data)
+            if self._in_message and self._begun <= alone:
+                self._count(len(data))
+        except httptools.HttpParserUpgrade:
+            # The request itself gets its response, in HTTP/1.1.
+            logger.debug("a client offered another protocol")
+        except _Refused as refused:
+            self._refuse(str(refused))
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._refuse(str(cause) if isinstance(cause, _Refused) else _MALFORMED)
+
+    def _count(self, size: int) -> None:
+        """Count bytes of a message that is not complete. What frames a body in chunks counts too."""
+        self._received += size
+        if self._in_header:
+            if self._received > self._limits.header_bytes:
+                raise _Refused(_HEADER)
+        elif self._received > self._limits.header_bytes + self._limits.body_bytes:
+            raise _Refused(_BODY)
+
+    def on_message_begin(self) -> None:
+        self._begun += 1
+        self._in_header = self._in_message = True
+        self._received = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_header:
+            # Trailers: the application has the header already, and must not find others in it.
+            return
+        if len(self.headers) >= MAX_HEADER_FIELDS:
+            raise _Refused(_HEADER)
+        # As in the base class, which would cost a call for each field.
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        limit = self._limits.header_bytes
+        if self._received + self._arriving > limit:
+            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            if size > limit:
+                raise _Refused(_HEADER)
+        waiting = len(self.pipeline)
+        if waiting >= MAX_PIPELINED:
+            raise _Refused(_PIPELINED)
+        self._in_header = False
+        self._received = 0
+        self._phase = Phase.REQUEST
+        super().on_headers_complete()
+        if len(self.pipeline) == waiting:
+            self._answering = self.cycle
+
+    def on_message_complete(self) -> None:
+        self._in_message = False
+        super().on_message_complete()
+        if self._phase is Phase.UNREAD:
+            self._rest(self.loop.time())
+
+    # -- what is answered
+
+    def on_response_complete(self) -> None:
+        following = self.pipeline[-1][0] if self.pipeline else None
+        now = self.loop.time()
+        if self._sending_since is None:
+            self._sending_since = now
+        super().on_response_complete()
+        if self._ended or self.transport.is_closing():
+            return
+        if following is not None:
+            self._answering = following
+        elif not self._in_message:
+            self._rest(now)
+        else:
+            self._phase, self._since = Phase.HEADER if self._in_header else Phase.UNREAD, now
+
+    def _rest(self, now: float) -> None:
+        self._phase, self._since = Phase.IDLE, now
+        self._open.idle(self)
+
+    def _refuse(self, reason: str) -> None:
+        """Answer what broke a bound, and end the connection."""
+        self._open.closed(reason, self.peer, self.loop)
+        running = self._answering
+        if running is None or running.response_complete or running.more_body:
+            if running is None or running.response_complete or not running.response_started:
+                self._write_error(reason)
+            self._end()
+        else:
+            # The application may have begun this request: the client gets the application's response, and no other.
+            self._ended = True
+            self.pipeline.clear()
+            running.keep_alive = False
+            self.flow.pause_reading()
+
+    def _close(self, reason: str) -> None:
+        """End an overdue connection."""
+        self._open.closed(reason, self.peer, self.loop)
+        if self._in_header:
+            self._write_error(reason)
+        self._end()
+
+    def _write_error(self, reason: str) -> None:
+        rule = _ANSWERS.get(reason)
+        if rule is None:
+            return
+        response = render(rule, f"The server closes this connection: {reason}")
+        lines = [b"%s: %s\r\n" % pair for pair in [*response.raw_headers, (b"connection", b"close")]]
+        self.transport.write(b"".join([STATUS_LINE[rule.status], *lines, b"\r\n", bytes(response.body)]))
+
+    def _end(self) -> None:
+        """Close; what waits to be sent has its time, which `close_if_overdue` bounds."""
+        handshaking = self._handshake is not None and not self._handshake.done()
+        if handshaking or self._ended:
+            self.transport.abort()
+        else:
+            self.transport.close()
+            if self._sending_since is None:
+                self._sending_since = self.loop.time()
+        self._ended = True
