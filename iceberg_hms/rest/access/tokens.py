@@ -50,6 +50,10 @@ _LINE: Final = re.compile(r"(?P<name>\S+)\s+(?P<scopes>\S.*?)\s+sha256:(?P<hash>
 _COMMENT: Final = re.compile(r"(^|\s)#.*")
 #: Group or others may read, write or execute.
 _OTHERS: Final = 0o077
+#: PostgreSQL's rule for a server key: a group may read what root owns. So does Kubernetes mount secrets for a process
+#: that is not root.
+_OTHERS_OF_ROOTS: Final = 0o037
+_ROOT: Final = 0
 
 
 def check_token(token: str) -> str:
@@ -164,17 +168,23 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
 
 
+def open_to_others(mode: int, owner: int) -> bool:
+    """Whether a secret file with this mode and this owner's user id is open to more users than it may be."""
+    return bool(mode & (_OTHERS_OF_ROOTS if owner == _ROOT else _OTHERS))
+
+
 def read_token_file(path: Path) -> str:
     """The text of a token file. Raises ConfigError for one that others may read, that is too large, or no text."""
     try:
         with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            status = os.fstat(file.fileno())
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ConfigError(
             f"cannot read the token file {path}: {error.strerror}", next_step="name a file that this user can read"
         ) from error
-    if mode & _OTHERS and os.name != "nt":
+    mode = stat.S_IMODE(status.st_mode)
+    if open_to_others(mode, status.st_uid) and os.name != "nt":
         raise ConfigError(
             f"the token file {path} is open to other users: its mode is {mode:04o}", next_step=f"chmod 600 {path}"
         )

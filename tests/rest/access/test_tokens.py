@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_hms.errors import ConfigError
-from iceberg_hms.rest.access.tokens import check_token, only_token, parse_tokens, token_line
+from iceberg_hms.rest.access.tokens import check_token, only_token, open_to_others, parse_tokens, token_line
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
@@ -94,3 +94,19 @@ def test_a_file_with_one_word_is_that_token_with_all_rights() -> None:
     assert only_token("two words") is None
     [caller] = parse_tokens(" s3cret\n", Path("tokens")).values()
     assert (caller.name, [str(scope) for scope in caller.scopes]) == ("", ["admin[*]"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "is_open"),
+    [
+        (0o600, 1000, False),
+        (0o400, 0, False),
+        (0o640, 1000, True),
+        (0o440, 0, False),
+        (0o640, 0, False),
+        (0o660, 0, True),
+        (0o604, 0, True),
+    ],
+)
+def test_only_a_file_of_root_may_be_read_by_its_group(mode: int, owner: int, is_open: bool) -> None:
+    assert open_to_others(mode, owner) is is_open
