@@ -81,6 +81,10 @@ class RestSettings:
         PurgePolicy.DELETE.value,
         choices=tuple(each.value for each in PurgePolicy),
     )
+    rest_audit_log: str = text(
+        "rest.audit-log",
+        "File for the audit trail, a line of JSON for each change and each refusal; empty: with the log.",
+    )
     rest_compress_loopback: bool = flag(
         "rest.compress-loopback",
         "Compress responses to this machine too, for a proxy on it that forwards them to others.",

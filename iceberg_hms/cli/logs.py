@@ -1,18 +1,25 @@
 """The log of a server, which never blocks it.
 
 A write to a pipe that nobody reads blocks the writer, and the worker of a table's queue logs a line for each commit. So
-a server hands its lines to a thread of its own, which drops and counts the lines that it cannot write.
+a server hands its lines to a thread of its own, which drops and counts the lines that it cannot write. The audit trail
+can have a file, and then a thread, of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Iterator, Sequence
-from logging.handlers import QueueHandler
+from functools import partial
+from io import TextIOWrapper
+from logging.handlers import QueueHandler, WatchedFileHandler
 from queue import Full, Queue
 from typing import Final
+
+from iceberg_hms.errors import ConfigError
+from iceberg_hms.rest.access.audit import LOGGER as AUDIT_LOGGER
 
 #: Lines that wait to be written; more are dropped.
 LINES_MAX: Final = 10_000
@@ -45,24 +52,60 @@ class Background:
 
 
 @contextlib.contextmanager
-def in_background() -> Iterator[Background]:
-    """Within this block a thread of its own writes the log, with the handlers of the root logger."""
+def in_background(audit_log: str = "") -> Iterator[Background]:
+    """Within this block a thread of its own writes the log, with the handlers of the root logger.
+
+    audit_log: the file that gets the audit trail, one JSON object a line, by another thread; without it the trail is
+    part of the log. Raises ConfigError if the file cannot be opened.
+    """
+    root, audit = logging.getLogger(), logging.getLogger(AUDIT_LOGGER)
+    with contextlib.ExitStack() as stack:
+        background = stack.enter_context(_handed_over(root, root.handlers, "log"))
+        if audit_log:
+            file = stack.enter_context(contextlib.closing(_audit_file(audit_log)))
+            trail = stack.enter_context(_handed_over(audit, [file], "audit-log"))
+            audit.propagate = False
+            stack.callback(setattr, audit, "propagate", True)
+        yield background
+    if audit_log and not trail.is_written:
+        logger.warning("the last lines of the audit trail may be missing in %s", audit_log)
+
+
+@contextlib.contextmanager
+def _handed_over(source: logging.Logger, handlers: Sequence[logging.Handler], name: str) -> Iterator[Background]:
+    """Within this block a thread of this name writes what `source` logs, with these handlers."""
     background = Background()
-    root = logging.getLogger()
-    handlers = list(root.handlers)
+    handlers, own = list(handlers), list(source.handlers)
     lines: Queue[logging.LogRecord | None] = Queue(LINES_MAX)
     handler = _DroppingHandler(lines)
-    thread = threading.Thread(target=_write, args=(handler, lines, handlers), name="log", daemon=True)
+    thread = threading.Thread(target=_write, args=(handler, lines, handlers), name=name, daemon=True)
     thread.start()
-    _replace(root, handlers, [handler])
+    _replace(source, own, [handler])
     try:
         yield background
     finally:
-        _replace(root, [handler], handlers)
+        _replace(source, [handler], own)
         with contextlib.suppress(Full):
             lines.put(None, timeout=END_SECONDS)
         thread.join(END_SECONDS)
         background.is_written = not thread.is_alive()
+
+
+class _AuditFile(WatchedFileHandler):
+    """A file for this user alone. It is opened again when logrotate has moved it away."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding="utf-8", opener=partial(os.open, mode=0o600))
+
+
+def _audit_file(path: str) -> logging.Handler:
+    try:
+        return _AuditFile(path, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write the audit trail to {path}: {error.strerror}",
+            next_step="name a file that this user can write",
+        ) from error
 
 
 def _replace(root: logging.Logger, old: Sequence[logging.Handler], new: Sequence[logging.Handler]) -> None:

@@ -45,6 +45,9 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="File of tokens: one token, or lines of `iceberg-hms token`.")
     ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Accept every client that can connect.")] = False,
+    audit_log: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File for the audit trail. Default: with the log, on stderr.")
+    ] = None,
     config: ConfigFile = None,
     overrides: Overrides = None,
     exit_with_stdin: ExitWithStdin = False,
@@ -63,6 +66,7 @@ def serve(
         lock=lock,
         rest_host=host,
         rest_port=port,
+        rest_audit_log=audit_log,
     )
     access, token = choose_access(token_file, no_auth=no_auth)
     made = {} if token is None else {"token": token}
@@ -72,7 +76,7 @@ def serve(
 
     raise_open_files(settings.rest_max_open_files)
     with (
-        logs.in_background() as log,
+        logs.in_background(settings.rest_audit_log) as log,
         environment(context).lifetime(exit_with_stdin) as lifetime,
         open_catalog(context, settings) as catalog,
     ):

@@ -22,6 +22,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, request_id
 from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
@@ -81,6 +82,7 @@ class App:
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
+        self._trail = AuditTrail(context.clock)
         self._routes = Routes(_targets(context))
 
     @property
@@ -100,28 +102,34 @@ class App:
         clock, counters = self._context.clock, self._context.counters
         started = clock.monotonic()
         status, route = _NOT_ANSWERED, _NO_ROUTE
+        raw = scope.get("raw_path")
+        path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
+        headers = Headers(scope=scope)
+        peer = scope.get("client")
+        entry = AuditEntry(request_id(headers.get("x-request-id"), clock), "" if peer is None else str(peer[0]))
         counters.begin()
         try:
-            raw = scope.get("raw_path")
-            path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
-            headers = Headers(scope=scope)
             response: Response | None
             try:
-                caller = None if path in OPEN_PATHS else await self._caller(headers)
+                if path not in OPEN_PATHS:
+                    entry.caller = await self._caller(headers)
             except IcebergHmsError as error:
-                response = error_response(error)
+                response = error_response(error, entry.request_id)
             else:
                 if (match := self._routes.find(path)) is None:
-                    response = error_response(HTTPException(404, f"No such route: {scope['method']} {path}"))
+                    no_route = HTTPException(404, f"No such route: {scope['method']} {path}")
+                    response = error_response(no_route, entry.request_id)
                 else:
                     route, target = match.target
-                    incoming = UnreadRequest(scope, headers, match.parameters, receive, started, caller)
+                    incoming = UnreadRequest(scope, headers, match.parameters, receive, started, entry)
                     response = await target.answer(incoming)
             if response is not None:
                 status = response.status_code
+                response.raw_headers.append((b"x-request-id", entry.request_id.encode()))
                 await response(scope, receive, send)
         finally:
             counters.end(scope["method"], route, status, clock.monotonic() - started)
+            self._trail.close(entry, status, scope["method"], path)
 
     async def _caller(self, headers: Headers) -> Caller:
         """Raises as `Access.identify`."""

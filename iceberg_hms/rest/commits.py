@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import AlreadyExists, InvalidInput, RequirementFailed
+from iceberg_hms.rest.access.audit import SNAPSHOTS_MAX
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import BlockingStep, RestRequest
 from iceberg_hms.rest.payloads import SEPARATOR, CommitTable, idempotency_key
@@ -31,6 +32,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     creates = _creates(body)
     if creates:
         request.require(Action.CREATE_TABLE, *table)
+    request.entry.snapshots = _snapshot_ids(body)
     seconds = request.seconds_left
     arguments: dict[str, Any] = {
         "idempotency_key": _idempotency_key(request, body),
@@ -56,6 +58,13 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     if creates:
         return BlockingStep(create)
     return PendingResponse(request.catalog.submit(table, body.requirements, body.updates, **arguments), seconds, answer)
+
+
+def _snapshot_ids(body: CommitTable) -> list[int]:
+    """Of the snapshots that it adds, for the audit trail."""
+    added = [update.get("snapshot") for update in body.updates if update.get("action") == "add-snapshot"]
+    ids = [snapshot.get("snapshot-id") for snapshot in added if isinstance(snapshot, dict)]
+    return [snapshot_id for snapshot_id in ids[:SNAPSHOTS_MAX] if isinstance(snapshot_id, int)]
 
 
 def _creates(body: CommitTable) -> bool:

@@ -27,7 +27,8 @@ from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import QueueFull
-from iceberg_hms.rest.access.authorization import CATALOG, Access, AccessTarget, Action, require
+from iceberg_hms.rest.access.audit import AuditEntry
+from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import not_authenticated
 from iceberg_hms.rest.counters import Counters
@@ -62,7 +63,7 @@ class UnreadRequest:
     """A request whose body is still unread.
 
     scope, receive: as in ASGI. parameters: of the path, still encoded. received: `clock.monotonic()` of its arrival.
-    caller: None on paths that are open to everyone.
+    entry: what is known of it for the audit trail, who calls above all.
     """
 
     scope: Scope
@@ -70,7 +71,7 @@ class UnreadRequest:
     parameters: Mapping[str, str]
     receive: Receive
     received: float
-    caller: Caller | None
+    entry: AuditEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class RestRequest:
 
     context: ServerContext
     caller: Caller
+    entry: AuditEntry
     received: float
     parameters: Mapping[str, str] = field(default_factory=dict)
     query: QueryParams = field(default_factory=QueryParams)
@@ -113,7 +115,8 @@ class RestRequest:
 
     def require(self, action: Action, namespace: str, table: str | None = None) -> None:
         """Ask for a right on a name that only the body has. Raises ScopeMissing."""
-        require(self.context.access, self.caller, action, AccessTarget(namespace, table))
+        self.entry.action, self.entry.target = action, AccessTarget(namespace, table)
+        require(self.context.access, self.caller, action, self.entry.target)
 
     def may(self, action: Action, namespace: str) -> bool:
         """Whether the caller has a right, for answers that depend on it."""
@@ -165,7 +168,7 @@ class Resource:
         """The response; None if the client left before its request was complete."""
         endpoint = self._endpoints.get(incoming.scope["method"])
         if endpoint is None:
-            return error_response(self._not_allowed(incoming))
+            return error_response(self._not_allowed(incoming), incoming.entry.request_id)
         counters = self._context.counters
         try:
             response = await self._handle(endpoint, incoming)
@@ -173,7 +176,7 @@ class Resource:
             logger.debug("the client left before its request was complete: %s", endpoint.template)
             return None
         except Exception as error:  # noqa: BLE001 - for any error the client gets an ErrorModel without a stack
-            response = error_response(error, commit=endpoint.commit, clock=self._context.clock)
+            response = error_response(error, incoming.entry.request_id, commit=endpoint.commit)
             if endpoint.commit and response.status_code == CONFLICT:
                 counters.conflict(error)
         if endpoint.commit:
@@ -212,26 +215,30 @@ class Resource:
         parameters = {name: decode_segment(text) for name, text in incoming.parameters.items()}
         request = RestRequest(
             context=context,
-            caller=self._authorized(endpoint, incoming, parameters),
+            caller=self._authorized(endpoint, incoming.entry, parameters),
+            entry=incoming.entry,
             received=incoming.received,
             parameters=parameters,
             query=QueryParams(query) if query else _NO_QUERY,
             headers=headers,
             body=await self._body(incoming),
         )
+        incoming.entry.begun = True
         threads = context.write_threads if endpoint.takes_locks else context.read_threads
         on_loop = endpoint.never_blocks and len(request.body) <= SMALL_BODY_BYTES
         answer = endpoint.handler(request) if on_loop else await threads.run(lambda: endpoint.handler(request))
         return await threads.run(answer.work) if isinstance(answer, BlockingStep) else answer
 
-    def _authorized(self, endpoint: Endpoint, incoming: UnreadRequest, parameters: Mapping[str, str]) -> Caller:
+    def _authorized(self, endpoint: Endpoint, entry: AuditEntry, parameters: Mapping[str, str]) -> Caller:
         """The caller, who may do what the endpoint declares. Before the body is read: strangers cannot make the server
         read one."""
-        if incoming.caller is None:
+        if entry.caller is None:
             raise not_authenticated()
-        target = AccessTarget(parameters.get("namespace"), parameters.get("table")) if parameters else CATALOG
-        require(self._context.access, incoming.caller, endpoint.action, target)
-        return incoming.caller
+        entry.action = endpoint.action
+        if parameters:
+            entry.target = AccessTarget(parameters.get("namespace"), parameters.get("table"))
+        require(self._context.access, entry.caller, endpoint.action, entry.target)
+        return entry.caller
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float) -> bytes:

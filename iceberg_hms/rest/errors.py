@@ -22,7 +22,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from iceberg_hms import errors
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger(__name__)
 
@@ -101,20 +100,19 @@ def rule_for(error: Exception, *, commit: bool) -> ErrorRule:
     return _UNKNOWN
 
 
-def error_response(error: Exception, *, commit: bool = False, clock: Clock = SYSTEM_CLOCK) -> Response:
-    """The response for an error: an ErrorModel without a stack. An unexpected error is logged with a reference, and the
-    client gets only the reference."""
+def error_response(error: Exception, request_id: str, *, commit: bool = False) -> Response:
+    """The response for an error: an ErrorModel without a stack. An unexpected error is logged with the request's id,
+    and the client gets only the id."""
     if isinstance(error, HTTPException):
         rule = ErrorRule(error.status_code, _HTTP_TYPES.get(error.status_code, "RESTException"), error.headers or {})
         return render(rule, error.detail)
     rule = rule_for(error, commit=commit)
     if isinstance(error, errors.IcebergHmsError):
         if rule.status >= 500 or isinstance(error, errors.TooManyOpenFiles):
-            logger.warning("answered %d %s: %s", rule.status, rule.type, error)
+            logger.warning("answered %d %s to request %s: %s", rule.status, rule.type, request_id, error)
         return render(rule, _text(error, rule))
-    reference = clock.uuid()
-    logger.error("unexpected error, reference %s", reference, exc_info=error)
-    return render(rule, f"Internal error; the server's log has it under {reference}")
+    logger.error("unexpected error in request %s", request_id, exc_info=error)
+    return render(rule, f"Internal error; the server's log has it under {request_id}")
 
 
 def render(rule: ErrorRule, message: str) -> Response:

@@ -42,7 +42,9 @@ class Health:
         """The response for one of the paths above."""
         path = incoming.scope["path"]
         if incoming.scope["method"] not in _METHODS:
-            return error_response(HTTPException(405, "This path is read-only", {"Allow": ", ".join(_METHODS)}))
+            return error_response(
+                HTTPException(405, "This path is read-only", {"Allow": ", ".join(_METHODS)}), incoming.entry.request_id
+            )
         if path == METRICS_PATH:
             return Response(self._context.counters.render(), headers={"Content-Type": CONTENT_TYPE})
         if path == LIVE_PATH:

@@ -97,6 +97,8 @@ def drop_table(request: RestRequest) -> Response:
     """DELETE a table; with `purgeRequested` its files too, as far as `rest.purge` says."""
     purge = boolean(request.query, "purgeRequested")
     policy = request.context.settings.rest_purge
+    if purge:
+        request.entry.details["purge"] = policy
     with _missing_namespace_is_missing_table(table := named_table(request)):
         if purge and policy == PurgePolicy.REFUSE:
             # Who gets a 404 goes on to Hive, so a missing table is one here too.
@@ -113,7 +115,8 @@ def drop_table(request: RestRequest) -> Response:
 def rename_table(request: RestRequest) -> Response:
     """POST rename: rename a table, also into another namespace."""
     body = RenameTable.parse(request.body)
-    for name in (body.source, body.destination):
+    request.entry.details["to"] = list(body.destination)
+    for name in (body.destination, body.source):
         request.require(Action.RENAME_TABLE, *name)
     request.catalog.rename_table(body.source, body.destination, wait_seconds=request.seconds_left)
     return no_content()
@@ -125,8 +128,9 @@ def register_table(request: RestRequest) -> Response:
     namespace = single_namespace(request.parameters["namespace"])
     body = RegisterTable.parse(request.body)
     identifier = (namespace, body.name)
-    request.require(Action.REGISTER_TABLE, *identifier)
+    request.entry.details["file"] = body.metadata_location
     request.require(Action.READ_ANY_FILE, str(EVERYWHERE))
+    request.require(Action.REGISTER_TABLE, *identifier)
     try:
         registered = request.catalog.register_table(
             identifier, body.metadata_location, overwrite=body.overwrite, wait_seconds=request.seconds_left

@@ -6,10 +6,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from logging.handlers import QueueHandler
+from pathlib import Path
 
 import pytest
 
 from iceberg_hms.cli import logs
+from iceberg_hms.errors import ConfigError
 
 LOG = logging.getLogger("iceberg_hms.tests.logs")
 
@@ -81,3 +83,40 @@ def test_a_handler_s_level_holds(kept: Kept) -> None:
         LOG.info("no")
         LOG.warning("yes")
     assert kept.messages == ["yes"]
+
+
+def test_the_audit_trail_can_have_a_file_of_its_own(kept: Kept, tmp_path: Path) -> None:
+    kept.gate.set()
+    file = tmp_path / "audit.jsonl"
+    audit = logging.getLogger("iceberg_hms.audit")
+    audit.setLevel(logging.INFO)
+    with logs.in_background(str(file)):
+        audit.info("one")
+        LOG.info("not a change")
+        audit.info("two")
+    assert file.read_text() == "one\ntwo\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert kept.messages == ["not a change"]
+    with logs.in_background():
+        audit.info("three")
+    audit.setLevel(logging.NOTSET)
+    assert kept.messages[1:] == ["three"]
+
+
+def test_the_audit_file_may_be_moved_away_while_the_server_runs(kept: Kept, tmp_path: Path) -> None:
+    kept.gate.set()
+    file = tmp_path / "audit.jsonl"
+    audit = logging.getLogger("iceberg_hms.audit")
+    audit.setLevel(logging.INFO)
+    with logs.in_background(str(file)):
+        file.rename(tmp_path / "old.jsonl")
+        audit.info("line")
+    audit.setLevel(logging.NOTSET)
+    assert file.read_text() == "line\n"
+
+
+def test_an_audit_file_that_cannot_be_written_is_an_error_at_the_start(kept: Kept, tmp_path: Path) -> None:
+    kept.gate.set()
+    with pytest.raises(ConfigError, match="cannot write the audit trail"), logs.in_background(str(tmp_path)):
+        raise AssertionError
+    assert kept in logging.getLogger().handlers

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
 from iceberg_hms.rest import dispatch
+from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.access.scopes import EVERYTHING, Caller
 from iceberg_hms.rest.access.tokens import Everyone
@@ -23,7 +24,7 @@ from iceberg_hms.rest.request_threads import RequestThreads
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 LIMIT = 2_048
-CALLER = Caller("", EVERYTHING)
+ENTRY = AuditEntry("an id", "a peer", Caller("", EVERYTHING))
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
 
     async def ask() -> Response | None:
         scope = {"type": "http", "method": "POST", "query_string": b""}
-        return await resource.answer(UnreadRequest(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic(), CALLER))  # type: ignore[arg-type]
+        return await resource.answer(UnreadRequest(scope, Headers(), {}, receive, SYSTEM_CLOCK.monotonic(), ENTRY))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())
     read_threads.close()
@@ -255,7 +256,7 @@ def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) 
             await loading
 
     async def answer(scope: dict[str, Any], headers: Headers) -> Response | None:
-        return await resource.answer(UnreadRequest(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic(), CALLER))  # type: ignore[arg-type]
+        return await resource.answer(UnreadRequest(scope, headers, {}, receive, SYSTEM_CLOCK.monotonic(), ENTRY))  # type: ignore[arg-type]
 
     response = asyncio.run(ask())
     assert response is not None

@@ -94,7 +94,7 @@ def test_a_new_subtype_gets_the_rule_of_its_nearest_base() -> None:
 @pytest.mark.parametrize("error", [errors.QueueFull("x"), errors.MetastoreUnavailable("x")])
 @pytest.mark.parametrize("commit", [True, False])
 def test_responses_to_retry_have_a_retry_after(error: Exception, commit: bool) -> None:
-    assert int(error_response(error, commit=commit).headers["Retry-After"]) >= 1
+    assert int(error_response(error, "the-id", commit=commit).headers["Retry-After"]) >= 1
 
 
 def test_no_other_response_has_a_retry_after() -> None:
@@ -105,11 +105,11 @@ def test_no_other_response_has_a_retry_after() -> None:
         errors.MetastoreUnavailable,
         errors.TooManyOpenFiles,
     }
-    assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), commit=True).headers
+    assert "Retry-After" not in error_response(errors.CommitStateUnknown("x"), "the-id", commit=True).headers
 
 
 def message_of(error: Exception, *, commit: bool = False) -> str:
-    body = orjson.loads(error_response(error, commit=commit).body)
+    body = orjson.loads(error_response(error, "the-id", commit=commit).body)
     return str(body["error"]["message"])
 
 
@@ -138,8 +138,8 @@ def test_unexpected_errors_are_logged_and_never_shown(caplog: pytest.LogCaptureF
 
 
 def test_errors_of_http_itself_have_a_type_too() -> None:
-    response = error_response(HTTPException(405, "no", {"Allow": "GET"}))
+    response = error_response(HTTPException(405, "no", {"Allow": "GET"}), "the-id")
     assert response.status_code == 405
     assert response.headers["Allow"] == "GET"
     assert orjson.loads(response.body)["error"]["type"] == "MethodNotAllowedException"
-    assert orjson.loads(error_response(HTTPException(418)).body)["error"]["type"] == "RESTException"
+    assert orjson.loads(error_response(HTTPException(418), "the-id").body)["error"]["type"] == "RESTException"

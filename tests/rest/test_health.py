@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
+from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.tokens import Everyone
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import ServerContext, UnreadRequest
@@ -52,7 +53,9 @@ def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
     health = Health(context, ready_seconds=0.01)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        response = await health.answer(UnreadRequest(scope, Headers(scope=scope), {}, receive, 0.0, None))
+        response = await health.answer(
+            UnreadRequest(scope, Headers(scope=scope), {}, receive, 0.0, AuditEntry("an id", "a peer"))
+        )
         await response(scope, receive, send)
 
     web = Web(app)

@@ -181,7 +181,7 @@ def test_loads_of_one_version_get_the_same_response(web: Web, table: str) -> Non
     first, again = web("GET", table), web("GET", table)
     refs = [web("GET", f"{table}?snapshots=refs") for _ in range(2)]
     assert first.content == again.content
-    assert first.headers == again.headers
+    assert first.headers["etag"] == again.headers["etag"]
     assert refs[0].content == refs[1].content
     changed = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"seen": "yes"}}]}
     committed = web("POST", table, changed).json()

@@ -7,11 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock, SystemClock
 from iceberg_hms.rest.access.authorization import Result
 from iceberg_hms.rest.access.tokens import TokenFile, new_token, token_line
 from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import Web
+
+
+class ByHand(SystemClock):
+    """A clock that the test moves. seconds: since its beginning."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
 
 
 def write_tokens(path: Path, scopes: Mapping[str, str]) -> dict[str, str]:

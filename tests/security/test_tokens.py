@@ -8,22 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_hms.clock import SystemClock
 from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated
 from iceberg_hms.rest.access.tokens import CHECK_SECONDS, FILE_BYTES_MAX, TokenFile, new_token, token_line
 from tests.cli.fakes import run
 from tests.rest.fakes import ScriptedCatalog
-from tests.security.callers import run_here, write_private, write_tokens
-
-
-class ByHand(SystemClock):
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
+from tests.security.callers import ByHand, run_here, write_private, write_tokens
 
 
 def caller_of(access: TokenFile, token: str | None) -> str:

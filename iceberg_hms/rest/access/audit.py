@@ -1,0 +1,130 @@
+r"""The audit trail: one line of JSON for each change and each refusal, on the logger `iceberg_hms.audit`.
+
+    {"time": "2026-11-22T16:12:48.031Z", "request": "0f6a...", "caller": "etl", "peer": "10.0.0.7", "action": "commit",
+     "object": ["sales", "orders"], "outcome": "done", "status": 200, "snapshots": [5103...]}
+
+outcome: `done`; `refused`: nothing was changed; `unknown`: the change may be made, now or later. A line has only ASCII,
+with all else as `\u....`, and every text in it has a bound, so no client can forge a line or make one long. Strangers
+cannot fill the log either: it has so many of their refusals a second, and the number of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from iceberg_hms.clock import Clock
+from iceberg_hms.rest.access.authorization import CATALOG, AccessTarget, Action
+from iceberg_hms.rest.access.scopes import Caller
+
+LOGGER: Final = "iceberg_hms.audit"
+#: How much a line repeats of each text that a client sent.
+TEXT_MAX: Final = 256
+#: How many snapshot ids a line names.
+SNAPSHOTS_MAX: Final = 16
+#: How many refusals of requests without a known caller get a line of their own in a second.
+STRANGERS_PER_SECOND: Final = 50
+
+#: What changes the catalog: these actions get a line whatever comes of them.
+CHANGES: Final = frozenset(
+    {
+        Action.CREATE_NAMESPACE,
+        Action.UPDATE_NAMESPACE,
+        Action.DROP_NAMESPACE,
+        Action.CREATE_TABLE,
+        Action.COMMIT,
+        Action.DROP_TABLE,
+        Action.RENAME_TABLE,
+        Action.REGISTER_TABLE,
+        Action.SET_PROTECTED_PROPERTY,
+    }
+)
+_REFUSALS: Final = (401, 403)
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(slots=True)
+class AuditEntry:
+    """What is known of a request so far.
+
+    request_id: finds its log lines, and is returned to the client. peer: the address that it came from. caller: None
+    before the server knows. begun: whether a handler was called, so that a change may have been made.
+    details: more for the line, name by name.
+    """
+
+    request_id: str
+    peer: str
+    caller: Caller | None = None
+    action: Action | None = None
+    target: AccessTarget = CATALOG
+    begun: bool = False
+    snapshots: Sequence[int] = ()
+    details: dict[str, str | list[str]] = field(default_factory=dict)
+
+
+def request_id(sent: str | None, clock: Clock) -> str:
+    """The client's own id of a request (header `X-Request-ID`) if it can be read in any log, else a new one."""
+    return sent if sent is not None and _REQUEST_ID.fullmatch(sent) else clock.uuid()
+
+
+class AuditTrail:
+    """Writes the lines. Only the event loop calls it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._logger = logging.getLogger(LOGGER)
+        self._second = 0.0
+        self._strangers = 0
+        self._unlogged = 0
+
+    def close(self, entry: AuditEntry, status: int, method: str, path: str) -> None:
+        """Write the line of a request that has ended with a status, if it gets one."""
+        refused = status in _REFUSALS
+        if not refused and (entry.action not in CHANGES or not (entry.begun or 400 <= status < 499)):
+            return
+        if not self._logger.isEnabledFor(logging.INFO) or (entry.caller is None and not self._has_room()):
+            return
+        ended = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "time": ended.replace("+00:00", "Z"),
+            "request": entry.request_id,
+            "caller": None if entry.caller is None else entry.caller.name,
+            "peer": _cut(entry.peer),
+            "action": entry.action or _cut(f"{method} {path}"),
+            "object": [_cut(part) for part in entry.target if part is not None],
+            "outcome": _outcome(status),
+            "status": status,
+        }
+        if entry.snapshots:
+            line["snapshots"] = list(entry.snapshots[:SNAPSHOTS_MAX])
+        for name, value in entry.details.items():
+            line[name] = _cut(value) if isinstance(value, str) else [_cut(part) for part in value]
+        if entry.caller is None and self._unlogged:
+            line["unlogged"], self._unlogged = self._unlogged, 0
+        self._logger.info("%s", json.dumps(line).replace("\x7f", "\\u007f"))
+
+    def _has_room(self) -> bool:
+        now = self._clock.monotonic()
+        if now - self._second >= 1:
+            self._second, self._strangers = now, 0
+        self._strangers += 1
+        if self._strangers <= STRANGERS_PER_SECOND:
+            return True
+        self._unlogged += 1
+        return False
+
+
+def _outcome(status: int) -> str:
+    if status < 400:
+        return "done"
+    # 499: the client left, or the server was stopped, before there was an answer.
+    return "refused" if status < 499 else "unknown"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}... {len(text)} characters"

@@ -1,0 +1,246 @@
+"""The audit trail has a line for each change and each refusal, and no client can forge one or make it long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_hms.errors import CommitStateUnknown, MetastoreUnavailable
+from iceberg_hms.rest.access.audit import LOGGER, SNAPSHOTS_MAX, STRANGERS_PER_SECOND, TEXT_MAX
+from iceberg_hms.rest.app import create_app
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
+from tests.security.callers import ByHand, callers
+
+ORDERS = "/v1/namespaces/sales/tables/orders"
+SCOPES = {"etl": "admin[*]", "reader": "read[*]"}
+LINE_MAX = 8_000
+
+
+class Lines(logging.Handler):
+    """The raw lines of the trail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.raw.append(record.getMessage())
+
+    def parsed(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.raw]
+
+    def last(self) -> dict[str, Any]:
+        return self.parsed()[-1]
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    logger, handler = logging.getLogger(LOGGER), Lines()
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def catalog() -> ScriptedCatalog:
+    found = ScriptedCatalog()
+    found.create_namespace("sales")
+    found.create_table(("sales", "orders"), SCHEMA)
+    return found
+
+
+@pytest.fixture
+def as_caller(catalog: ScriptedCatalog, tmp_path: Path) -> Callable[[str], Web]:
+    return callers(catalog, tmp_path, SCOPES)
+
+
+PROPERTIES = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+MOVED = {
+    "source": {"namespace": ["sales"], "name": "orders"},
+    "destination": {"namespace": ["sales"], "name": "moved"},
+}
+CHANGES: list[tuple[str, str, Any, str, list[str], dict[str, Any]]] = [
+    ("POST", "/v1/namespaces", {"namespace": ["hr"]}, "create-namespace", ["hr"], {}),
+    ("POST", "/v1/namespaces/sales/properties", {"updates": {"a": "b"}}, "update-namespace", ["sales"], {}),
+    ("DELETE", "/v1/namespaces/default", None, "drop-namespace", ["default"], {}),
+    (
+        "POST",
+        "/v1/namespaces/sales/tables",
+        {"name": "made", "schema": SCHEMA},
+        "create-table",
+        ["sales", "made"],
+        {},
+    ),
+    ("POST", ORDERS, PROPERTIES, "commit", ["sales", "orders"], {}),
+    ("DELETE", ORDERS, None, "drop-table", ["sales", "orders"], {}),
+    ("DELETE", f"{ORDERS}?purgeRequested=true", None, "drop-table", ["sales", "orders"], {"purge": "delete"}),
+    ("POST", "/v1/tables/rename", MOVED, "rename-table", ["sales", "orders"], {"to": ["sales", "moved"]}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "action", "target", "more"), CHANGES)
+def test_each_change_has_one_line(
+    as_caller: Callable[[str], Web],
+    lines: Lines,
+    method: str,
+    path: str,
+    body: Any,
+    action: str,
+    target: list[str],
+    more: dict[str, Any],
+) -> None:
+    response = as_caller("etl")(method, path, body)
+    assert response.status_code < 300
+    [line] = lines.parsed()
+    assert line.pop("time").endswith("Z")
+    assert line.pop("request") == response.headers["x-request-id"]
+    expected = {"caller": "etl", "peer": "127.0.0.1", "action": action, "object": target, "outcome": "done"}
+    assert line == {**expected, "status": response.status_code, **more}
+
+
+@pytest.mark.parametrize(("method", "path", "body", "action", "target", "more"), CHANGES)
+def test_each_refused_change_has_one_line(
+    as_caller: Callable[[str], Web],
+    lines: Lines,
+    method: str,
+    path: str,
+    body: Any,
+    action: str,
+    target: list[str],
+    more: dict[str, Any],
+) -> None:
+    assert as_caller("reader")(method, path, body).status_code == 403
+    [line] = lines.parsed()
+    assert (line["caller"], line["action"], line["outcome"], line["status"]) == ("reader", action, "refused", 403)
+
+
+def test_refused_reads_and_strangers_have_lines_and_reads_have_none(
+    catalog: ScriptedCatalog, tmp_path: Path, lines: Lines
+) -> None:
+    web = callers(catalog, tmp_path, {"narrow": "read[sales]"})("narrow")
+    assert web("GET", ORDERS).status_code == 200
+    assert web("GET", "/health/live").status_code == 200
+    assert lines.raw == []
+    web("GET", "/v1/namespaces/default")
+    assert (lines.last()["action"], lines.last()["object"]) == ("load-namespace", ["default"])
+    web("GET", ORDERS, headers={"Authorization": "Bearer stolen"})
+    assert (lines.last()["caller"], lines.last()["action"], lines.last()["status"]) == (None, f"GET {ORDERS}", 401)
+    assert "stolen" not in lines.raw[-1]
+
+
+def test_a_commit_s_line_names_its_snapshots_and_not_too_many(as_caller: Callable[[str], Web], lines: Lines) -> None:
+    snapshot = {"timestamp-ms": 1, "manifest-list": "file:/x", "summary": {"operation": "append"}}
+    updates = [{"action": "add-snapshot", "snapshot": {**snapshot, "snapshot-id": number}} for number in range(1, 100)]
+    as_caller("etl")("POST", ORDERS, {"requirements": [], "updates": updates})
+    assert lines.last()["snapshots"] == list(range(1, SNAPSHOTS_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(CommitStateUnknown("no answer"), "unknown"), (MetastoreUnavailable("down"), "refused")]
+)
+def test_an_unknown_outcome_is_said_so(
+    catalog: ScriptedCatalog, as_caller: Callable[[str], Web], lines: Lines, error: Exception, outcome: str
+) -> None:
+    catalog.errors["submit"] = error
+    as_caller("etl")("POST", ORDERS, PROPERTIES)
+    assert lines.last()["outcome"] == outcome
+
+
+def test_a_change_that_the_server_s_end_cuts_short_is_unknown(catalog: ScriptedCatalog, lines: Lines) -> None:
+    app: Any = create_app(catalog, settings=catalog.settings)
+
+    async def scene() -> None:
+        async with Web(app).client() as client:
+            with catalog.locked("sales", "orders"):
+                commit = asyncio.create_task(client.post(ORDERS, json=PROPERTIES))
+                while not any(method == "submit" for method, _ in catalog.calls):
+                    await asyncio.sleep(0)
+                commit.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await commit
+
+    asyncio.run(scene())
+    assert [(line["action"], line["outcome"]) for line in lines.parsed()] == [("commit", "unknown")]
+
+
+FORGED = '\n{"time": "now", "caller": "etl", "outcome": "done"}'
+
+
+@pytest.mark.parametrize(
+    "text", [FORGED, "\r\n", "\x85\u2028\u2029", "\x00\x1b[2J\x7f", '","a":"', "%s%d%n", "ä\U0001f600"]
+)
+def test_no_name_breaks_out_of_its_line(as_caller: Callable[[str], Web], lines: Lines, text: str) -> None:
+    web = as_caller("etl")
+    web("POST", "/v1/namespaces", {"namespace": [text]})
+    web("POST", "/v1/namespaces/sales/register", {"name": text, "metadata-location": text})
+    web("POST", "/v1/tables/rename", {**MOVED, "destination": {"namespace": [text], "name": text}})
+    assert len(lines.raw) == 3
+    for raw in lines.raw:
+        assert raw.isascii()
+        assert raw.isprintable()
+        assert json.loads(raw)["caller"] == "etl"
+    assert [line["object"] for line in lines.parsed()] == [[text], ["sales", text], ["sales", "orders"]]
+    assert lines.last()["to"] == [text, text]
+
+
+@pytest.mark.parametrize("path", ["/%0A%7B", "/v1/%0d%0aforged", "/v1/" + "a" * 50_000])
+def test_no_path_breaks_out_of_its_line(as_caller: Callable[[str], Web], lines: Lines, path: str) -> None:
+    as_caller("etl")("GET", path, headers={"Authorization": b"Bearer x\xff"})
+    [raw] = lines.raw
+    assert raw.isascii()
+    assert raw.isprintable()
+    assert len(raw) < LINE_MAX
+
+
+def test_long_names_do_not_make_long_lines(as_caller: Callable[[str], Web], lines: Lines) -> None:
+    long = "\u2028" * 100_000
+    web = as_caller("etl")
+    web("POST", "/v1/namespaces/sales/register", {"name": long, "metadata-location": long})
+    web("POST", "/v1/tables/rename", {**MOVED, "destination": {"namespace": [long], "name": long}})
+    assert len(lines.raw) == 2
+    assert all(len(raw) < LINE_MAX for raw in lines.raw)
+    assert lines.parsed()[0]["object"][1] == long[:TEXT_MAX] + "... 100000 characters"
+
+
+@pytest.mark.parametrize("sent", ["0f6a-1", "a.b_C", "x" * 64])
+def test_a_client_s_own_request_id_is_returned_and_logged(
+    as_caller: Callable[[str], Web], lines: Lines, sent: str
+) -> None:
+    response = as_caller("reader")("DELETE", ORDERS, headers={"X-Request-ID": sent})
+    assert response.headers["x-request-id"] == sent == lines.last()["request"]
+
+
+@pytest.mark.parametrize("sent", ["", " ", "a b", "x" * 65, "-a", 'a"', "a/b", "ä".encode(), "\u2028".encode(), "a\tb"])
+def test_another_request_id_is_replaced(as_caller: Callable[[str], Web], lines: Lines, sent: Any) -> None:
+    response = as_caller("reader")("DELETE", ORDERS, headers={"X-Request-ID": sent})
+    made = response.headers["x-request-id"]
+    assert len(made) == 36
+    assert made == lines.last()["request"]
+
+
+def test_strangers_do_not_fill_the_log(catalog: ScriptedCatalog, tmp_path: Path, lines: Lines) -> None:
+    clock = ByHand()
+    web = callers(catalog, tmp_path, SCOPES, clock)("etl")
+    knocks = STRANGERS_PER_SECOND * 3
+
+    async def knock() -> None:
+        async with web.client() as client:
+            for _ in range(knocks):
+                await client.get("/v1/config", headers={"Authorization": "Bearer x"})
+            clock.seconds += 1
+            await client.get("/v1/config", headers={"Authorization": "Bearer x"})
+
+    asyncio.run(knock())
+    assert len(lines.raw) == STRANGERS_PER_SECOND + 1
+    assert lines.last()["unlogged"] == knocks - STRANGERS_PER_SECOND
+    # Lines of known callers are not counted among them.
+    assert web("DELETE", ORDERS).status_code == 204
+    assert lines.last()["action"] == "drop-table"
