@@ -24,9 +24,9 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace
+from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
-from iceberg_hms.identifiers import Identifier, new_name, table_name
+from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_table_name, table_name
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LOCK_MARK, LockMode
 
@@ -89,7 +89,10 @@ class Catalog:
         return self.services.namespaces.list()
 
     def namespace_exists(self, namespace: str) -> bool:
-        return self.services.namespaces.exists(namespace.lower())
+        try:
+            return self.services.namespaces.exists(namespace_name(namespace))
+        except NoSuchNamespace:
+            return False
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str] | None = None) -> None:
         """Create a database. Its default `location` is `<warehouse>/<namespace>.db`, as in Hive.
@@ -102,7 +105,7 @@ class Catalog:
 
     def load_namespace(self, namespace: str) -> dict[str, str]:
         """A database's properties. Raises NoSuchNamespace."""
-        return self.services.namespaces.load(namespace.lower())
+        return self.services.namespaces.load(namespace_name(namespace))
 
     def update_namespace(
         self, namespace: str, updates: Mapping[str, str] | None = None, removals: Collection[str] = ()
@@ -116,21 +119,24 @@ class Catalog:
         removed = tuple(sorted(key for key in removals if key in present))
         missing = tuple(sorted(key for key in removals if key not in present))
         if updates or removed:
-            self.services.namespaces.update(namespace.lower(), updates, removed)
+            self.services.namespaces.update(namespace_name(namespace), updates, removed)
         return NamespaceUpdate(tuple(sorted(updates)), removed, missing)
 
     def drop_namespace(self, namespace: str) -> None:
         """Drop an empty database. Raises NoSuchNamespace, NamespaceNotEmpty."""
-        self.services.namespaces.drop(namespace.lower())
+        self.services.namespaces.drop(namespace_name(namespace))
 
     def list_tables(self, namespace: str) -> list[TableName]:
         """The Iceberg tables of a database, sorted by name. Raises NoSuchNamespace."""
-        namespace = namespace.lower()
+        namespace = namespace_name(namespace)
         return [TableName(namespace, name) for name in self.services.lister.list_tables(namespace)]
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Whether an Iceberg table of this name exists."""
-        return self._access.exists(table_name(identifier))
+        try:
+            return self._access.exists(table_name(identifier))
+        except NoSuchTable:
+            return False
 
     def load_table(self, identifier: Identifier) -> Table:
         """Raises NoSuchTable (NotAnIcebergTable if the name belongs to another kind of table), MissingFile,
@@ -161,8 +167,7 @@ class Catalog:
     ) -> LoadedTable:
         """What `create_table` would create, without creating it: writes no file and only reads the metastore.
         Raises NoSuchNamespace, InvalidInput."""
-        name = table_name(identifier)
-        new_name(name.name, "table")
+        name = new_table_name(identifier)
         namespace = self.services.namespaces.load(name.namespace)
         clock = self.services.ports.runtime
         table_schema = schemas.to_schema(schema)
@@ -217,9 +222,10 @@ class Catalog:
         Raises as `Coordinator.commit`. After CommitStateUnknown the caller must not delete files: the commit may be in
         the table.
         """
-        name = table_name(identifier)
+        creates = any(requirement.get("type") == "assert-create" for requirement in requirements)
+        name = new_table_name(identifier) if creates else table_name(identifier)
         change = self._client_change(name, requirements, updates, client, idempotency_key)
-        if any(requirement.get("type") == "assert-create" for requirement in requirements):
+        if creates:
             return self._create(name, change)
         return self.commit_change(name, change, wait_seconds=wait_seconds, size=size)
 
@@ -271,13 +277,10 @@ class Catalog:
     def rename_table(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
         """Give a table another name, in the same or another namespace; its files stay where they are.
         Raises NoSuchTable, NoSuchNamespace, AlreadyExists."""
-        to = table_name(new)
-        new_name(to.name, "table")
+        name, to = table_name(old), new_table_name(new)
         if not self.services.namespaces.exists(to.namespace):
             raise NoSuchNamespace(to.namespace)
-        self.services.coordinator.operations.rename(
-            table_name(old), to, wait_seconds=self._access.wait_seconds(wait_seconds)
-        )
+        self.services.coordinator.operations.rename(name, to, wait_seconds=self._access.wait_seconds(wait_seconds))
 
     def register_table(
         self,
@@ -289,8 +292,7 @@ class Catalog:
     ) -> Table:
         """Make a table of an existing metadata file. With `overwrite`, point a table of this name at a copy of the
         file. Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
-        name = table_name(identifier)
-        new_name(name.name, "table")
+        name = new_table_name(identifier)
         if not self.services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
         report = self.services.coordinator.operations.register(
@@ -320,7 +322,6 @@ class Catalog:
         )
 
     def _create(self, name: TableName, change: Change) -> CommitReport:
-        new_name(name.name, "table")
         if not self.services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
         return self.services.coordinator.operations.create(name, change, owner=self.settings.user or None)

@@ -125,11 +125,15 @@ class HmsNamespaces:
 
     def _load(self, namespace: str) -> Any:
         try:
-            return self._pool.run(lambda client: client.call("get_database", name=namespace), idempotent=True)
+            database = self._pool.run(lambda client: client.call("get_database", name=namespace), idempotent=True)
         except ServerFault as fault:
             if fault.fault in NO_DATABASE:
                 raise NoSuchNamespace(namespace) from None
             raise
+        if database.name.lower() != namespace.lower():
+            # The metastore takes this for another spelling of a name.
+            raise NoSuchNamespace(namespace)
+        return database
 
     def _change(self, method: str, **arguments: Any) -> None:
         try:

@@ -79,6 +79,9 @@ class HmsTablePointer:
             if fault.fault is Fault.NO_SUCH_OBJECT:
                 raise NoSuchTable(name) from None
             raise
+        if (table.dbName.lower(), table.tableName.lower()) != (name.namespace, name.name):
+            # The metastore or its database takes another spelling for this row's, whose lock has the row's own name.
+            raise NoSuchTable(name)
         return _pointer(name, table)
 
     def databases(self) -> Sequence[str]:

@@ -113,3 +113,16 @@ def test_a_change_without_answer_says_that_it_may_have_been_made(hms: FakeHms, n
         namespaces.create("n", {})
     assert hms.calls == ["create_database"]
     assert namespaces.exists("n")
+
+
+def test_another_spelling_of_a_name_that_the_metastore_knows_is_no_namespace(
+    hms: FakeHms, namespaces: HmsNamespaces
+) -> None:
+    namespaces.create("n", {})
+    hms.databases["n "] = hms.databases["n"]
+    assert not namespaces.exists("n ")
+    for change in (lambda: namespaces.update("n ", {"a": "1"}, []), lambda: namespaces.drop("n ")):
+        with pytest.raises(Missing):
+            change()
+    assert namespaces.exists("N") == ("N" in hms.databases)
+    assert namespaces.list() == ["db", "n", "n "]

@@ -22,6 +22,7 @@ from iceberg_hms.errors import (
     MetastoreError,
     MetastoreUnavailable,
     NoSuchNamespace,
+    NoSuchTable,
     NotAnIcebergTable,
 )
 from iceberg_hms.locking.held_locks import NoLock
@@ -469,3 +470,16 @@ def test_all_tables_are_listed_when_asked_for(server: Running, hms: FakeHms) -> 
     with pool_of(server) as pool:
         everything = HmsTablePointer(pool, Settings.load({"list-all-tables": True}, environ={}))
         assert everything.list_tables("db") == ["hive"]
+
+
+def test_another_spelling_of_a_name_that_the_metastore_knows_is_no_table(
+    hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    pointer.create(TableName("db", "t"), "file:/m0", table_metadata("file:/w/db.db/t"), None)
+    row = hms.tables["db", "t"]
+    for spelling in (TableName("db", "t\u0301"), TableName("@hive#db", "t")):
+        hms.tables[spelling.namespace, spelling.name] = row
+        with pytest.raises(NoSuchTable):
+            pointer.load(spelling)
+    row.dbName = row.dbName.upper()
+    assert pointer.load(TableName("db", "t")).metadata_location == "file:/m0"
