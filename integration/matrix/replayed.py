@@ -135,4 +135,6 @@ def like_recording(recording: Mapping[str, Any], made: Sequence[dict[str, Any]])
             updates.append({"action": "add-snapshot", "snapshot": {**snapshot, "summary": summary}})
         elif update["action"] == "set-snapshot-ref":
             updates.append(refs[-1])
+        elif update["action"] == "set-properties":
+            updates.append(update)
     return updates
