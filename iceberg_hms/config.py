@@ -202,7 +202,7 @@ class Settings(RestSettings):
         "Changes that may wait for one table; further ones are refused at once.",
     )
     queue_max_bytes: int = number(
-        "commit.queue.max-bytes", 64 * MIB, 1, 2**40, "Bytes of changes that may wait for one table."
+        "commit.queue.max-bytes", 64 * MIB, 1, 2**40, "Memory of the changes that may wait for one table."
     )
     commit_threads: int = number(
         "commit.threads",

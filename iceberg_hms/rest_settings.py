@@ -37,6 +37,20 @@ class RestSettings:
         "rest.keep-alive-seconds", 120, 1, 86_400, "How long an idle REST connection stays open, in seconds."
     )
     rest_max_body_bytes: int = number("rest.max-body-bytes", 16 * MIB, 1_024, 2**40, "Largest REST request body.")
+    rest_max_body_values: int = number(
+        "rest.max-body-values",
+        500_000,
+        1_000,
+        10**9,
+        "Most values in the JSON of a REST request, counted as its brackets, braces, commas and colons.",
+    )
+    rest_body_memory_max_bytes: int = number(
+        "rest.body-memory.max-bytes",
+        256 * MIB,
+        MIB,
+        2**40,
+        "Memory for the bodies of all REST requests at once, parsed ones included; one caller gets half of it.",
+    )
     rest_body_timeout_ms: int = number(
         "rest.body-timeout-ms", 60_000, 1, DAY_MS, "How long a client may take to send the body of a request."
     )
@@ -66,6 +80,13 @@ class RestSettings:
         1,
         1_000_000,
         "REST connections of one address, of IPv6 of one /64 network. Behind a proxy: as many as in all.",
+    )
+    rest_max_requests_per_caller: int = number(
+        "rest.max-requests-per-caller",
+        512,
+        1,
+        1_000_000,
+        "REST requests of one caller without a response so far; further ones get status 429.",
     )
     rest_max_open_files: int = number(
         "rest.max-open-files",

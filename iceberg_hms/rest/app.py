@@ -26,6 +26,7 @@ from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, request_id
 from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
+from iceberg_hms.rest.admission import Admission
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadRequest
@@ -63,6 +64,7 @@ def create_app(
         counters=Counters(),
         read_threads=RequestThreads("iceberg-hms-rest-read", settings.rest_threads),
         write_threads=RequestThreads("iceberg-hms-rest-write", settings.rest_commit_threads),
+        admission=Admission(settings.rest_max_requests_per_caller, settings.rest_body_memory_max_bytes),
         clock=clock,
     )
     catalog.subscribe(context.counters.count_event)

@@ -38,7 +38,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
         "idempotency_key": _idempotency_key(request, body),
         "client": request.client,
         "wait_seconds": seconds,
-        "size": len(request.body),
+        "size": request.memory,
     }
 
     # The waiting commit must not hold the request, whose body may be large: so no closure below uses `request`.

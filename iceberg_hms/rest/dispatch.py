@@ -31,6 +31,8 @@ from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import not_authenticated
+from iceberg_hms.rest.admission import Admission, HeldByRequest, count_values, parsed_bytes
+from iceberg_hms.rest.connections import peer_of
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.payloads import decode_segment
@@ -77,7 +79,7 @@ class UnreadRequest:
 @dataclass(frozen=True, slots=True)
 class ServerContext:
     """What all requests share. access: who calls, and what they may do. read_threads: for loads and lists.
-    write_threads: for requests that take locks."""
+    write_threads: for requests that take locks. admission: what callers may hold at once."""
 
     catalog: Catalog
     settings: Settings
@@ -85,6 +87,7 @@ class ServerContext:
     counters: Counters
     read_threads: RequestThreads
     write_threads: RequestThreads
+    admission: Admission
     clock: Clock = SYSTEM_CLOCK
     bodies: ResponseBodyCache = field(default_factory=ResponseBodyCache)
     compress_seconds: float = COMPRESS_SECONDS
@@ -92,7 +95,8 @@ class ServerContext:
 
 @dataclass(frozen=True, slots=True)
 class RestRequest:
-    """A complete request. parameters: of the path, decoded. received: `clock.monotonic()` of its arrival."""
+    """A complete request. parameters: of the path, decoded. received: `clock.monotonic()` of its arrival.
+    memory: about the bytes that its body takes once it is parsed."""
 
     context: ServerContext
     caller: Caller
@@ -102,6 +106,7 @@ class RestRequest:
     query: QueryParams = field(default_factory=QueryParams)
     headers: Headers = field(default_factory=Headers)
     body: bytes = b""
+    memory: int = 0
 
     @property
     def catalog(self) -> Catalog:
@@ -190,11 +195,13 @@ class Resource:
 
     async def _handle(self, endpoint: Endpoint, incoming: UnreadRequest) -> Response:
         context, headers = self._context, incoming.headers
-        answer = await self._begin(endpoint, incoming)
-        if isinstance(answer, PendingResponse):
-            answer = await answer.response(context.read_threads.run)
         client = incoming.scope.get("client")
         peer = None if client is None else str(client[0])
+        caller = incoming.entry.caller
+        with context.admission.enter((caller and caller.name) or peer_of(peer)) as held:
+            answer = await self._begin(endpoint, incoming, held)
+            if isinstance(answer, PendingResponse):
+                answer = await answer.response(context.read_threads.run)
         accepted = headers.get("accept-encoding", "")
         if not worth_compressing(answer, accepted, peer, on_loopback=context.settings.rest_compress_loopback):
             return answer
@@ -204,24 +211,40 @@ class Resource:
                 return await compressed(answer, context.read_threads.run)
         return answer
 
-    async def _body(self, incoming: UnreadRequest) -> bytes:
+    async def _body(self, incoming: UnreadRequest, held: HeldByRequest) -> tuple[bytes, int]:
+        """The body, and about what it takes once it is parsed; the request holds both. Raises as `read_body`;
+        HTTPException 413 for too many values."""
         settings = self._context.settings
         limit, seconds = settings.rest_max_body_bytes, settings.rest_body_timeout_ms / 1000
-        return await read_body(incoming.receive, incoming.headers, limit, seconds)
+        body = await read_body(incoming.receive, incoming.headers, limit, seconds, held)
+        if not body:
+            return body, 0
+        small = len(body) <= SMALL_BODY_BYTES
+        values = count_values(body) if small else await self._context.read_threads.run(lambda: count_values(body))
+        if values > settings.rest_max_body_values:
+            raise HTTPException(413, f"The request body has more than {settings.rest_max_body_values} values")
+        memory = parsed_bytes(body, values)
+        held.hold(memory)
+        return body, memory
 
-    async def _begin(self, endpoint: Endpoint, incoming: UnreadRequest) -> Response | PendingResponse:
+    async def _begin(
+        self, endpoint: Endpoint, incoming: UnreadRequest, held: HeldByRequest
+    ) -> Response | PendingResponse:
         """Read the request and call its handler. Keeps no reference to the body: a commit may wait for long."""
         context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
         parameters = {name: decode_segment(text) for name, text in incoming.parameters.items()}
+        caller = self._authorized(endpoint, incoming.entry, parameters)
+        body, memory = await self._body(incoming, held)
         request = RestRequest(
             context=context,
-            caller=self._authorized(endpoint, incoming.entry, parameters),
+            caller=caller,
             entry=incoming.entry,
             received=incoming.received,
             parameters=parameters,
             query=QueryParams(query) if query else _NO_QUERY,
             headers=headers,
-            body=await self._body(incoming),
+            body=body,
+            memory=memory,
         )
         incoming.entry.begun = True
         threads = context.write_threads if endpoint.takes_locks else context.read_threads
@@ -241,9 +264,9 @@ class Resource:
         return entry.caller
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float) -> bytes:
+async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float, held: HeldByRequest) -> bytes:
     """The body, of at most `limit` bytes. Raises HTTPException: 413 as soon as the body is known to be longer (the rest
-    stays unread), 408 if it does not arrive in time. Raises ClientLeft."""
+    stays unread), 408 if it does not arrive in time. Raises ClientLeft, and QueueFull as `HeldByRequest.hold`."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(400, "Compressed request bodies are not supported")
     too_large = HTTPException(413, f"The request body is larger than {limit} bytes", {"Connection": "close"})
@@ -263,6 +286,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int, seconds: flo
                 size += len(chunks[-1])
                 if size > limit:
                     raise too_large
+                held.hold(len(chunks[-1]))
                 more = message.get("more_body", False)
     except TimeoutError as error:
         raise HTTPException(408, "The request body did not arrive in time", {"Connection": "close"}) from error

@@ -180,7 +180,7 @@ def test_the_catalog_gets_the_client_and_how_long_to_wait(web: Web, table: str, 
     found = arguments(catalog)
     assert found["client"] == Client("PyIceberg/0.12.0", "0.14.1")
     assert 0 < found["wait_seconds"] <= catalog.settings.rest_commit_wait_ms / 1000
-    assert found["size"] == int(response.request.headers["content-length"])
+    assert found["size"] > 10 * int(response.request.headers["content-length"]), "what it takes once it is parsed"
     assert found["idempotency_key"] is None
 
 

@@ -17,6 +17,7 @@ from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.access.scopes import EVERYTHING, Caller
 from iceberg_hms.rest.access.tokens import Everyone
+from iceberg_hms.rest.admission import Admission
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import BlockingStep, Endpoint, Resource, RestRequest, ServerContext, UnreadRequest
@@ -54,7 +55,7 @@ def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
         return {"type": "http.request", "body": b"x" * 1_000, "more_body": True}
 
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 30))
+        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 30, Admission(1, 10**6).enter("a")))
     assert caught.value.status_code == 413
     assert sent == 3
 
@@ -65,7 +66,7 @@ def test_a_body_that_stops_arriving_is_408() -> None:
         raise AssertionError
 
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 0.01))
+        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 0.01, Admission(1, 10**6).enter("a")))
     assert caught.value.status_code == 408
 
 
@@ -205,7 +206,9 @@ def test_only_nonblocking_handlers_of_small_bodies_run_on_the_event_loop(
 ) -> None:
     read_threads, write_threads = RequestThreads("read", 1), RequestThreads("write", 1)
     resource = Resource(
-        ServerContext(ScriptedCatalog(), Settings(), Everyone(), Counters(), read_threads, write_threads),
+        ServerContext(
+            ScriptedCatalog(), Settings(), Everyone(), Counters(), read_threads, write_threads, Admission(9, 10**6)
+        ),
         {"POST": endpoint},
     )
 
@@ -236,6 +239,7 @@ def test_a_response_is_sent_uncompressed_if_no_thread_can_compress_it(why: str) 
             Counters(),
             read_threads,
             RequestThreads("write", 1),
+            Admission(9, 10**6),
             compress_seconds=0.01,
         ),
         {"GET": endpoint},

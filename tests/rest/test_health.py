@@ -11,6 +11,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.tokens import Everyone
+from iceberg_hms.rest.admission import Admission
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import ServerContext, UnreadRequest
 from iceberg_hms.rest.health import Health
@@ -49,7 +50,9 @@ def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
     catalog = ScriptedCatalog()
     catalog.gate = threading.Event()
     read_threads = RequestThreads("read", 4)
-    context = ServerContext(catalog, Settings(), Everyone(), Counters(), read_threads, RequestThreads("move", 1))
+    context = ServerContext(
+        catalog, Settings(), Everyone(), Counters(), read_threads, RequestThreads("move", 1), Admission(9, 1)
+    )
     health = Health(context, ready_seconds=0.01)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
