@@ -25,6 +25,7 @@ from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_table_name, table_name
 from iceberg_hms.locking.lock_admin import LockAdmin
@@ -289,9 +290,11 @@ class Catalog:
         *,
         overwrite: bool = False,
         wait_seconds: float | None = None,
+        check: Callable[[TableMetadata], None] | None = None,
     ) -> Table:
         """Make a table of an existing metadata file. With `overwrite`, point a table of this name at a copy of the
-        file. Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
+        file. check: raises to refuse what the file holds. Raises AlreadyExists, NoSuchNamespace, MissingFile,
+        CorruptFile."""
         name = new_table_name(identifier)
         if not self.services.namespaces.exists(name.namespace):
             raise NoSuchNamespace(name.namespace)
@@ -301,6 +304,7 @@ class Catalog:
             overwrite=overwrite,
             owner=self.settings.user or None,
             wait_seconds=self._access.wait_seconds(wait_seconds),
+            check=check,
         )
         return Table(self._access, name, report.metadata, report.metadata_location)
 

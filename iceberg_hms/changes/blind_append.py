@@ -14,6 +14,7 @@ client can validate them. So the operator sets which appends may be rebased: wit
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,8 @@ from typing import Final
 from iceberg_hms.changes.known_senders import is_known_sender
 from iceberg_hms.changes.summary import METRICS
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
 
 #: Property of a table or a namespace: which appends may be rebased.
 REBASE_APPENDS: Final = "iceberg-hms.rebase-appends"
@@ -75,7 +78,14 @@ def parse_mode(text: str) -> str:
 def policy_for(base: TableMetadata, default: PolicyLookup) -> RebasePolicy:
     """The table's own policy; if it has none, the result of `default`."""
     text = base.properties.get(REBASE_APPENDS)
-    return default() if text is None else RebasePolicy(parse_mode(text), f"the table says {REBASE_APPENDS}={text}")
+    if text is None:
+        return default()
+    mode = parse_mode(text)
+    if mode == NONE and text.strip().lower() != NONE:
+        logger.warning(
+            "%s=%.64r of the table at %s means nothing, so no append is rebased", REBASE_APPENDS, text, base.location
+        )
+    return RebasePolicy(mode, f"the table says {REBASE_APPENDS}={text:.64}")
 
 
 def why_not_blind(base: TableMetadata, summary: Mapping[str, str]) -> str | None:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from iceberg_hms.coordinator.ports import HeldLock, LockUse, Pointer, Runtime, TableLock, TableName, TablePointer
 from iceberg_hms.errors import LockNotAcquired, LockUnavailable, NoSuchTable
 from iceberg_hms.locking.held_locks import ChosenHeldLock, NoLock
-from iceberg_hms.locking.lock_modes import LockMode, LockModes
+from iceberg_hms.locking.lock_modes import LockMode, LockModes, is_marked
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class ChosenTableLock:
                 parts += self._take_to_leave_zookeeper(name, row, deadline, request, force)
             if mode is LockMode.HMS or self._hms_lock_works():
                 parts.append(self._take_hms(name, deadline, request, use))
-            elif not self._is_marked(name, row):
+            elif not _is_marked(row):
                 self._wait_out_granted_locks(name, self._granted_lock_seconds(name.namespace))
         except BaseException:
             ChosenHeldLock(parts, mode).release()
@@ -126,7 +126,7 @@ class ChosenTableLock:
         self, name: TableName, row: Pointer | None, deadline: float, request: str, force: bool
     ) -> list[HeldLock]:
         try:
-            return [self._take_zookeeper(name, deadline, request)] if self._is_marked(name, row) else []
+            return [self._take_zookeeper(name, deadline, request)] if _is_marked(row) else []
         except LockUnavailable as error:
             if not force:
                 step = (
@@ -141,9 +141,6 @@ class ChosenTableLock:
         if namespace not in self._granted_seconds:
             self._granted_seconds[namespace] = self._find_granted_lock_seconds(namespace)
         return self._granted_seconds[namespace]
-
-    def _is_marked(self, name: TableName, row: Pointer | None) -> bool:
-        return self._modes.is_marked(name, {} if row is None else row.parameters)
 
     def _wait_out_granted_locks(self, name: TableName, seconds: float) -> None:
         """Called before a table is first written under ZooKeeper alone: a writer that got the metastore's lock before
@@ -221,6 +218,10 @@ class ChosenTableLock:
 
     def _remaining(self, deadline: float) -> float:
         return max(0.0, deadline - self._runtime.now())
+
+
+def _is_marked(row: Pointer | None) -> bool:
+    return row is not None and is_marked(row.parameters)
 
 
 class _MarkingLock:

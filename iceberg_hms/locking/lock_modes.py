@@ -7,12 +7,15 @@ names the command that marks the table.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from enum import StrEnum
 
 from iceberg_hms.coordinator.ports import Pointer, Runtime, TableName
 from iceberg_hms.errors import LockUnavailable
+
+logger = logging.getLogger(__name__)
 
 #: Table property (so it is an HMS parameter of the table too).
 LOCK_MARK = "iceberg-hms.lock"
@@ -36,6 +39,15 @@ class LockMode(StrEnum):
     FREE = "free"
 
 
+_MARKS = ("", LockMode.HMS, LockMode.ZOOKEEPER)
+
+
+def is_marked(parameters: Mapping[str, str]) -> bool:
+    """Whether a table is marked `zookeeper`. A mark that means nothing is none: every writer can take the metastore's
+    lock, and one caller who sets a property could else stop all commits."""
+    return parameters.get(LOCK_MARK, "") == LockMode.ZOOKEEPER
+
+
 class LockModes:
     """The modes of tables. setting: `lock`. Safe for threads."""
 
@@ -45,8 +57,8 @@ class LockModes:
         self._seen: OrderedDict[TableName, Mapping[str, str]] = OrderedDict()
 
     def of(self, name: TableName, row: Pointer | None) -> LockMode:
-        """The mode of a table by its row; row: None if there is no such table. Raises LockUnavailable for an unknown
-        mark, and for a table that this process must not write to."""
+        """The mode of a table by its row; row: None if there is no such table. Raises LockUnavailable for a table that
+        this process must not write to."""
         if row is None:
             return LockMode.NONE if self._setting is LockMode.NONE else LockMode.FREE
         return self._by_parameters(name, row.parameters)
@@ -66,23 +78,20 @@ class LockModes:
         """Remember a row's mark, for the next time that its lock is taken."""
         marks = {key: row.parameters[key] for key in (LOCK_MARK, EXCLUSIVE, HIVE_LOCK_ENABLED) if key in row.parameters}
         with self._mutex:
+            is_new = self._seen.get(row.name) != marks
             self._seen[row.name] = marks
             self._seen.move_to_end(row.name)
             while len(self._seen) > _REMEMBERED_MAX:
                 self._seen.popitem(last=False)
-
-    def is_marked(self, name: TableName, parameters: Mapping[str, str]) -> bool:
-        """Whether the table is marked `zookeeper`. Raises LockUnavailable for an unknown mark."""
-        text = parameters.get(LOCK_MARK, "")
-        if text not in ("", LockMode.HMS, LockMode.ZOOKEEPER):
-            raise LockUnavailable(
-                f"{name} has an unknown mark: {LOCK_MARK}={text}",
-                next_step=f"use a newer iceberg-hms, or `iceberg-hms locks use hms {name} --force`",
+        mark = marks.get(LOCK_MARK, "")
+        if is_new and mark not in _MARKS:
+            step = f"iceberg-hms locks use hms {row.name}"
+            logger.warning(
+                "%s takes the metastore's lock: its %s=%.64r means nothing; %s", row.name, LOCK_MARK, mark, step
             )
-        return text == LockMode.ZOOKEEPER
 
     def _by_parameters(self, name: TableName, parameters: Mapping[str, str]) -> LockMode:
-        if self.is_marked(name, parameters):
+        if is_marked(parameters):
             return LockMode.ZOOKEEPER
         if self._setting is not LockMode.NONE:
             return LockMode.HMS

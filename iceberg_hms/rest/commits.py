@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
 from iceberg_hms.errors import AlreadyExists, InvalidInput, RequirementFailed
+from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.audit import SNAPSHOTS_MAX
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import BlockingStep, RestRequest
@@ -32,6 +33,8 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     creates = _creates(body)
     if creates:
         request.require(Action.CREATE_TABLE, *table)
+        marks = protected.marks_of_new_tables(request.context.settings)
+        request.require_protected(protected.changed_by(body.updates, marks), *table)
     request.entry.snapshots = _snapshot_ids(body)
     seconds = request.seconds_left
     arguments: dict[str, Any] = {
@@ -41,7 +44,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
         "size": request.memory,
     }
 
-    # The waiting commit must not hold the request, whose body may be large: so no closure below uses `request`.
+    # The waiting commit must not hold the request, whose body may be large: so `answer` does not use `request`.
     context = request.context
 
     def answer(report: CommitReport) -> Response:
@@ -55,8 +58,16 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
             # As Java reports it (UpdateRequirement.AssertTableDoesNotExist).
             raise RequirementFailed("assert-create", "table already exists") from error
 
+    def settle_protected() -> Response:
+        current = request.catalog.load(table).metadata.properties
+        request.require_protected(protected.changed_by(body.updates, current), *table)
+        updates = protected.without_unchanged(body.updates, current)
+        return answer(request.catalog.commit(table, body.requirements, updates, **arguments))
+
     if creates:
         return BlockingStep(create)
+    if protected.touches(body.updates):
+        return BlockingStep(settle_protected)
     return PendingResponse(request.catalog.submit(table, body.requirements, body.updates, **arguments), seconds, answer)
 
 

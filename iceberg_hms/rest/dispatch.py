@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +26,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import QueueFull
+from iceberg_hms.errors import QueueFull, ScopeMissing
 from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
@@ -122,6 +122,15 @@ class RestRequest:
         """Ask for a right on a name that only the body has. Raises ScopeMissing."""
         self.entry.action, self.entry.target = action, AccessTarget(namespace, table)
         require(self.context.access, self.caller, action, self.entry.target)
+
+    def require_protected(self, keys: Sequence[str], namespace: str, table: str | None = None) -> None:
+        """Ask for the right to change these properties, if there are any. Raises ScopeMissing that names the first."""
+        if keys and not self.may(Action.SET_PROTECTED_PROPERTY, namespace):
+            self.entry.details["property"] = keys[0]
+            try:
+                self.require(Action.SET_PROTECTED_PROPERTY, namespace, table)
+            except ScopeMissing as error:
+                raise ScopeMissing(self.caller.name, error.scope, f"a change of {keys[0]}") from None
 
     def may(self, action: Action, namespace: str) -> bool:
         """Whether the caller has a right, for answers that depend on it."""

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from iceberg_hms.errors import NoSuchNamespace
+from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import CreateNamespace, Page, UpdateProperties, single_namespace
@@ -36,6 +37,7 @@ def create_namespace(request: RestRequest) -> Response:
     """POST namespaces: create one; responds with its properties, including those that the metastore added."""
     body = CreateNamespace.parse(request.body)
     request.require(Action.CREATE_NAMESPACE, body.namespace)
+    protected.checked_namespace(body.properties)
     request.catalog.create_namespace(body.namespace, body.properties)
     return _described(body.namespace, request)
 
@@ -66,6 +68,7 @@ def update_namespace(request: RestRequest) -> Response:
     both = sorted(body.updates.keys() & set(body.removals))
     if both:
         raise HTTPException(422, f"Keys to set and to remove at once: {', '.join(both)}")
+    request.require_protected(protected.checked_namespace(body.updates, body.removals), namespace)
     result = request.catalog.update_namespace(namespace, body.updates, body.removals)
     changed = {"updated": result.updated, "removed": result.removed, "missing": result.missing}
     return json_response({name: sorted(keys) for name, keys in changed.items()})

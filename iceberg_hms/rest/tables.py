@@ -15,6 +15,8 @@ from starlette.responses import Response
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import CorruptFile, InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import (
@@ -62,6 +64,8 @@ def create_table(request: RestRequest) -> Response:
     body = CreateTable.parse(request.body)
     identifier = (namespace, body.name)
     request.require(Action.STAGE_TABLE if body.stage else Action.CREATE_TABLE, *identifier)
+    marks = protected.marks_of_new_tables(request.context.settings)
+    request.require_protected(protected.changed(body.properties, marks), *identifier)
     shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
     if body.stage:
         return table_response(request.catalog.stage_table(identifier, *shape).metadata.to_bytes(), None)
@@ -131,9 +135,18 @@ def register_table(request: RestRequest) -> Response:
     request.entry.details["file"] = body.metadata_location
     request.require(Action.READ_ANY_FILE, str(EVERYWHERE))
     request.require(Action.REGISTER_TABLE, *identifier)
+
+    def check(metadata: TableMetadata) -> None:
+        marks = protected.marks_of_new_tables(request.context.settings)
+        request.require_protected(protected.changed(metadata.properties, marks), *identifier)
+
     try:
         registered = request.catalog.register_table(
-            identifier, body.metadata_location, overwrite=body.overwrite, wait_seconds=request.seconds_left
+            identifier,
+            body.metadata_location,
+            overwrite=body.overwrite,
+            wait_seconds=request.seconds_left,
+            check=check,
         )
     except CorruptFile as error:
         if error.location != body.metadata_location:

@@ -146,7 +146,7 @@ LOCKS: tuple[Mutant, ...] = (
         "switch-over-old-locks",
         "a table goes to ZooKeeper alone when the metastore's locks have ended",
         _CHOSEN_LOCK,
-        "            elif not self._is_marked(name, row):\n",
+        "            elif not _is_marked(row):\n",
         "            elif False:\n",
         scenario="marking-alone",
     ),

@@ -38,9 +38,15 @@ def test_a_mark_is_honoured_whatever_we_are_set_to(setting: str) -> None:
     assert modes(setting).of(NAME, row({LOCK_MARK: "zookeeper"})) is LockMode.ZOOKEEPER
 
 
-def test_a_mark_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(LockUnavailable, match="etcd"):
-        modes().of(NAME, row({LOCK_MARK: "etcd"}))
+def test_a_mark_that_nobody_knows_stops_no_commit_and_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    kept, junk = modes(), row({LOCK_MARK: "etcd" + "x" * 4_000})
+    for _ in range(3):
+        kept.saw(junk)
+        assert kept.of(NAME, junk) is LockMode.HMS
+    [record] = caplog.records
+    assert "etcd" in record.getMessage()
+    assert "iceberg-hms locks use hms db.t" in record.getMessage()
+    assert len(record.getMessage()) < 300
 
 
 @pytest.mark.parametrize("declared", [{EXCLUSIVE: "true"}, {HIVE_LOCK_ENABLED: "FALSE"}])

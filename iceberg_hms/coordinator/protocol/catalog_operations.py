@@ -93,25 +93,41 @@ class CatalogOperations:
         return _report(name, location, metadata, None, change.identity.snapshot_ids)
 
     def register(
-        self, name: TableName, location: str, *, overwrite: bool, owner: str | None = None, wait_seconds: float
+        self,
+        name: TableName,
+        location: str,
+        *,
+        overwrite: bool,
+        owner: str | None = None,
+        wait_seconds: float,
+        check: Callable[[TableMetadata], None] | None = None,
     ) -> CommitReport:
         """Point a new table at an existing metadata file. With `overwrite` point the table that has this name at a copy
-        of the file instead. Raises as `create`, and MissingFile or CorruptFile for the given file.
+        of the file instead. check: raises to refuse what the file holds.
+        Raises as `create`, and MissingFile or CorruptFile for the given file.
 
         Tables without a catalog use the names of their metadata files again (`v1.metadata.json`), so the file is read
         even if the cache has one of this name."""
 
         def register() -> CommitReport:
-            return self._published(lambda: self._register(name, location, overwrite, owner, wait_seconds))
+            metadata = self._cache.read_anew(location)
+            if check is not None:
+                check(metadata)
+            return self._published(lambda: self._register(name, location, metadata, overwrite, owner, wait_seconds))
 
         if not overwrite:
             return register()
         return run_with_caller_timeout(self._ports, name, f"registration of {name}", register)
 
     def _register(
-        self, name: TableName, location: str, overwrite: bool, owner: str | None, wait_seconds: float
+        self,
+        name: TableName,
+        location: str,
+        metadata: TableMetadata,
+        overwrite: bool,
+        owner: str | None,
+        wait_seconds: float,
     ) -> CommitReport:
-        metadata = self._cache.read_anew(location)
         taken = find_taken(self._ports, name)
         if taken is None:
             answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))

@@ -1,0 +1,111 @@
+"""Properties that need more than the right to commit, and the values that they may have.
+
+All writers of a table follow what it says of its lock: a caller who changes that can make others overwrite each other's
+commits, or shut them out. So the change needs the admin scope over REST. A value that changes nothing passes, since
+clients send a table's properties again when they replace it. A value that means nothing is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from iceberg_hms.changes.blind_append import ALL, NONE, PLAIN, REBASE_APPENDS
+from iceberg_hms.config import Settings
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.locking.lock_modes import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK, LockMode
+
+_TRUE, _FALSE = "true", "false"
+#: Property -> what it may be; the first is what its absence means.
+_LOCKING: Final[Mapping[str, tuple[str, ...]]] = {
+    LOCK_MARK: (LockMode.HMS.value, LockMode.ZOOKEEPER.value),
+    EXCLUSIVE: (_FALSE, _TRUE),
+    HIVE_LOCK_ENABLED: (_TRUE, _FALSE),
+}
+_VALUES: Final[Mapping[str, tuple[str, ...]]] = {**_LOCKING, REBASE_APPENDS: (PLAIN, ALL, NONE)}
+
+#: Properties of a namespace whose change needs the admin scope: who owns it, and where its tables go.
+_OF_NAMESPACES: Final = frozenset({"location", "hive.metastore.database.owner", "hive.metastore.database.owner-type"})
+
+#: How much of a refused value an error repeats.
+_SHOWN: Final = 64
+
+
+def marks_of_new_tables(settings: Settings) -> dict[str, str]:
+    """What a new table has without a client's doing."""
+    return {LOCK_MARK: LockMode.ZOOKEEPER.value} if settings.lock == LockMode.ZOOKEEPER else {}
+
+
+def changed(properties: Mapping[str, Any], current: Mapping[str, str]) -> list[str]:
+    """The properties, of those to be set on a table with `current` ones, whose change needs the admin scope.
+    Raises InvalidInput for a changed value that means nothing."""
+    found = [key for key in _VALUES if key in properties and not _is_same(key, properties[key], current)]
+    for key in found:
+        _check(key, properties[key])
+    return [key for key in found if key in _LOCKING]
+
+
+def touches(updates: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a commit's updates name a property of which the table must be asked whether they change it."""
+    return any(key in _names(update) for update in updates for key in _LOCKING) or any(
+        not _is_valid(REBASE_APPENDS, _set(update).get(REBASE_APPENDS, PLAIN)) for update in updates
+    )
+
+
+def changed_by(updates: Sequence[Mapping[str, Any]], current: Mapping[str, str]) -> list[str]:
+    """As `changed`, for the updates of a commit."""
+    found: list[str] = []
+    for update in updates:
+        found += changed(_set(update), current)
+        found += [key for key in _LOCKING if key in _removed(update) and not _is_same(key, None, current)]
+    return found
+
+
+def without_unchanged(updates: Sequence[Mapping[str, Any]], current: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """The updates without values that the table has already: when they are committed, it may have others, which they
+    must not set back."""
+    kept = []
+    for update in updates:
+        same = [key for key, value in _set(update).items() if key in _VALUES and _is_same(key, value, current)]
+        if same:
+            update = {**update, "updates": {key: value for key, value in _set(update).items() if key not in same}}
+        kept.append(update)
+    return kept
+
+
+def checked_namespace(properties: Mapping[str, str], removals: Collection[str] = ()) -> list[str]:
+    """The properties, of those to be set and removed on a namespace, that need the admin scope. Raises InvalidInput for
+    a value that means nothing."""
+    if REBASE_APPENDS in properties:
+        _check(REBASE_APPENDS, properties[REBASE_APPENDS])
+    return sorted(_OF_NAMESPACES & {*properties, *removals})
+
+
+def _set(update: Mapping[str, Any]) -> Mapping[str, Any]:
+    values = update.get("updates") if update.get("action") == "set-properties" else None
+    return values if isinstance(values, dict) else {}
+
+
+def _removed(update: Mapping[str, Any]) -> Collection[Any]:
+    keys = update.get("removals") if update.get("action") == "remove-properties" else None
+    return keys if isinstance(keys, list) else ()
+
+
+def _names(update: Mapping[str, Any]) -> Collection[Any]:
+    return _set(update) or _removed(update)
+
+
+def _is_same(key: str, value: Any, current: Mapping[str, str]) -> bool:
+    default = _VALUES[key][0] if key in _LOCKING else None
+    return bool((default if value is None else value) == current.get(key, default))
+
+
+def _is_valid(key: str, value: Any) -> bool:
+    # Java reads truth values in any case.
+    folded = value.lower() if isinstance(value, str) and key in (EXCLUSIVE, HIVE_LOCK_ENABLED) else value
+    return isinstance(folded, str) and folded in _VALUES[key]
+
+
+def _check(key: str, value: Any) -> None:
+    if not _is_valid(key, value):
+        raise InvalidInput(f"{key} is {str(value)[:_SHOWN]!r}, which is not one of {', '.join(_VALUES[key])}")
