@@ -19,7 +19,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.metastore.connection.thrift_types import Database, Table
+from iceberg_hms.metastore.connection.thrift_types import Database, StorageDescriptor, Table
 from iceberg_hms.metastore.tables.parameters import ICEBERG, TABLE_TYPE
 from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION as METADATA_LOCATION
 from simulation.engine.runtime import EPOCH_MS
@@ -80,13 +80,15 @@ class RowChange:
 
 
 def iceberg_row(name: TableName, parameters: Mapping[str, str]) -> Any:
-    """The row of an Iceberg table with these parameters."""
+    """The row of an Iceberg table with these parameters, whose folder is that of its metadata's folder."""
+    folder = parameters.get(METADATA_LOCATION, "").rpartition("/metadata/")[0]
     return Table(
         dbName=name.namespace,
         tableName=name.name,
         owner="simulated",
         tableType="EXTERNAL_TABLE",
         partitionKeys=[],
+        sd=StorageDescriptor(cols=[], location=folder, parameters={}),
         parameters={TABLE_TYPE: ICEBERG, **parameters},
     )
 
