@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import InvalidInput as InvalidInput
     from iceberg_hms.errors import InvariantViolated as InvariantViolated
     from iceberg_hms.errors import IssuerUnavailable as IssuerUnavailable
+    from iceberg_hms.errors import LocationNotAllowed as LocationNotAllowed
     from iceberg_hms.errors import LockLost as LockLost
     from iceberg_hms.errors import LockNotAcquired as LockNotAcquired
     from iceberg_hms.errors import LockUnavailable as LockUnavailable
@@ -75,6 +76,7 @@ _ERRORS = (
     "InvalidInput",
     "InvariantViolated",
     "IssuerUnavailable",
+    "LocationNotAllowed",
     "LockLost",
     "LockNotAcquired",
     "LockUnavailable",

@@ -4,6 +4,7 @@
      +-- ConfigError                 a setting is unknown, malformed or contradicts another
      +-- InvalidInput                the request cannot succeed, however often the caller sends it
      |    +-- UnsupportedFormat      format-version 4, encryption: valid Iceberg that we refuse to touch
+     +-- LocationNotAllowed          a REST client named a file or folder that the server's settings do not allow
      +-- NotFound
      |    +-- NoSuchNamespace
      |    +-- NoSuchTable
@@ -89,6 +90,20 @@ class UnsupportedFormat(InvalidInput):
     """Valid Iceberg that iceberg-hms refuses to touch: format-version 4 and later, encrypted tables."""
 
     default_next_step = "use a table of format version 1, 2 or 3 without encryption"
+
+
+class LocationNotAllowed(IcebergHmsError):
+    """A REST client named a file or folder outside of those that it may name. Nothing was opened or changed. The
+    message says no path: the location may come from a file that the client cannot read."""
+
+    proved_failed = True
+    default_next_step = "name a folder in the warehouse, or ask the server's operator to allow this one"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"Not allowed: {what} is outside of what the server's settings `warehouse`, `rest.allowed-locations` and "
+            "`rest.locations` allow"
+        )
 
 
 class NotFound(IcebergHmsError):

@@ -22,6 +22,18 @@ class RestSettings:
 
     rest_host: str = text("rest.host", "Address on which `serve` listens.", "127.0.0.1")
     rest_port: int = number("rest.port", 8_181, 0, 65_535, "Port on which `serve` listens; 0: any free one.")
+    rest_allowed_locations: str = text(
+        "rest.allowed-locations",
+        "Folders outside of the warehouse in which REST clients may have tables, namespaces and metadata files, "
+        "separated by commas.",
+    )
+    rest_locations: str = text(
+        "rest.locations",
+        "Whether the folders that databases and tables have in the metastore are allowed too (`known`), or only the "
+        "warehouse and `rest.allowed-locations` (`strict`).",
+        "known",
+        ("known", "strict"),
+    )
     rest_threads: int = number("rest.threads", 16, 1, 4_096, "REST reads to serve at the same time.")
     rest_commit_threads: int = number(
         "rest.commit-threads",

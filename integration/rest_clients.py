@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from threading import Barrier, Thread
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -129,6 +129,11 @@ class BeforeCommits:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
+
+    def for_clients(self) -> Self:
+        """As the catalog does. The server calls this object, and this object the guarded catalog."""
+        self._catalog = self._catalog.for_clients()
+        return self
 
     def commit(self, *arguments: Any, **options: Any) -> Any:
         self._happens()

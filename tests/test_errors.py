@@ -24,6 +24,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NamespaceNotEmpty("nyc"),
     errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),
     errors.CorruptFile("file:/a b", "truncated"),
+    errors.LocationNotAllowed("location"),
     errors.ScopeMissing("etl", "write[sales]", "commit"),
 ]
 EXAMPLES += [kind("what happened") for kind in TYPES if kind not in {type(example) for example in EXAMPLES}]
@@ -74,6 +75,7 @@ PROVED = {
     "InvariantViolated",
     "QueueFull",
     "NotAuthenticated",
+    "LocationNotAllowed",
     "ScopeMissing",
     "IssuerUnavailable",
     "ProvedFailure",

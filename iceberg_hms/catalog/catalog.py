@@ -5,6 +5,7 @@ It never touches tables of other formats: loading one raises NotAnIcebergTable, 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
@@ -56,6 +58,17 @@ class Catalog:
 
     def __init__(self, make_services: Callable[[], Services], *, load_wait_seconds: float = WAIT_SECONDS) -> None:
         self._access = TableAccess(make_services, load_wait_seconds=load_wait_seconds)
+        self._locations: LocationPolicy | None = None
+
+    def for_clients(self) -> Self:
+        """This catalog for REST clients, who have fewer rights than the process. What they name outside of the folders
+        that the settings allow raises LocationNotAllowed: tables, namespaces and metadata files, and whatever a commit
+        or a registered file names. It shares everything with this catalog, which is closed alone.
+
+        Raises ConfigError for a setting that names no plain location."""
+        guarded = copy.copy(self)
+        guarded._locations = LocationPolicy(self.settings, self.services.ports.files.real_path)
+        return guarded
 
     @property
     def services(self) -> Services:
@@ -100,6 +113,7 @@ class Catalog:
         Raises AlreadyExists, InvalidInput."""
         name = new_name(namespace, "namespace")
         wanted = dict(properties or {})
+        self._check_namespace_location(wanted)
         if LOCATION not in wanted and self.settings.warehouse:
             wanted[LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
         self.services.namespaces.create(name, wanted)
@@ -117,6 +131,8 @@ class Catalog:
         if both:
             raise InvalidInput(f"set and removed at once: {', '.join(both)}")
         present = self.load_namespace(namespace)
+        if updates.get(LOCATION) != present.get(LOCATION):
+            self._check_namespace_location(updates)
         removed = tuple(sorted(key for key in removals if key in present))
         missing = tuple(sorted(key for key in removals if key not in present))
         if updates or removed:
@@ -147,7 +163,10 @@ class Catalog:
 
     def load(self, identifier: Identifier) -> LoadedTable:
         """As `load_table`, as plain state. Concurrent callers share a load, but none that began before they called."""
-        return self._access.load(table_name(identifier))
+        loaded = self._access.load(table_name(identifier))
+        if self._locations is not None and self._locations.strict:
+            self._locations.guard().check_file(str(loaded.metadata_location), "the table's metadata file")
+        return loaded
 
     def pointer(self, identifier: Identifier) -> Pointer:
         """The table's row in the metastore, as it is now. Raises NoSuchTable."""
@@ -181,6 +200,8 @@ class Catalog:
             uuid=clock.uuid(),
             now_ms=clock.now_ms(),
         )
+        if (guard := self._guard(namespace)) is not None:
+            guard.check_metadata(None, metadata, ())
         return LoadedTable(name, None, metadata)
 
     def create_table(
@@ -246,7 +267,7 @@ class Catalog:
         name = table_name(identifier)
         change = self._client_change(name, requirements, updates, client, idempotency_key)
         wait = self._access.wait_seconds(wait_seconds)
-        return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size)
+        return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size, locations=self._locations)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.EventListener` lists
@@ -257,7 +278,13 @@ class Catalog:
         self, identifier: Identifier, change: Change, *, wait_seconds: float | None = None, size: int = 0
     ) -> CommitReport:
         """Commit any `Change`: an operation of `iceberg_hms.changes`, or the caller's own. Raises as `commit`."""
-        return self._access.commit(table_name(identifier), change, wait_seconds, size=size)
+        return self.services.coordinator.commit(
+            table_name(identifier),
+            change,
+            wait_seconds=self._access.wait_seconds(wait_seconds),
+            size=size,
+            locations=self._locations,
+        )
 
     @property
     def default_wait_seconds(self) -> float:
@@ -296,11 +323,11 @@ class Catalog:
         file. check: raises to refuse what the file holds. Raises AlreadyExists, NoSuchNamespace, MissingFile,
         CorruptFile."""
         name = new_table_name(identifier)
-        if not self.services.namespaces.exists(name.namespace):
-            raise NoSuchNamespace(name.namespace)
+        guard = self._guard(self.services.namespaces.load(name.namespace))
         report = self.services.coordinator.operations.register(
             name,
             metadata_location,
+            guard=guard,
             overwrite=overwrite,
             owner=self.settings.user or None,
             wait_seconds=self._access.wait_seconds(wait_seconds),
@@ -326,9 +353,19 @@ class Catalog:
         )
 
     def _create(self, name: TableName, change: Change) -> CommitReport:
-        if not self.services.namespaces.exists(name.namespace):
-            raise NoSuchNamespace(name.namespace)
-        return self.services.coordinator.operations.create(name, change, owner=self.settings.user or None)
+        guard = self._guard(self.services.namespaces.load(name.namespace))
+        owner = self.settings.user or None
+        return self.services.coordinator.operations.create(name, change, owner=owner, guard=guard)
+
+    def _guard(self, namespace: Mapping[str, str]) -> LocationGuard | None:
+        """The guard of a request for a table in a namespace with these properties; None if its caller may name every
+        location."""
+        return None if self._locations is None else self._locations.guard(namespace.get(LOCATION))
+
+    def _check_namespace_location(self, properties: Mapping[str, str]) -> None:
+        location = properties.get(LOCATION)
+        if self._locations is not None and location is not None:
+            self._locations.guard().check_folder(location, "the namespace's location")
 
     def _with_lock_property(self, properties: Mapping[str, str]) -> dict[str, str]:
         """With lock=zookeeper, new tables get the property that makes all writers use ZooKeeper."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.location_policy import LocationPolicy
 from iceberg_hms.coordinator.log_and_continue import REPORT, SWEEP, log_and_continue
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted, LookupSources
@@ -65,24 +66,42 @@ class Coordinator:
         """
         return self._cache.version(self._ports.pointer.load(name))
 
-    def commit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> CommitReport:
+    def commit(
+        self,
+        name: TableName,
+        change: Change,
+        *,
+        wait_seconds: float,
+        size: int = 0,
+        locations: LocationPolicy | None = None,
+    ) -> CommitReport:
         """Commit a change to an existing table; returns when it is in the table.
 
         wait_seconds: how long to wait for the group and for the lock. Once a swap with the change was sent, the caller
         waits for its outcome, however long that takes.
         size: the bytes that the change holds in the queue.
+        locations: which locations the change may name (LocationNotAllowed); None: all.
         Raises NoSuchTable, NotAnIcebergTable, InvalidInput; CommitFailed and its subtypes when it is proved that
         nothing changed; CommitStateUnknown when that is not known (delete nothing); QueueFull, MetastoreError and
         StorageError before anything was sent.
         """
-        return self.submit(name, change, wait_seconds=wait_seconds, size=size).wait()
+        return self.submit(name, change, wait_seconds=wait_seconds, size=size, locations=locations).wait()
 
-    def submit(self, name: TableName, change: Change, *, wait_seconds: float, size: int = 0) -> PendingCommit:
+    def submit(
+        self,
+        name: TableName,
+        change: Change,
+        *,
+        wait_seconds: float,
+        size: int = 0,
+        locations: LocationPolicy | None = None,
+    ) -> PendingCommit:
         """Queue a change and return at once: `commit` for callers that must not block.
 
         The caller calls `PendingCommit.withdraw` after `wait_seconds`, and `PendingCommit.result`, which raises as
         `commit`, when the commit is settled; `result` blocks for one that was withdrawn. Raises QueueFull."""
-        commit = PendingCommit(self._ports.runtime, change, wait_seconds, AlreadyCommitted(name, self._sources))
+        already_committed = AlreadyCommitted(name, self._sources)
+        commit = PendingCommit(self._ports.runtime, change, wait_seconds, already_committed, locations)
         if self._enqueue(name, commit, size):
             try:
                 self._workers.start(

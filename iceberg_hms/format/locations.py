@@ -78,6 +78,14 @@ def file_key(location: str) -> str:
     return f"{found.scheme}://{found.authority}{found.path}"
 
 
+def contains(folder: Location, location: Location) -> bool:
+    """Whether a location is a folder or below it, by their texts: `/w/db` contains `/w/db/t` and not `/w/db2`. Symbolic
+    links are not followed, and in a store of keys `..` is a name."""
+    if folder.scheme != location.scheme or folder.authority != location.authority:
+        return False
+    return f"{location.path.rstrip('/')}/".startswith(f"{folder.path.rstrip('/')}/")
+
+
 def join(base: str, *parts: str) -> str:
     """A location below another one: join("file:/w/", "metadata") is file:/w/metadata."""
     return "/".join((base.rstrip("/"), *parts))

@@ -49,16 +49,18 @@ def create_app(
     token: str | None = None,
     settings: Settings,
     access: Access | None = None,
+    free_locations: bool = False,
     clock: Clock = SYSTEM_CLOCK,
 ) -> App:
     """The REST catalog of a catalog.
 
     access: who calls, and what they may do. Without it everyone who sends `token` may do everything, and without a
     token everyone.
-    Raises ConfigError for a blank token. The caller keeps the catalog and closes it.
+    free_locations: clients may name every location, since they have the process's rights anyway.
+    Raises ConfigError for a blank token, and as `Catalog.for_clients`. The caller keeps the catalog and closes it.
     """
     context = ServerContext(
-        catalog=catalog,
+        catalog=catalog if free_locations else catalog.for_clients(),
         settings=settings,
         access=access or (Everyone() if token is None else OneToken(token)),
         counters=Counters(),

@@ -47,6 +47,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     ),
     errors.AccessDenied: ErrorRule(403, "ForbiddenException"),
     errors.ScopeMissing: ErrorRule(403, "ForbiddenException"),
+    errors.LocationNotAllowed: ErrorRule(403, "ForbiddenException"),
     errors.NoSuchNamespace: ErrorRule(404, "NoSuchNamespaceException"),
     errors.NoSuchTable: ErrorRule(404, "NoSuchTableException"),
     errors.NotFound: ErrorRule(404, "NotFoundException"),
@@ -108,7 +109,7 @@ def error_response(error: Exception, request_id: str, *, commit: bool = False) -
         return render(rule, error.detail)
     rule = rule_for(error, commit=commit)
     if isinstance(error, errors.IcebergHmsError):
-        if rule.status >= 500 or isinstance(error, errors.TooManyOpenFiles):
+        if rule.status >= 500 or isinstance(error, errors.TooManyOpenFiles | errors.CorruptFile):
             logger.warning("answered %d %s to request %s: %s", rule.status, rule.type, request_id, error)
         return render(rule, _text(error, rule))
     logger.error("unexpected error in request %s", request_id, exc_info=error)
@@ -122,6 +123,9 @@ def render(rule: ErrorRule, message: str) -> Response:
 
 
 def _text(error: errors.IcebergHmsError, rule: ErrorRule) -> str:
+    if isinstance(error, errors.CorruptFile):
+        # Why may quote the file, and which file it is may be news to the client.
+        return f"A file is damaged; the server's log says which and why ({error.next_step})"
     # Without the next step: clients know it after 404 and 409, and Iceberg's compatibility kit compares these texts
     # with Java's.
     return error.message if rule.status in (404, 409) else str(error)

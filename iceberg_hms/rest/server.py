@@ -42,16 +42,26 @@ MAX_PORT: Final = 65_535
 class RestServer:
     """A REST server for one catalog. Use it once: start, stop.
 
-    host, port: where to listen; port 0 takes any free one. token, access: as for `create_app`.
+    host, port: where to listen; port 0 takes any free one. token, access,
+    free_locations: as for `create_app`.
     The caller keeps the catalog and closes it after `stop`.
     """
 
     def __init__(
-        self, catalog: Catalog, host: str, port: int, token: str | None = None, *, access: Access | None = None
+        self,
+        catalog: Catalog,
+        host: str,
+        port: int,
+        token: str | None = None,
+        *,
+        access: Access | None = None,
+        free_locations: bool = False,
     ) -> None:
         self._host = host
         self._port = port
-        self._app = create_app(catalog, token=token, settings=catalog.settings, access=access)
+        self._app = create_app(
+            catalog, token=token, settings=catalog.settings, access=access, free_locations=free_locations
+        )
         self._settings = catalog.settings
         self._server: _Uvicorn | None = None
         self._thread: threading.Thread | None = None

@@ -136,7 +136,8 @@ def start_server(settings: Mapping[str, object], token: str) -> Running:
     catalog = assemble(Settings.load(settings))
     try:
         catalog.list_namespaces()
-        server = RestServer(catalog, host="127.0.0.1", port=0, token=token)
+        # Its clients are this process's own Spark sessions, which have the process's rights.
+        server = RestServer(catalog, host="127.0.0.1", port=0, token=token, free_locations=True)
         uri = server.start()
     except BaseException:
         catalog.close()

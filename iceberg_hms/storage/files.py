@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -31,9 +32,19 @@ File = tuple[str, bytes]
 _LOCAL_MAX: Final = 256
 
 
+#: A host with a port, or a bucket. More would reach the store's client as options: another user, his ticket, any key of
+#: its configuration.
+_AUTHORITY: Final = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{1,5})?", re.ASCII)
+
+
 def default_filesystem(location: Location) -> Any:
-    """The pyarrow filesystem of a location. Raises InvalidInput for a scheme that is not in SCHEMES, StorageError if
-    the filesystem cannot be reached."""
+    """The pyarrow filesystem of a location. Raises InvalidInput for a scheme that is not in SCHEMES, and for an
+    authority that is not just a host, a port or a bucket; StorageError if the filesystem cannot be reached."""
+    if not _AUTHORITY.fullmatch(location.authority):
+        raise InvalidInput(
+            f"The authority of a {location.scheme} location must be a plain host and port, or a bucket",
+            next_step="configure users, tickets and endpoints where the server runs, not in a location",
+        )
     try:
         match location.scheme:
             case "file":

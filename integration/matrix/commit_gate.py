@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from integration.rest_clients import Delayed
@@ -53,6 +53,11 @@ class CommitGate:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
+
+    def for_clients(self) -> Self:
+        """As the catalog does. The server calls this object, and this object the guarded catalog."""
+        self._catalog = self._catalog.for_clients()
+        return self
 
     def close(self) -> None:
         """Hold commits back from now on; forget what was sent."""

@@ -41,12 +41,21 @@ class ScriptedCatalog(Catalog):
         self.metastore = MemoryTablePointer(namespaces=("default",))
         self.errors: dict[str, BaseException] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.gate: threading.Event | None = None
+        self._gates: list[threading.Event] = []
         self.waiting = threading.Semaphore(0)
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self.closed = 0
         inner = memory_catalog(files=self.files, pointer=self.metastore, **settings)
         super().__init__(lambda: inner.services)
+
+    @property
+    def gate(self) -> threading.Event | None:
+        return self._gates[0] if self._gates else None
+
+    @gate.setter
+    def gate(self, gate: threading.Event | None) -> None:
+        # The catalog that clients get is a copy of this one, and shares the list.
+        self._gates[:] = [] if gate is None else [gate]
 
     def enter(self, method: str, keywords: dict[str, Any]) -> None:
         """What every call does first."""

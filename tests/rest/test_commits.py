@@ -75,7 +75,7 @@ def creation(metadata: TableMetadata, snapshot_id: int) -> dict[str, Any]:
         "snapshot-id": snapshot_id,
         "sequence-number": 1,
         "timestamp-ms": metadata.last_updated_ms,
-        "manifest-list": f"file:/l/{snapshot_id}.avro",
+        "manifest-list": f"file:/warehouse/l/{snapshot_id}.avro",
         "summary": {"operation": "append"},
         "schema-id": 0,
     }
@@ -89,7 +89,7 @@ def creation(metadata: TableMetadata, snapshot_id: int) -> dict[str, Any]:
 def test_a_resent_creation_succeeds_and_another_one_is_a_conflict() -> None:
     path = "/v1/namespaces/db/tables/t"
     files = MemoryFiles()
-    files.write("file:/l/77.avro", encode_list(2, 77, None, 1, None, [])[0])
+    files.write("file:/warehouse/l/77.avro", encode_list(2, 77, None, 1, None, [])[0])
     with memory_catalog(files=files) as catalog:
         catalog.create_namespace("db")
         web = Web(create_app(catalog, token=None, settings=catalog.settings))
@@ -189,7 +189,7 @@ def append(summary: dict[str, str]) -> dict[str, Any]:
         "snapshot-id": 1,
         "sequence-number": 1,
         "timestamp-ms": SYSTEM_CLOCK.now_ms(),
-        "manifest-list": "file:/l",
+        "manifest-list": "file:/warehouse/l",
         "summary": {"operation": "append", **summary},
         "schema-id": 0,
     }
@@ -198,7 +198,7 @@ def append(summary: dict[str, str]) -> dict[str, Any]:
 
 def write_list(catalog: ScriptedCatalog) -> None:
     """The manifest list of the snapshot above, without manifests."""
-    catalog.files.write("file:/l", encode_list(2, 1, None, 1, None, [])[0])
+    catalog.files.write("file:/warehouse/l", encode_list(2, 1, None, 1, None, [])[0])
 
 
 def test_an_idempotency_key_goes_with_a_snapshot(web: Web, table: str, catalog: ScriptedCatalog) -> None:

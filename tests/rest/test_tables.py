@@ -35,9 +35,15 @@ def test_spec_order_and_location_of_a_new_table_are_honoured(web: Web, catalog: 
         "order-id": 1,
         "fields": [{"transform": "identity", "source-id": 2, "direction": "asc", "null-order": "nulls-first"}],
     }
-    body = {"name": "t", "schema": SCHEMA, "partition-spec": spec, "write-order": order, "location": "file:/else/where"}
+    body = {
+        "name": "t",
+        "schema": SCHEMA,
+        "partition-spec": spec,
+        "write-order": order,
+        "location": "file:/warehouse/else",
+    }
     metadata = web("POST", "/v1/namespaces/default/tables", body).json()["metadata"]
-    assert metadata["location"] == "file:/else/where"
+    assert metadata["location"] == "file:/warehouse/else"
     assert metadata["partition-specs"][0]["fields"][0]["name"] == "level"
     assert metadata["sort-orders"][-1]["fields"][0]["source-id"] == 2
 
@@ -128,7 +134,9 @@ def test_a_table_whose_metadata_file_is_damaged_is_500_with_what_to_do(
     catalog.errors["load"] = CorruptFile("file:/cut.json", "it ends early")
     status, kind, message = error_of(web("GET", table))
     assert (status, kind) == (500, "ServiceFailureException")
-    assert "file:/cut.json is damaged" in message
+    assert message.startswith("A file is damaged")
+    assert "cut" not in message
+    assert "ends early" not in message
     assert "restore" in message
 
 
@@ -144,7 +152,7 @@ def test_loading_an_unchanged_version_is_304(web: Web, table: str) -> None:
 
 
 def add_snapshot(web: Web, catalog: ScriptedCatalog, table: str, snapshot_id: int, parent: int | None) -> None:
-    manifest_list = f"file:/lists/{snapshot_id}.avro"
+    manifest_list = f"file:/warehouse/lists/{snapshot_id}.avro"
     catalog.files.write(manifest_list, encode_list(2, snapshot_id, parent, snapshot_id, None, [])[0])
     snapshot = {
         "snapshot-id": snapshot_id,
@@ -287,14 +295,14 @@ def test_a_table_is_registered_from_its_metadata_file(web: Web, table: str, cata
 
 def test_a_missing_or_damaged_metadata_file_is_not_registered(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     path = "/v1/namespaces/logging/register"
-    gone = web("POST", path, {"name": "x", "metadata-location": "file:/gone"})
-    assert error_of(gone) == (404, "NotFoundException", "Failed to open input stream for file: file:/gone")
-    catalog.files.write("file:/cut", b'{"format-version": 2')
-    status, kind, message = error_of(web("POST", path, {"name": "x", "metadata-location": "file:/cut"}))
+    gone = web("POST", path, {"name": "x", "metadata-location": "file:/warehouse/gone"})
+    assert error_of(gone) == (404, "NotFoundException", "Failed to open input stream for file: file:/warehouse/gone")
+    catalog.files.write("file:/warehouse/cut", b'{"format-version": 2')
+    status, kind, message = error_of(web("POST", path, {"name": "x", "metadata-location": "file:/warehouse/cut"}))
     assert (status, kind) == (400, "BadRequestException")
-    assert "file:/cut is damaged" in message
+    assert message.startswith("The metadata file cannot be read, or is not table metadata")
     catalog.errors["register_table"] = CorruptFile("file:/another", "cut")
-    assert web("POST", path, {"name": "x", "metadata-location": "file:/cut"}).status_code == 500
+    assert web("POST", path, {"name": "x", "metadata-location": "file:/warehouse/cut"}).status_code == 500
 
 
 def test_metrics_reports_are_accepted_and_dropped(web: Web, table: str, catalog: ScriptedCatalog) -> None:

@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Level | None, str, Any]] = {
     "POST /v1/namespaces/{namespace}/register": (
         Level.WRITE,
         f"{SALES}/register",
-        {"name": "copied", "metadata-location": "file:/copied"},
+        {"name": "copied", "metadata-location": "file:/warehouse/copied"},
     ),
     "POST /v1/tables/rename": (
         Level.WRITE,
@@ -69,7 +69,7 @@ def catalog() -> ScriptedCatalog:
         found.create_namespace(namespace)
     table = found.create_table(("sales", "orders"), SCHEMA)
     found.create_table(("hr", "salaries"), SCHEMA)
-    found.files.write("file:/copied", found.files.read(table.metadata_location))
+    found.files.write("file:/warehouse/copied", found.files.read(table.metadata_location))
     found.calls.clear()
     return found
 
@@ -131,7 +131,7 @@ def test_a_rename_needs_both_names(catalog: ScriptedCatalog, tmp_path: Path, sou
 
 def test_a_file_of_any_table_is_registered_only_by_who_may_read_all(catalog: ScriptedCatalog, tmp_path: Path) -> None:
     web = callers(catalog, tmp_path, {"writer": "write[sales]"})("writer")
-    body = {"name": "copied", "metadata-location": "file:/copied"}
+    body = {"name": "copied", "metadata-location": "file:/warehouse/copied"}
     status, _, message = error_of(web("POST", f"{SALES}/register", body))
     assert (status, "read[*]" in message) == (403, True)
     assert catalog.calls == []

@@ -21,10 +21,12 @@ def load_remembered(group: GroupContext, hints: TableHints) -> TableVersion | No
     if location is None or group.ports.runtime.now() - hints.ended > REMEMBERED_SECONDS:
         return None
     try:
-        return group.cache.version(Pointer(group.name, location, None, {}, None))
+        metadata = group.cache.get(location)
     except IcebergHmsError:
         # Others may have moved the table since, and deleted the file.
         return None
+    # The last group's swap set the row's location, too.
+    return TableVersion(Pointer(group.name, location, None, {}, None, metadata.location), metadata)
 
 
 def load_table(group: GroupContext, row: Pointer | None = None) -> TableVersion:
@@ -41,7 +43,7 @@ def begin_staging(group: GroupContext, progress: GroupProgress, base: TableVersi
         # Recommitting a snapshot id assigns a higher sequence number than its first commit can have had, so readers of
         # the lost commit are detected (`changes.sequence_numbers`).
         metadata = metadata.replace(last_sequence_number=progress.highest_number_seen)
-    return Staging(metadata, progress.waiting, group.ports.manifests(), group.ports.runtime.now_ms)
+    return Staging(metadata, progress.waiting, group.ports.manifests(), group.ports.runtime.now_ms, base.pointer)
 
 
 def build_attempt(

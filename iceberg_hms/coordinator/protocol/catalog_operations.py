@@ -22,13 +22,15 @@ from functools import partial
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Refused, Swapped, TableName
+from iceberg_hms.coordinator.location_policy import LocationGuard
+from iceberg_hms.coordinator.ports import CommitPorts, LockUse, Pointer, Refused, Swapped, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.creation_outcome import CreationOutcome, perhaps_created
+from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.operation_requests import (
     find_taken,
@@ -47,7 +49,14 @@ from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_st
 from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
 from iceberg_hms.coordinator.protocol.usage import measured
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
-from iceberg_hms.errors import AlreadyExists, CommitConflict, IcebergHmsError
+from iceberg_hms.errors import (
+    AlreadyExists,
+    CommitConflict,
+    IcebergHmsError,
+    InvalidInput,
+    StorageError,
+    UnsupportedFormat,
+)
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -63,20 +72,24 @@ class CatalogOperations:
         self._settings = settings
         self._creations = CreationOutcome(ports, cache, settings, uuid_lookup)
 
-    def create(self, name: TableName, change: Change, *, owner: str | None = None) -> CommitReport:
+    def create(
+        self, name: TableName, change: Change, *, owner: str | None = None, guard: LocationGuard | None = None
+    ) -> CommitReport:
         """Create a table from a change whose base is nothing (`assert-create` and the updates that build the metadata).
         A change that made this very table before is reported as already committed, with the table as it is now.
+        guard: of the locations that the change may name; None: all.
 
         Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError, StorageError.
         """
-        return self._published(lambda: self._create(name, change, owner))
+        return self._published(lambda: self._create(name, change, owner, guard))
 
-    def _create(self, name: TableName, change: Change, owner: str | None) -> CommitReport:
+    def _create(self, name: TableName, change: Change, owner: str | None, guard: LocationGuard | None) -> CommitReport:
         manifests = self._ports.manifests()
+        recorded = RecordedWrites(manifests if guard is None else GuardedManifests(manifests, guard))
         taken = find_taken(self._ports, name)
         if taken is not None:
             return self._creations.report_if_ours(taken, change, manifests)
-        metadata, staged = stage_one(None, change, RecordedWrites(manifests), self._ports.runtime.now_ms)
+        metadata, staged = stage_one(None, change, recorded, self._ports.runtime.now_ms, guard)
         location = metadata_file.new_location(metadata, None, self._ports.runtime.uuid())
         data = metadata_file.encode(metadata)
         lists, _ = self._ports.runtime.gather([manifests.flush, lambda: self._ports.files.write(location, data)])
@@ -101,34 +114,39 @@ class CatalogOperations:
         owner: str | None = None,
         wait_seconds: float,
         check: Callable[[TableMetadata], None] | None = None,
+        guard: LocationGuard | None = None,
     ) -> CommitReport:
         """Point a new table at an existing metadata file. With `overwrite` point the table that has this name at a copy
         of the file instead. check: raises to refuse what the file holds.
-        Raises as `create`, and MissingFile or CorruptFile for the given file.
+        guard: of the locations that the caller and the file may name; None: all.
+        Raises as `create`, and MissingFile, StorageError or CorruptFile for the given file.
 
         Tables without a catalog use the names of their metadata files again (`v1.metadata.json`), so the file is read
         even if the cache has one of this name."""
 
         def register() -> CommitReport:
-            metadata = self._cache.read_anew(location)
+            taken = find_taken(self._ports, name)
+            metadata = self._registered(name, location, taken, guard)
             if check is not None:
                 check(metadata)
-            return self._published(lambda: self._register(name, location, metadata, overwrite, owner, wait_seconds))
+            if taken is not None and not overwrite:
+                raise AlreadyExists(f"Table already exists: {name}")
+            return self._register(name, location, metadata, taken, owner, wait_seconds)
 
         if not overwrite:
-            return register()
-        return run_with_caller_timeout(self._ports, name, f"registration of {name}", register)
+            return self._published(register)
+        what = f"registration of {name}"
+        return run_with_caller_timeout(self._ports, name, what, lambda: self._published(register))
 
     def _register(
         self,
         name: TableName,
         location: str,
         metadata: TableMetadata,
-        overwrite: bool,
+        taken: Pointer | None,
         owner: str | None,
         wait_seconds: float,
     ) -> CommitReport:
-        taken = find_taken(self._ports, name)
         if taken is None:
             answer = send(lambda: self._ports.pointer.create(name, location, metadata, owner))
             another = self._creations.settle(answer, name, location, metadata, new_file=False)
@@ -136,8 +154,6 @@ class CatalogOperations:
                 # A file that was registered twice gives two tables one UUID.
                 raise perhaps_created(name, f"{another.name} has the uuid {metadata.uuid}")
             return _report(name, location, metadata, None)
-        if not overwrite:
-            raise AlreadyExists(f"Table already exists: {name}")
         copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())
         data = metadata_file.encode(metadata)
         self._ports.files.write(copy, data)
@@ -150,6 +166,27 @@ class CatalogOperations:
                 delete_files(self._ports.files, [copy])
             raise
         return _report(name, copy, metadata, previous)
+
+    def _registered(
+        self, name: TableName, location: str, taken: Pointer | None, guard: LocationGuard | None
+    ) -> TableMetadata:
+        """The metadata in a file that a caller names. Raises LocationNotAllowed, for the file before it is touched."""
+        if guard is None:
+            return self._cache.read_anew(location)
+        if taken is not None:
+            guard = guard.with_table(taken)
+        guard.check_read(location, "the metadata file")
+        try:
+            metadata = self._cache.read_anew(location)
+        except (StorageError, UnsupportedFormat) as error:
+            # Why would tell what is in a file that may be none of the caller's.
+            logger.info("%r is not registered as %s: %s", location, name, error)
+            raise InvalidInput(
+                "The metadata file cannot be read, or is not table metadata that this server supports",
+                next_step="name another metadata file; nothing was registered",
+            ) from error
+        guard.check_metadata(None, metadata, metadata.snapshot_rows)
+        return metadata
 
     def _swap_to(
         self,

@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
 from iceberg_hms.errors import IcebergHmsError
-from iceberg_hms.format.locations import Location, parse
+from iceberg_hms.format.locations import Location, contains, parse
+from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 
 logger = logging.getLogger(__name__)
 
@@ -24,13 +26,6 @@ logger = logging.getLogger(__name__)
 SEARCH_SECONDS: Final = 10.0
 #: How long a search serves for further commits of its table.
 REMEMBERED_SECONDS: Final = 60.0
-#: Table properties that name a folder for files of the table, which are parameters of its row too.
-_FOLDER_PROPERTIES: Final = (
-    "write.metadata.path",
-    "write.data.path",
-    "write.object-storage.path",
-    "write.folder-storage.path",
-)
 #: Stores whose authority may be left out or be an alias.
 _CLUSTERS: Final = frozenset({"hdfs", "viewfs"})
 
@@ -64,7 +59,7 @@ class OwnFiles:
 
     def _is_own(self, folder: str) -> bool:
         found = self._parsed(folder)
-        if self.reason or self._own is None or found is None or not _contains(self._own, found):
+        if self.reason or self._own is None or found is None or not contains(self._own, found):
             return False
         return not any(_may_contain(taken, found) for taken in self._taken)
 
@@ -75,7 +70,8 @@ class OwnFiles:
         theirs = self._parsed(other.location)
         if theirs is not None and _may_contain(theirs, self._own):
             self.reason = f"its folder lies in that of {other.name}"
-        properties = (other.parameters.get(each) for each in _FOLDER_PROPERTIES)
+        # They are parameters of the row too.
+        properties = (other.parameters.get(each) for each in LOCATION_PROPERTIES)
         named = (other.location, other.metadata_location.rpartition("/")[0], *properties)
         # Other tables may share such a folder with many, so it counts only where it lies in this table's own.
         inside = (found for each in named if (found := self._parsed(each)) and _may_contain(self._own, found))
@@ -164,17 +160,8 @@ def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations:
         logger.warning("%d files of %s are kept, such as %s: %s", len(kept), row.name, kept[0], why)
 
 
-def _contains(outer: Location, inner: Location) -> bool:
-    """Whether a folder is another one or contains it."""
-    return (outer.scheme, outer.authority) == (inner.scheme, inner.authority) and _is_above(outer, inner)
-
-
 def _may_contain(outer: Location, inner: Location) -> bool:
-    """The same if one of the two may be on the store that the other names in another way."""
+    """`contains`, if one of the two may be on the store that the other names in another way."""
     if {outer.scheme, inner.scheme} <= _CLUSTERS:
-        return _is_above(outer, inner)
-    return _contains(outer, inner)
-
-
-def _is_above(outer: Location, inner: Location) -> bool:
-    return f"{inner.path.rstrip('/')}/".startswith(f"{outer.path.rstrip('/')}/")
+        inner = replace(inner, scheme=outer.scheme, authority=outer.authority)
+    return contains(outer, inner)

@@ -19,6 +19,7 @@ from enum import Enum, auto
 
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.requirements import ASSERT_REF_SNAPSHOT_ID
+from iceberg_hms.coordinator.location_policy import LocationPolicy
 from iceberg_hms.coordinator.log_and_continue import REPORT, log_and_continue
 from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.coordinator.protocol.already_committed import AlreadyCommitted
@@ -39,12 +40,19 @@ class PendingCommit:
 
     wait_seconds: after which its caller leaves, if no swap carries it.
     already_committed: asked about the change if its caller withdraws it.
+    locations: which locations the change may name; None: all.
     """
 
     def __init__(
-        self, runtime: Runtime, change: Change, wait_seconds: float, already_committed: AlreadyCommitted
+        self,
+        runtime: Runtime,
+        change: Change,
+        wait_seconds: float,
+        already_committed: AlreadyCommitted,
+        locations: LocationPolicy | None = None,
     ) -> None:
         self.change = change
+        self.locations = locations
         self.started = runtime.now()
         self.deadline = self.started + wait_seconds
         self.wait_seconds = wait_seconds

@@ -12,7 +12,10 @@ from iceberg_hms.caller_left import working_for
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
 from iceberg_hms.changes.referenced_specs import check_added
 from iceberg_hms.changes.reruns import refuse_another_job
+from iceberg_hms.coordinator.location_policy import LocationGuard
+from iceberg_hms.coordinator.ports import Pointer
 from iceberg_hms.coordinator.protocol.already_committed import committed_as
+from iceberg_hms.coordinator.protocol.guarded_manifests import GuardedManifests
 from iceberg_hms.coordinator.protocol.invariants import added_snapshots, check_clock, check_transition
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
@@ -28,6 +31,7 @@ class Staging:
     """The changes of a group on their way into one metadata file: `begin`, then `finish`.
 
     base: the metadata that the first change is staged on. manifests: with the lists that were staged.
+    row: of the table, for commits that may name only some locations.
     metadata: the running metadata; None while a table that is to be created has nothing yet.
     carried: the commits whose changes are in it.
     already: commits that the base holds already.
@@ -45,6 +49,7 @@ class Staging:
         commits: Sequence[PendingCommit],
         manifests: Manifests,
         now_ms: Callable[[], int],
+        row: Pointer | None = None,
     ) -> None:
         self.base = base
         self.manifests = manifests
@@ -58,6 +63,9 @@ class Staging:
         self.rebased: set[PendingCommit] = set()
         self.replaced_lists: list[str] = []
         self._now_ms = now_ms
+        self._row = row
+        #: Those of one attempt share it: what it has looked up holds for all.
+        self._guard: LocationGuard | None = None
         self._remaining = iter(commits)
 
     def begin(self) -> bool:
@@ -76,17 +84,18 @@ class Staging:
 
     def _add(self, commit: PendingCommit) -> None:
         """Stage a commit; one that fails is set aside with its own error."""
-        recorded = RecordedWrites(self.manifests)
+        guard = self._guard_of(commit)
+        recorded = RecordedWrites(self.manifests if guard is None else GuardedManifests(self.manifests, guard))
         try:
-            if self.base is not None and self._is_in(self.base, commit):
+            if self.base is not None and self._is_in(self.base, commit, recorded):
                 self.already.append(commit)
                 return
-            if self.metadata is not None and self._is_in(self.metadata, commit):
+            if self.metadata is not None and self._is_in(self.metadata, commit, recorded):
                 # Its twin is in this group: it shares the group's outcome, whatever that will be.
                 self.carried.append(commit)
                 return
             with working_for(lambda: commit.withdrawn):
-                self.metadata, staged = stage_one(self.metadata, commit.change, recorded, self._now_ms)
+                self.metadata, staged = stage_one(self.metadata, commit.change, recorded, self._now_ms, guard)
             self.files[commit] = staged.files
             self.carried.append(commit)
             self.replaced_lists.extend(staged.replaced)
@@ -99,13 +108,20 @@ class Staging:
             else:
                 self.refused.append((commit, error))
 
-    def _is_in(self, metadata: TableMetadata, commit: PendingCommit) -> bool:
+    def _guard_of(self, commit: PendingCommit) -> LocationGuard | None:
+        if commit.locations is None or self.base is None or self._row is None:
+            return None
+        if self._guard is None:
+            self._guard = commit.locations.table_guard(self._row, self.base)
+        return self._guard
+
+    def _is_in(self, metadata: TableMetadata, commit: PendingCommit, manifests: Manifests) -> bool:
         identity = commit.change.identity
         found = committed_as(identity, metadata)
         if found is None:
             return False
         if found != identity.snapshot_ids and (first := metadata.snapshot_by_id(found[-1])) is not None:
-            refuse_another_job(identity, first, self.manifests)
+            refuse_another_job(identity, first, manifests)
         self.committed_as[commit] = found
         return True
 
@@ -149,10 +165,16 @@ class RecordedWrites:
 
 
 def stage_one(
-    savepoint: TableMetadata | None, change: Change, manifests: RecordedWrites, now_ms: Callable[[], int]
+    savepoint: TableMetadata | None,
+    change: Change,
+    manifests: RecordedWrites,
+    now_ms: Callable[[], int],
+    guard: LocationGuard | None = None,
 ) -> tuple[TableMetadata, StagedChange]:
-    """The metadata after one change, and what staging it made. Raises what the change or an invariant raises, and
-    discards the lists that the change staged: `flush` writes none of them."""
+    """The metadata after one change, and what staging it made. Raises what the change, an invariant or the guard
+    raises, and discards the lists that the change staged: `flush` writes none of them.
+
+    guard: of the locations that the new metadata may name; None: all."""
     change.check(savepoint)
     try:
         staged = change.stage(savepoint, manifests)
@@ -161,6 +183,8 @@ def stage_one(
         check_transition(savepoint, metadata)
         added = added_snapshots(savepoint, metadata)
         check_clock(savepoint, added, now)
+        if guard is not None:
+            guard.check_metadata(savepoint, metadata, added)
         check_added(metadata, added, manifests)
     except Exception:
         manifests.discard(manifests.lists)

@@ -1,0 +1,227 @@
+"""Which locations a REST client may name.
+
+A server has rights that its clients lack: on its disk, in its stores, with its metastore. So what a client names must
+lie below a *root*:
+
+    configured roots    the warehouse, and the folders of `rest.allowed-locations`
+    the metastore's     the folder that a database or a table has in the metastore, and the folder of the table's
+                        metadata file; not with `rest.locations=strict`
+
+`LocationPolicy` holds the first; `guard` adds the second, for one database or one table. A location is below a root if
+scheme, authority and the parts of the path say so, and if the same holds once symbolic links are resolved. `..` and `.`
+are refused rather than resolved, and so is whatever a store, a client or a log might take for something else than a
+name.
+
+Nothing here protects the caller of the Python API, who has the process's rights anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Pointer
+from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, LocationNotAllowed
+from iceberg_hms.format.locations import Location, contains, parse
+from iceberg_hms.format.metadata.metadata_file import folder
+from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES, new_locations
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
+
+#: What a location of a client must not have: control characters, a backslash, the start of a query, a fragment or a
+#: parameter; a part that is `.` or `..`; and what decodes to such a thing, to a slash, or to another percent sign.
+_ODD: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\\?#;]|(?:^|[/:])\.\.?(?:/|$)|%(?:2[eEfF5]|3[bBfF]|23|5[cC]|[01][0-9a-fA-F]|7[fF])"
+)
+#: What names a folder; everything else names a file.
+_FOLDERS: Final = frozenset({"location", *LOCATION_PROPERTIES})
+#: How much of a refused location is logged.
+_LOGGED_MAX: Final = 300
+
+#: The value of `rest.locations` with which only configured roots count.
+STRICT: Final = "strict"
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """text: as it was configured or is in the metastore, with a slash at its end."""
+
+    location: Location
+    text: str
+
+
+class LocationPolicy:
+    """What all clients of a server share. Safe for threads. real_path: `Files.real_path`.
+
+    Raises ConfigError for a warehouse or a folder of `rest.allowed-locations` that no location can be below.
+    """
+
+    def __init__(self, settings: Settings, real_path: Callable[[str], str]) -> None:
+        self.strict = settings.rest_locations == STRICT
+        self._real_path = real_path
+        self.configured = tuple(_configured(settings))
+        self._real_roots = self._resolved()
+
+    def guard(self, *folders: str | None, base: TableMetadata | None = None) -> LocationGuard:
+        """The guard of what a client names in one request.
+
+        folders: those that the metastore has for the database or the table. base: the table's metadata, if there is a
+        table: files beside those that it names may be read."""
+        return LocationGuard(self, () if self.strict else folders, base)
+
+    def table_guard(self, row: Pointer, base: TableMetadata) -> LocationGuard:
+        """The guard of what a client names for an existing table."""
+        return self.guard(row.location, row.metadata_location.rpartition("/")[0], base=base)
+
+    def stays_below(self, location: Location, folder: Location | None = None) -> bool:
+        """Whether a location is below a configured root, or below a folder, once symbolic links are resolved."""
+        if not location.is_local:
+            return True
+        real = self.real(location)
+        if real is None:
+            return False
+        if any(contains(root, real) for root in self._real_roots):
+            return True
+        if folder is not None and (target := self.real(folder)) is not None and contains(target, real):
+            return True
+        # A root itself may be a link, to which an operator gives another target.
+        self._real_roots = self._resolved()
+        return any(contains(root, real) for root in self._real_roots)
+
+    def real(self, location: Location) -> Location | None:
+        """A location without symbolic links; None if nothing resolves it."""
+        if not location.is_local:
+            return location
+        try:
+            return parse(self._real_path(location.path))
+        except IcebergHmsError:
+            return None
+
+    def _resolved(self) -> tuple[Location, ...]:
+        found = (self.real(root.location) for root in self.configured)
+        return tuple(root for root in found if root is not None)
+
+
+class LocationGuard:
+    """Refuses what lies outside of its roots, with LocationNotAllowed. For one request or one attempt of a group."""
+
+    def __init__(self, policy: LocationPolicy, folders: Iterable[str | None], base: TableMetadata | None) -> None:
+        self._policy = policy
+        self._known = tuple(root for root in map(_root, folders) if root is not None)
+        self._base = base
+        #: Folders that were checked, with their symbolic links.
+        self._folders: dict[str, bool] = {}
+        #: Files that were checked so.
+        self._files: set[str] = set()
+
+    def with_table(self, row: Pointer) -> LocationGuard:
+        """The same for a request that may also name what belongs to this table."""
+        folders = (*(root.text for root in self._known), row.location, row.metadata_location.rpartition("/")[0])
+        return self._policy.guard(*folders, base=self._base)
+
+    def check_folder(self, location: str, what: str) -> None:
+        """Check a folder. what: the name of the field or property that names it."""
+        if not self._allows_folder(location.rstrip("/")):
+            self._refuse(location, what)
+
+    def check_file(self, location: str, what: str) -> None:
+        """Check a file that is only named: that its folder is allowed."""
+        above, _, name = location.rpartition("/")
+        if not name or _ODD.search(name) or not self._allows_folder(above):
+            self._refuse(location, what)
+
+    def check_read(self, location: str, what: str) -> None:
+        """Check a file that is about to be read: not even the file itself may be a link that leads outside."""
+        if location in self._files:
+            return
+        if not self._is_beside_the_base(location):
+            self.check_file(location, what)
+            if not self._allows_folder(location):
+                self._refuse(location, what)
+        self._files.add(location)
+
+    def check_metadata(
+        self, base: TableMetadata | None, new: TableMetadata, added: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Check what `new` names and `base` does not (`new_locations`), and the folder of the next files."""
+        for what, location in new_locations(base, new, added):
+            if what in _FOLDERS:
+                self.check_folder(location, what)
+            else:
+                self.check_file(location, what)
+        self.check_metadata_folder(new)
+
+    def check_metadata_folder(self, metadata: TableMetadata) -> None:
+        """Check the folder to which the table's next metadata file and manifest lists are written."""
+        self.check_folder(folder(metadata), "the folder of the table's metadata")
+
+    def _allows_folder(self, location: str) -> bool:
+        allowed = self._folders.get(location)
+        if allowed is None:
+            allowed = self._folders[location] = self._judge(location)
+        return allowed
+
+    def _judge(self, text: str) -> bool:
+        location = _parsed(text)
+        if location is None:
+            return False
+        plain = not _ODD.search(text) and "@" not in location.authority
+        if plain and any(contains(root.location, location) for root in self._policy.configured):
+            return self._policy.stays_below(location)
+        for root in self._known:
+            rest = f"{text}/".removeprefix(root.text)
+            # What the metastore has may be odd, as long as what the client adds to it is not.
+            below = not _ODD.search(rest) if len(rest) <= len(text) else plain and contains(root.location, location)
+            if below:
+                return self._policy.stays_below(location, root.location)
+        return False
+
+    def _is_beside_the_base(self, location: str) -> bool:
+        """Whether a file is in a folder from which the table already has files: it may have been elsewhere before."""
+        if self._policy.strict or self._base is None or self._allows_folder(location.rpartition("/")[0]):
+            return False
+        above, _, name = location.rpartition("/")
+        if not above or not name or _ODD.search(name):
+            return False
+        lists = (row.get("manifest-list") or "" for row in self._base.snapshot_rows)
+        return any(each.rpartition("/")[0] == above for each in lists)
+
+    def _refuse(self, location: str, what: str) -> None:
+        logger.info("a client may not name %s %.*r", what, _LOGGED_MAX, location)
+        raise LocationNotAllowed(what)
+
+
+def _configured(settings: Settings) -> Iterable[_Root]:
+    named = [("rest.allowed-locations", each.strip()) for each in settings.rest_allowed_locations.split(",")]
+    for key, text in [("warehouse", settings.warehouse), *named]:
+        if not text:
+            continue
+        root = _root(text)
+        if root is None or _ODD.search(text) or "@" in root.location.authority:
+            raise ConfigError(
+                f"`{key}` names {text!r}, which is no plain absolute location",
+                next_step="write it as a scheme and a path without `..`, query and credentials, such as s3://bucket/lake",
+            )
+        yield root
+
+
+def _root(text: str | None) -> _Root | None:
+    location = _parsed(text.rstrip("/")) if text else None
+    return None if location is None else _Root(location, f"{(text or '').rstrip('/')}/")
+
+
+def _parsed(text: str) -> Location | None:
+    """A folder's location; None for what is none. A bucket alone, or nothing, is the root of its store."""
+    try:
+        return parse(text)
+    except InvalidInput:
+        pass
+    try:
+        return parse(f"{text}/")
+    except InvalidInput:
+        return None

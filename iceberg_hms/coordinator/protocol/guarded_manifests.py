@@ -1,0 +1,76 @@
+"""The Manifests port for a client's change: reads and writes only what the client may name.
+
+A client's manifest list names manifests, and nobody has checked them before the change reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from iceberg_hms.coordinator.location_policy import LocationGuard
+from iceberg_hms.coordinator.ports import Manifests
+from iceberg_hms.format.manifests.manifest import ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
+
+
+class GuardedManifests:
+    """Implements `changes.change.Manifests`. Every call may raise LocationNotAllowed, before anything is opened."""
+
+    def __init__(self, manifests: Manifests, guard: LocationGuard) -> None:
+        self._manifests = manifests
+        self._guard = guard
+        self.flush = manifests.flush
+        self.discard = manifests.discard
+
+    def list(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """As the port says."""
+        self._check_snapshot(snapshot)
+        return self._manifests.list(snapshot)
+
+    def added(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
+        """As the port says."""
+        self._check_snapshot(snapshot)
+        return self._manifests.added(snapshot)
+
+    def entries(
+        self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
+    ) -> Iterator[ManifestEntry]:
+        """As the port says."""
+        return self._manifests.entries(self._checked(files), keep)
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        """As the port says."""
+        return self._manifests.live(self._checked(files), keys)
+
+    def write(
+        self,
+        metadata: TableMetadata,
+        schema: Schema,
+        spec: PartitionSpec,
+        snapshot_id: int,
+        entries: Iterable[ManifestEntry],
+    ) -> Sequence[ManifestFile]:
+        """As the port says."""
+        self._guard.check_metadata_folder(metadata)
+        return self._manifests.write(metadata, schema, spec, snapshot_id, entries)
+
+    def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
+        """As the port says."""
+        self._guard.check_metadata_folder(metadata)
+        return self._manifests.stage_list(metadata, snapshot, files)
+
+    def _check_snapshot(self, snapshot: Snapshot) -> None:
+        if snapshot.manifest_list is not None:
+            self._guard.check_read(snapshot.manifest_list, "manifest-list")
+        for location in snapshot.manifests:
+            self._guard.check_read(location, "manifests")
+
+    def _checked(self, files: Iterable[ManifestFile]) -> Sequence[ManifestFile]:
+        files = tuple(files)
+        for file in files:
+            self._guard.check_read(file.manifest_path, "a manifest of the manifest list")
+        return files

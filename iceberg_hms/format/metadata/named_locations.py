@@ -1,0 +1,61 @@
+"""The locations that table metadata names: its folders and its files, apart from data files, which manifests name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+#: Table properties that name a folder (Java: TableProperties).
+LOCATION_PROPERTIES: Final = (
+    METADATA_PATH,
+    "write.data.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+
+#: Fields with files of statistics, each of which names its file as `statistics-path`.
+_STATISTICS: Final = ("statistics", "partition-statistics")
+
+
+def new_locations(
+    base: TableMetadata | None, new: TableMetadata, added: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """What `new` names and `base` does not, as the name of the field or property and the location.
+
+    base: None for a table that is to be created or registered; then everything that `new` names counts as new.
+    added: the JSON of the snapshots that are in `new` and not in `base`.
+    """
+    if base is None or base.location != new.location:
+        yield "location", new.location
+    before, after = {} if base is None else base.properties, new.properties
+    for key in LOCATION_PROPERTIES:
+        value = after.get(key)
+        if value and before.get(key) != value:
+            yield key, value
+    for snapshot in added:
+        yield from _lists(snapshot)
+    for key in _STATISTICS:
+        yield from ((key, path) for path in _new_files(base, new, key, "statistics-path"))
+    yield from (("metadata-log", path) for path in _new_files(base, new, "metadata-log", "metadata-file"))
+
+
+def _lists(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if snapshot.get("manifest-list") is not None:
+        yield "manifest-list", snapshot["manifest-list"]
+    for manifest in snapshot.get("manifests") or ():
+        yield "manifests", manifest
+
+
+def _new_files(base: TableMetadata | None, new: TableMetadata, key: str, name: str) -> Sequence[str]:
+    """The files that a list of the metadata names, without those that the base's list names. Entries without a
+    location are passed over: nobody can open them."""
+    entries = new.fields.get(key)
+    known = None if base is None else base.fields.get(key)
+    if not entries or entries is known:
+        return ()
+    before = {entry.get(name) for entry in known or () if isinstance(entry, Mapping)}
+    found = (entry.get(name) for entry in entries if isinstance(entry, Mapping))
+    return [path for path in found if isinstance(path, str) and path not in before]
