@@ -243,7 +243,7 @@ class Settings(RestSettings):
         32_672,
         0,
         2**31 - 1,
-        "Longest HMS parameter for table metadata, in characters; longer ones are left out. 0: none.",
+        "Longest value of an HMS parameter, in bytes; longer ones are left out. 0: no table metadata.",
     )
     metadata_refresh_max_retries: int = number(
         "iceberg.hive.metadata-refresh-max-retries", 2, 0, _MANY, "How often to retry reading a metadata file."

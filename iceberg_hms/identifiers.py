@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.ports import DATABASE_NAME_MAX, TABLE_NAME_MAX, TableName
 from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 
 #: What every metastore version accepts as the name of a database or table (MetaStoreUtils.validateName).
@@ -18,6 +18,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 #: What the metastore trims, control characters, halves of surrogate pairs, and what Hive 3 takes for the name of a
 #: catalog before that of a database (`@hive#db`).
 _ALIAS: Final = re.compile(r"^[ @]|[\x00-\x1f\x7f-\x9f\ud800-\udfff]| $")
+#: The longest names, in bytes of UTF-8: before the metastore hears of a longer one, it is known that nothing has it.
+_LONGEST: Final = {"namespace": DATABASE_NAME_MAX, "table": TABLE_NAME_MAX}
 
 Identifier = str | tuple[str, str] | TableName
 
@@ -26,7 +28,7 @@ def table_name(identifier: Identifier) -> TableName:
     """ "db.table", ("db", "table") or a TableName, folded to lower case as the metastore does. Raises InvalidInput, and
     NoSuchTable for a name that no table has."""
     namespace, name = _parts(identifier)
-    if _ALIAS.search(namespace) or _ALIAS.search(name):
+    if _names_nothing(namespace, "namespace") or _names_nothing(name, "table"):
         raise NoSuchTable(f"{namespace}.{name}")
     return TableName(namespace.lower(), name.lower())
 
@@ -39,19 +41,28 @@ def new_table_name(identifier: Identifier) -> TableName:
 
 def namespace_name(name: str) -> str:
     """The name of a namespace, folded to lower case. Raises NoSuchNamespace for a name that none has."""
-    if not name or _ALIAS.search(name):
+    if not name or _names_nothing(name, "namespace"):
         raise NoSuchNamespace(name)
     return name.lower()
 
 
 def new_name(name: str, kind: str) -> str:
-    """Check the name of a table or namespace to be created, and fold it to lower case. Raises InvalidInput."""
+    """Check the name of a "table" or "namespace" to be created, and fold it to lower case. Raises InvalidInput."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"not a valid name for a {kind}: {name!r}",
             next_step="use letters, digits and underscores, as the metastore asks",
         )
+    if len(name) > _LONGEST[kind]:
+        raise InvalidInput(
+            f"the name of a {kind} is too long: {name[:100]}...", next_step=f"use at most {_LONGEST[kind]} characters"
+        )
     return name.lower()
+
+
+def _names_nothing(name: str, kind: str) -> bool:
+    """Whether it is known of a name that no namespace or table (`kind`) has it."""
+    return _ALIAS.search(name) is not None or len(name.encode()) > _LONGEST[kind]
 
 
 def _parts(identifier: Identifier) -> tuple[str, str]:

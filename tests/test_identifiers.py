@@ -51,3 +51,23 @@ def test_no_namespace_has_an_empty_name():
 
 def test_the_name_of_a_new_table_is_folded():
     assert new_table_name("DB.New_1") == TableName("db", "new_1")
+
+
+@pytest.mark.parametrize("long", ["t" * 257, "\u00e9" * 129])
+def test_no_metastore_has_a_longer_name(long):
+    with pytest.raises(NoSuchTable):
+        table_name(("db", long))
+    with pytest.raises(NoSuchTable):
+        table_name(("n" * 129, "t"))
+    with pytest.raises(NoSuchNamespace):
+        namespace_name("n" * 129)
+    with pytest.raises(NoSuchNamespace):
+        new_table_name(("n" * 129, "t"))
+    assert table_name(("n" * 128, "t" * 256)) == TableName("n" * 128, "t" * 256)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("namespace", 128), ("table", 256)])
+def test_a_new_name_has_at_most_what_every_metastore_holds(kind, most):
+    assert new_name("t" * most, kind) == "t" * most
+    with pytest.raises(InvalidInput, match="too long"):
+        new_name("t" * (most + 1), kind)

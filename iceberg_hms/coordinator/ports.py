@@ -20,13 +20,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Result = TypeVar("Result")
+
+
+#: The longest names of any metastore, in bytes of UTF-8.
+DATABASE_NAME_MAX: Final = 128
+TABLE_NAME_MAX: Final = 256
 
 
 @dataclass(frozen=True, order=True)

@@ -20,6 +20,8 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
 #: Stores whose paths are trees, so that `a//b`, `a/./b` and `a/b` are one file. Elsewhere a key is just text.
 _TREES: Final = frozenset({"file", "hdfs", "viewfs"})
+#: Bytes of UTF-8: what a metastore holds (SDS.LOCATION). S3 takes 1,024, and Linux a path of 4,095 with a file's name.
+LONGEST_BYTES: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,14 @@ def parse(location: str) -> Location:
         # posixpath keeps two leading slashes; no Hadoop path does.
         rest = posixpath.normpath("/" + rest.lstrip("/"))
     return Location(scheme, "" if scheme == "file" else authority, rest)
+
+
+def check_length(location: str) -> None:
+    """Raises InvalidInput for a location that no metastore holds."""
+    if len(location) > LONGEST_BYTES or len(location.encode(errors="replace")) > LONGEST_BYTES:
+        raise InvalidInput(
+            f"Location is too long: {location[:100]!r}...", next_step=f"use at most {LONGEST_BYTES} bytes of UTF-8"
+        )
 
 
 def file_key(location: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format import json_fields as read
+from iceberg_hms.format.locations import check_length
 from iceberg_hms.format.metadata.check import ENCRYPTION_KEY_PROPERTY, SUPPORTED_FORMAT_VERSION
 from iceberg_hms.format.metadata.metadata_file import COMPRESSION_CODEC
 from iceberg_hms.format.metadata.table_metadata import PREVIOUS_VERSIONS_MAX, strip_trailing_slash
@@ -52,6 +53,9 @@ def set_location(draft: MetadataDraft, update: Mapping[str, Any]) -> None:
     location = strip_trailing_slash(update["location"])
     if not location:
         raise InvalidInput("set-location: location must not be empty")
+    check_length(location)
+    if "\0" in location:
+        raise InvalidInput(f"set-location: location contains a NUL character: {location!r}")
     if "location" not in draft.raw or strip_trailing_slash(draft.raw["location"]) != location:
         draft.put("location", location)
 

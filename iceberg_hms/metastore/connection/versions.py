@@ -41,15 +41,21 @@ def _has_indexes(client: MetastoreClient) -> bool:
 
 def has_local_time_zones(client: MetastoreClient) -> bool:
     """Whether the server has the type `timestamp with local time zone` (HIVE-16614): Hive 3 and later."""
-    return _is_hive_3(client)
+    return _is_at_least(client, 3)
+
+
+def has_wide_columns(client: MetastoreClient) -> bool:
+    """Whether the server's schema has room for comments of 4,000 bytes and for locks of tables with names of 256
+    characters (upgrade-3.2.0-to-4.0.0-alpha-1): Hive 4 and later."""
+    return _is_at_least(client, 4)
 
 
 def changes_databases(client: MetastoreClient) -> bool:
     """Whether alter_database changes comment and location (HIVE-8472): Hive 3 and later. Hive 2 answers with success
     and leaves them."""
-    return _is_hive_3(client)
+    return _is_at_least(client, 3)
 
 
-def _is_hive_3(client: MetastoreClient) -> bool:
+def _is_at_least(client: MetastoreClient, release: int) -> bool:
     number = _NUMBER.match(server_version(client))
-    return number is not None and int(number.group(1)) >= 3
+    return number is not None and int(number.group(1)) >= release

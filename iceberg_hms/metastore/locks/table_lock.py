@@ -22,6 +22,8 @@ from iceberg_hms.coordinator.ports import HeldLock, LockUse, Runtime, TableName
 from iceberg_hms.errors import LockLost, LockNotAcquired, MetastoreError, MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.storable import require_lockable
+from iceberg_hms.metastore.connection.versions import has_wide_columns
 from iceberg_hms.metastore.locks.dead_lock_reaper import DeadLockReaper
 from iceberg_hms.metastore.locks.heartbeat import HmsHeldLock
 from iceberg_hms.metastore.locks.holder_identity import LockHolder, agent_info, has_ended
@@ -74,7 +76,10 @@ class HmsTableLock:
         self._in_use = 0
 
     def acquire(self, name: TableName, *, wait_seconds: float, request: str, use: LockUse = LockUse.BLIND) -> HeldLock:
-        """As the port says. Raises InvalidInput for a malformed request."""
+        """As the port says. Raises InvalidInput for a malformed request, and for a table with a name that the metastore
+        cannot lock."""
+        # The server would say that its lock API is broken.
+        require_lockable(name, lambda: self._pool.run(has_wide_columns, idempotent=True))
         held = None
         self._count(1)
         deadline = self._runtime.now() + wait_seconds

@@ -6,11 +6,16 @@ Engines that read Iceberg do not need them; Hive, dashboards and data catalogs d
 from __future__ import annotations
 
 import copy
+import logging
+from collections.abc import Iterable
 from typing import Any
 
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import ListType, MapType, PrimitiveType, StructType, Type
+from iceberg_hms.metastore.connection.storable import COLUMN_NAME_MAX, COMMENT_MAX, TYPE_MAX, cut, fits
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor
+
+logger = logging.getLogger(__name__)
 
 _HIVE_TYPES = {
     "boolean": "boolean",
@@ -32,6 +37,7 @@ _HIVE_TYPES = {
     "geometry": "binary",
     "geography": "binary",
 }
+_NO_COLUMN = FieldSchema()
 _INSTANTS = frozenset({"timestamptz", "timestamptz_ns"})
 
 _PLAIN_FORMATS = (
@@ -88,12 +94,38 @@ def has_instants(type_: Type) -> bool:
             return type_.kind in _INSTANTS
 
 
-def columns(schema: Schema, *, local_time_zones: bool) -> list[Any]:
-    """A schema's top level as the metastore's FieldSchema records."""
-    return [
-        FieldSchema(name=field.name, type=hive_type(field.type, local_time_zones=local_time_zones), comment=field.doc)
-        for field in schema.fields
-    ]
+def columns(
+    schema: Schema, *, local_time_zones: bool, current: Iterable[Any] = (), comment_max: int = COMMENT_MAX
+) -> list[Any]:
+    """A schema's top level as the metastore's FieldSchema records.
+
+    current: the columns of the row now. comment_max: the most bytes of a comment; a longer one is cut, since its
+    beginning says more than none. A column is left out if the metastore cannot hold its name or its type, or takes its
+    name for that of a column before it. What the row has already stays.
+    """
+    held = {column.name: column for column in current}
+    records: dict[str, Any] = {}
+    for field in schema.fields:
+        # As the metastore and its databases compare names.
+        name = field.name.lower().rstrip(" ")
+        type_ = hive_type(field.type, local_time_zones=local_time_zones)
+        old = held.get(name, _NO_COLUMN)
+        is_held = old.type == type_ or (fits(field.name, COLUMN_NAME_MAX) and fits(type_, TYPE_MAX))
+        if name in records or not is_held:
+            logger.info("A column is left out of the table's row: the metastore cannot hold %.100r", field.name)
+        elif (old.name, old.type, old.comment) == (field.name, type_, field.doc):
+            records[name] = old
+        else:
+            comment = field.doc
+            if comment is not None and comment != old.comment:
+                comment = cut(comment, comment_max)
+            records[name] = FieldSchema(name=field.name, type=type_, comment=comment)
+    return list(records.values())
+
+
+def has_long_comments(schema: Schema) -> bool:
+    """Whether a comment would be cut on a metastore before Hive 4."""
+    return any(field.doc is not None and not fits(field.doc, COMMENT_MAX) for field in schema.fields)
 
 
 def storage_descriptor(current: Any | None, cols: list[Any], location: str, *, hive_engine: bool) -> Any:

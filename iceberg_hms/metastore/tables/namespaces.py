@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
+from iceberg_hms.coordinator.ports import DATABASE_NAME_MAX
 from iceberg_hms.errors import AlreadyExists, InvalidInput, MetastoreUnavailable, NamespaceNotEmpty, NoSuchNamespace
 from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.storable import (
+    DATABASE_COMMENT_MAX,
+    DATABASE_KEY_MAX,
+    DATABASE_OWNER_MAX,
+    DATABASE_VALUE_MAX,
+    LOCATION_MAX,
+    require,
+    require_key,
+)
 from iceberg_hms.metastore.connection.thrift_types import Database, PrincipalType
 from iceberg_hms.metastore.connection.versions import changes_databases
 
@@ -20,6 +30,14 @@ LOCATION = "location"
 COMMENT = "comment"
 OWNER = "hive.metastore.database.owner"
 OWNER_TYPE = "hive.metastore.database.owner-type"
+
+#: Most bytes of the properties that are fields of the database.
+_FIELD_MAX: Final = {
+    LOCATION: LOCATION_MAX,
+    COMMENT: DATABASE_COMMENT_MAX,
+    OWNER: DATABASE_OWNER_MAX,
+    OWNER_TYPE: DATABASE_OWNER_MAX,
+}
 
 _OWNER_TYPES: dict[str, int] = PrincipalType._NAMES_TO_VALUES
 _OWNER_TYPE_NAMES: dict[int, str] = PrincipalType._VALUES_TO_NAMES
@@ -60,7 +78,10 @@ class HmsNamespaces:
         return properties | {key: value for key, value in fields.items() if value is not None}
 
     def create(self, namespace: str, properties: Mapping[str, str]) -> None:
-        """Raises AlreadyExists, InvalidInput (an owner type without an owner, a name or location that Hive refuses)."""
+        """Raises AlreadyExists, InvalidInput (an owner type without an owner, a name or location that Hive refuses, and
+        what its database cannot hold)."""
+        require("the namespace's name", namespace, DATABASE_NAME_MAX)
+        _check_storable(properties)
         if OWNER_TYPE in properties and OWNER not in properties:
             raise InvalidInput(f"Create namespace setting {OWNER_TYPE} without setting {OWNER} is not allowed")
         database = Database(name=namespace, parameters={})
@@ -90,6 +111,7 @@ class HmsNamespaces:
         for key in (LOCATION, COMMENT):
             if key in removals:
                 raise InvalidInput(f"The {key} of a namespace cannot be removed", next_step="set another")
+        _check_storable(updates)
         database = copy.copy(self._load(namespace))
         self._check_changes(database, updates)
         database.parameters = dict(database.parameters or {})
@@ -142,6 +164,14 @@ class HmsNamespaces:
             raise MetastoreUnavailable(
                 f"{error.message}; it may have been carried out", next_step="look at the namespace before you try again"
             ) from error
+
+
+def _check_storable(properties: Mapping[str, str]) -> None:
+    """Raises InvalidInput for a property that the metastore cannot hold: it has no other place."""
+    for key, value in properties.items():
+        if key not in _FIELD_MAX:
+            require_key("a namespace's property", key, DATABASE_KEY_MAX)
+        require(f"the namespace's {key}", value, _FIELD_MAX.get(key, DATABASE_VALUE_MAX))
 
 
 def _set(database: Any, key: str, value: str) -> None:

@@ -15,11 +15,9 @@ import orjson
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
 from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
+from iceberg_hms.metastore.connection.storable import VALUE_MAX, fits, is_key
 
 logger = logging.getLogger(__name__)
-
-#: The longest name that the metastore's database takes (TABLE_PARAMS.PARAM_KEY).
-KEY_MAX = 256
 
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
@@ -66,19 +64,25 @@ def parameters_for(
 
     current: the row's parameters now, {} for a new row; what is not ours stays.
     replaced: the metadata that the row points at now; its properties that `metadata` lacks are removed.
-    max_size: `iceberg.hive.table-property-max-size`, characters; larger schema, spec, order and summary are left out,
-        never stale, and 0 leaves out the snapshot too.
+    max_size: `iceberg.hive.table-property-max-size`, bytes; larger schema, spec, order and summary are left out, never
+        stale, and 0 leaves out the snapshot too.
+
+    A property that some metastore cannot hold is in the metadata alone, unless the row has it already: the metastore's
+    database would refuse the swap, and with it the other changes of its group.
     """
     parameters = dict(current)
+    value_max = max_size or VALUE_MAX
     if replaced is not None:
         for key in replaced.properties.keys() - metadata.properties.keys():
             if _is_shown(key):
                 parameters.pop(_TRANSLATED.get(key, key), None)
     for key, value in metadata.properties.items():
-        if _is_shown(key):
-            parameters[_TRANSLATED.get(key, key)] = value
+        shown = _TRANSLATED.get(key, key)
+        # Most commits change none: this comparison is all that they pay for.
+        if parameters.get(shown) != value and _is_shown(key):
+            _set(parameters, shown, value, value_max)
     _set_identity(parameters, current, location, metadata)
-    _set_statistics(parameters, metadata)
+    _set_statistics(parameters, metadata, value_max)
     _set_snapshot(parameters, metadata, max_size)
     _set_json(parameters, "current-schema", metadata.schema.raw, max_size)
     spec, order = metadata.spec, metadata.sort_order
@@ -88,9 +92,18 @@ def parameters_for(
 
 
 def _is_shown(key: str) -> bool:
-    """Whether a property is a parameter too. One with a longer name is in the metadata alone: the metastore's database
-    would refuse the swap, and with it the other changes of its group."""
-    return key not in _RESERVED and key.lower() != TABLE_OWNER and len(key) <= KEY_MAX
+    """Whether a property is a parameter too, if the metastore holds it."""
+    return key not in _RESERVED and key.lower() != TABLE_OWNER
+
+
+def _set(parameters: dict[str, str], key: str, value: str, value_max: int) -> None:
+    """Set a parameter, unless the row has it already; one that a metastore may not hold is removed, never stale."""
+    if parameters.get(key) == value:
+        return
+    if is_key(key) and fits(value, value_max):
+        parameters[key] = value
+    else:
+        parameters.pop(key, None)
 
 
 def _set_identity(
@@ -104,20 +117,20 @@ def _set_identity(
     if previous:
         parameters[PREVIOUS_METADATA_LOCATION] = previous
     if metadata.uuid is not None:
-        parameters[UUID] = metadata.uuid
+        _set(parameters, UUID, metadata.uuid, VALUE_MAX)
     if hive_engine_enabled(metadata):
         parameters[_STORAGE_HANDLER] = _ICEBERG_STORAGE_HANDLER
     else:
         parameters.pop(_STORAGE_HANDLER, None)
 
 
-def _set_statistics(parameters: dict[str, str], metadata: TableMetadata) -> None:
+def _set_statistics(parameters: dict[str, str], metadata: TableMetadata, value_max: int) -> None:
     snapshot = metadata.current_snapshot
     summary = snapshot.summary if snapshot is not None else {}
     for metric, parameter in _STATISTICS:
         value = summary.get(metric)
         if value is not None:
-            parameters[parameter] = value
+            _set(parameters, parameter, value, value_max)
     # Hive would answer queries from statistics that it believes to be exact.
     parameters.pop(_COLUMN_STATISTICS, None)
     parameters[DO_NOT_UPDATE_STATS] = "true"
@@ -142,7 +155,9 @@ def _set_json(parameters: dict[str, str], key: str, value: Any | None, max_size:
     if value is None or max_size == 0:
         return
     text = orjson.dumps(value).decode()
-    if len(text) <= max_size:
+    if fits(text, max_size):
         parameters[key] = text
     else:
-        logger.warning("The HMS parameter %s is left out: it has %d characters, more than %d", key, len(text), max_size)
+        logger.warning(
+            "The HMS parameter %s is left out: its %d characters are more than %d bytes", key, len(text), max_size
+        )

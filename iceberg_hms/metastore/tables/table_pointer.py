@@ -32,9 +32,17 @@ from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.storable import (
+    COMMENT_MAX,
+    HIVE_4_COMMENT_MAX,
+    LOCATION_MAX,
+    OWNER_MAX,
+    require,
+    require_lockable,
+)
 from iceberg_hms.metastore.connection.thrift_types import GetTableRequest, Table
-from iceberg_hms.metastore.connection.versions import has_local_time_zones
-from iceberg_hms.metastore.tables.columns import columns, has_instants, storage_descriptor
+from iceberg_hms.metastore.connection.versions import has_local_time_zones, has_wide_columns
+from iceberg_hms.metastore.tables.columns import columns, has_instants, has_long_comments, storage_descriptor
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
@@ -66,6 +74,7 @@ class HmsTablePointer:
         self._clock = clock
         self._swaps = SwapSender(pool, clock=clock)
         self._local_time_zones: bool | None = None
+        self._wide_columns: bool | None = None
         self._names = TableNames(pool, clock=clock)
         self._mutex = threading.Lock()
         self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
@@ -119,7 +128,7 @@ class HmsTablePointer:
             base.parameters, location, metadata, replaced=replaced, max_size=self._max_parameter_size
         )
         old_columns = base.table.sd.cols if base.table.sd is not None else []
-        cols = self._columns(metadata)
+        cols = self._columns(metadata, old_columns)
         if self._were_refused(base.name, cols):
             cols = old_columns
         answer = self._alter(base, self._with_columns(table, cols, metadata), require_cas)
@@ -138,12 +147,17 @@ class HmsTablePointer:
         return self._swaps.accepts_writes(name.namespace)
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
-        """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`."""
+        """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`.
+
+        Raises InvalidInput, before anything is sent, for a name, owner or location that the metastore cannot hold."""
+        require_lockable(name, self._has_wide_columns)
+        owner = metadata.properties.get(TABLE_OWNER) or owner
+        require(f"the table's owner ({TABLE_OWNER})", owner or "", OWNER_MAX)
         seconds = self._clock.now_ms() // 1000
         table = Table(
             tableName=name.name,
             dbName=name.namespace,
-            owner=metadata.properties.get(TABLE_OWNER, owner),
+            owner=owner,
             createTime=seconds,
             lastAccessTime=seconds,
             retention=_RETENTION,
@@ -166,7 +180,8 @@ class HmsTablePointer:
         return answer
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
-        """As the port says."""
+        """As the port says. Raises InvalidInput as `create`."""
+        require_lockable(to, self._has_wide_columns)
         table = copy.copy(base.table)
         table.dbName, table.tableName = to.namespace, to.name
         answer = self._alter(base, table, require_cas)
@@ -244,15 +259,25 @@ class HmsTablePointer:
     def _alter(self, base: Pointer, table: Any, require_cas: bool = False) -> SwapAnswer:
         return _gone(self._swaps.alter(base, table, require_cas=require_cas), base.name)
 
-    def _columns(self, metadata: TableMetadata) -> list[Any]:
+    def _columns(self, metadata: TableMetadata, current: Sequence[Any] = ()) -> list[Any]:
         schema = metadata.schema
-        if not has_instants(schema.as_struct()):
-            return columns(schema, local_time_zones=False)
+        is_wide = has_long_comments(schema) and self._has_wide_columns()
+        comment_max = HIVE_4_COMMENT_MAX if is_wide else COMMENT_MAX
+        zones = has_instants(schema.as_struct()) and self._has_local_time_zones()
+        return columns(schema, local_time_zones=zones, current=current, comment_max=comment_max)
+
+    def _has_local_time_zones(self) -> bool:
         if self._local_time_zones is None:
             self._local_time_zones = self._pool.run(has_local_time_zones, idempotent=True)
-        return columns(schema, local_time_zones=self._local_time_zones)
+        return self._local_time_zones
+
+    def _has_wide_columns(self) -> bool:
+        if self._wide_columns is None:
+            self._wide_columns = self._pool.run(has_wide_columns, idempotent=True)
+        return self._wide_columns
 
     def _with_columns(self, table: Any, cols: list[Any], metadata: TableMetadata) -> Any:
+        require("the table's location", metadata.location, LOCATION_MAX)
         table = copy.copy(table)
         engine = hive_engine_enabled(metadata)
         table.sd = storage_descriptor(table.sd, cols, metadata.location, hive_engine=engine)

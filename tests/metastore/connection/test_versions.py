@@ -4,7 +4,12 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from thrift.Thrift import TApplicationException
 
-from iceberg_hms.metastore.connection.versions import changes_databases, has_local_time_zones, server_version
+from iceberg_hms.metastore.connection.versions import (
+    changes_databases,
+    has_local_time_zones,
+    has_wide_columns,
+    server_version,
+)
 from tests.metastore.fake_hms import FakeHms, pool_of, running
 
 
@@ -27,6 +32,7 @@ def test_the_version_that_a_server_names_says_whether_it_is_hive_3(said: str, ve
         assert pool.run(server_version, idempotent=True) == version
         assert pool.run(has_local_time_zones, idempotent=True) is is_hive_3
         assert pool.run(changes_databases, idempotent=True) is is_hive_3
+        assert pool.run(has_wide_columns, idempotent=True) is (version[0] in "41")
 
 
 def test_a_hive_3_that_names_hive_2_s_version_is_recognised_by_the_call_that_it_lacks() -> None:

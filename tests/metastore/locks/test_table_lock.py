@@ -8,7 +8,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import CheckLockRequest, MetaExce
 from thrift.Thrift import TApplicationException
 
 from iceberg_hms.coordinator.ports import LockUse, TableName
-from iceberg_hms.errors import LockNotAcquired, LockUnavailable
+from iceberg_hms.errors import InvalidInput, LockNotAcquired, LockUnavailable
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockType
@@ -241,3 +241,12 @@ def test_without_sight_of_the_lock_table_no_foreign_writer_waits(
         entries.enqueue(NAME, writer)
     hms.misbehave["show_locks"].append(TApplicationException(TApplicationException.UNKNOWN_METHOD, "none"))
     assert not lock.foreign_writer_waits(NAME)
+
+
+def test_a_name_that_the_server_cannot_lock_is_refused_before_it_is_asked(lock: HmsTableLock, hms: FakeHms) -> None:
+    long = TableName("db", "t" * 129)
+    with pytest.raises(InvalidInput, match="the table's name"):
+        lock.acquire(long, wait_seconds=1, request="r")
+    assert "lock" not in hms.calls
+    hms.version = "4.0.1"
+    lock.acquire(long, wait_seconds=1, request="r").release()

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import parse_type
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor
-from iceberg_hms.metastore.tables.columns import columns, has_instants, hive_type, storage_descriptor
+from iceberg_hms.metastore.tables.columns import columns, has_instants, has_long_comments, hive_type, storage_descriptor
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 
 NESTED: Any = {
@@ -84,3 +85,38 @@ def test_what_is_not_ours_stays_and_the_row_that_was_read_is_not_changed() -> No
     assert (new.bucketCols, new.numBuckets) == (["x"], 3)
     assert (new.serdeInfo.description, new.serdeInfo.parameters) == ("kept", {"a": "b"})
     assert (current.location, current.serdeInfo.serializationLib) == ("file:/old", "old")
+
+
+def schema_of(*fields: tuple[str, str | None]) -> Schema:
+    raw = [
+        {"id": number, "name": name, "required": False, "type": "int", **({} if doc is None else {"doc": doc})}
+        for number, (name, doc) in enumerate(fields, 1)
+    ]
+    return Schema.parse({"type": "struct", "schema-id": 0, "fields": raw})
+
+
+@pytest.mark.parametrize("odd", ["c" * 768, "nul\0", "A", "a "])
+def test_a_column_that_no_metastore_may_hold_is_left_out(odd: str) -> None:
+    found = columns(schema_of(("a", None), (odd, None), ("b", None)), local_time_zones=False)
+    assert [column.name for column in found] == ["a", "b"]
+
+
+def test_a_column_with_a_longer_type_than_every_metastore_holds_is_left_out_unless_the_row_has_it() -> None:
+    fields = [{"id": each, "name": f"{'n' * 100}{each}", "required": False, "type": "int"} for each in range(10, 400)]
+    wide = {"id": 1, "name": "Wide", "required": False, "type": {"type": "struct", "fields": fields}}
+    schema = Schema.parse({"type": "struct", "schema-id": 0, "fields": [wide]})
+    assert columns(schema, local_time_zones=False) == []
+    held = FieldSchema(name="wide", type=hive_type(schema.fields[0].type, local_time_zones=False))
+    assert [column.name for column in columns(schema, local_time_zones=False, current=[held])] == ["Wide"]
+
+
+def test_a_long_comment_is_cut_unless_the_row_has_it() -> None:
+    doc = "d" * 300
+    schema = schema_of(("a", doc), ("b", "x\0y"), ("c", ""))
+    assert has_long_comments(schema)
+    found = columns(schema, local_time_zones=False)
+    assert [column.comment for column in found] == ["d" * 253 + "...", "xy", ""]
+    assert columns(schema, local_time_zones=False, comment_max=4_000)[0].comment == doc
+    held = FieldSchema(name="a", type="int", comment=doc)
+    assert columns(schema, local_time_zones=False, current=[held])[0].comment == doc
+    assert not has_long_comments(schema_of(("a", "d" * 256), ("b", None)))

@@ -126,3 +126,27 @@ def test_another_spelling_of_a_name_that_the_metastore_knows_is_no_namespace(
             change()
     assert namespaces.exists("N") == ("N" in hms.databases)
     assert namespaces.list() == ["db", "n", "n "]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {COMMENT: "c" * 4_001},
+        {LOCATION: "file:/" + "d" * 4_000},
+        {OWNER: "o" * 129},
+        {"k" * 181: "v"},
+        {"k ": "v"},
+        {"k": "v" * 4_001},
+        {"k": "a\0b"},
+    ],
+)
+def test_what_the_metastore_cannot_hold_is_refused_before_it_is_asked(
+    properties: dict[str, str], hms: FakeHms, namespaces: HmsNamespaces
+) -> None:
+    with pytest.raises(InvalidInput, match="cannot store"):
+        namespaces.create("n", properties)
+    with pytest.raises(InvalidInput, match="cannot store"):
+        namespaces.update("db", properties | ({OWNER_TYPE: "USER"} if OWNER in properties else {}), [])
+    with pytest.raises(InvalidInput, match="the namespace's name"):
+        namespaces.create("n" * 129, {})
+    assert hms.calls == []

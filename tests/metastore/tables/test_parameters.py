@@ -135,7 +135,7 @@ def test_hives_statistics_are_not_believed_after_a_commit() -> None:
 
 
 def test_what_is_too_long_is_left_out_and_never_stale(caplog: pytest.LogCaptureFixture) -> None:
-    limit = len(write(with_snapshot())["current-snapshot-summary"])
+    limit = len(write(with_snapshot())["current-snapshot-summary"].encode())
     exact = write(with_snapshot(), max_size=limit)
     assert "current-snapshot-summary" in exact
     assert "current-schema" not in exact
@@ -184,3 +184,44 @@ def test_a_property_whose_name_the_database_does_not_take_is_in_the_metadata_alo
     written = parameters_for({}, "file:/m1", metadata, replaced=None, max_size=32_672)
     assert fits in written
     assert too_long not in written
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("k" * 257, "v"),
+        ("caf\u00e9", "v"),
+        ("key ", "v"),
+        ("", "v"),
+        ("nul\0", "v"),
+        ("key", "v" * 32_673),
+        ("key", "\u4e2d" * 11_000),
+        ("key", "a\0b"),
+    ],
+)
+def test_a_property_that_no_metastore_may_hold_is_in_the_metadata_alone(key: str, value: str) -> None:
+    assert write(metadata_with({key: value})).keys() == write(metadata_with({})).keys()
+    known = metadata_with({key: "old"})
+    assert key not in write(metadata_with({key: value}), {key: "old"}, replaced=known)
+
+
+def test_a_parameter_that_the_row_has_stays() -> None:
+    metadata = metadata_with({"caf\u00e9": "\u4e2d" * 11_000})
+    current = {"caf\u00e9": "\u4e2d" * 11_000}
+    assert current.items() <= write(metadata, current, replaced=metadata).items()
+
+
+def test_a_clients_summary_and_uuid_cannot_be_too_long_for_the_row() -> None:
+    long = with_snapshot(snapshots=[SNAPSHOT | {"summary": SUMMARY | {"total-records": "9" * 40_000}}])
+    assert "numRows" not in write(long, {"numRows": "1"})
+    assert "uuid" not in write(metadata_with(**{"table-uuid": "u" * 40_000}))
+
+
+def test_long_text_is_counted_in_bytes() -> None:
+    wide = "\U0001f600" * 8_200
+    schema = {
+        "type": "struct",
+        "schema-id": 0,
+        "fields": [{"id": 1, "name": "a", "required": False, "type": "int", "doc": wide}],
+    }
+    assert "current-schema" not in write(metadata_with(schemas=[schema]))

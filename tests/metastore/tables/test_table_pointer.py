@@ -25,6 +25,7 @@ from iceberg_hms.errors import (
     NoSuchTable,
     NotAnIcebergTable,
 )
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.locking.held_locks import NoLock
 from iceberg_hms.metastore.connection.cas_support import SwapProtection
 from iceberg_hms.metastore.connection.client import MetastoreClient
@@ -32,7 +33,7 @@ from iceberg_hms.metastore.connection.pool import ClientPool, Result
 from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
 from iceberg_hms.testing.contracts.table_pointer import CHECKS, Check, Place, table_metadata
-from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, FakeHms, Running, StoreClosed, pool_of
+from tests.metastore.fake_hms import Answer, DropAfter, DropBefore, FakeHms, Running, StoreClosed, pool_of, running
 
 NAME = TableName("db", "t")
 BEFORE = table_metadata("file:/w/t", columns=((1, "a", "string"), (2, "b", "long")))
@@ -483,3 +484,42 @@ def test_another_spelling_of_a_name_that_the_metastore_knows_is_no_table(
             pointer.load(spelling)
     row.dbName = row.dbName.upper()
     assert pointer.load(TableName("db", "t")).metadata_location == "file:/m0"
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "owner"),
+    [
+        (TableName("db", "t" * 129), BEFORE, None),
+        (NAME, BEFORE, "o" * 768),
+        (NAME, table_metadata("file:/w/t", {"hive.metastore.table.owner": "a\0"}), None),
+        (NAME, table_metadata("file:/" + "d" * 4_000), None),
+    ],
+)
+def test_what_the_metastore_cannot_hold_of_a_new_table_is_refused_before_it_is_sent(
+    name: TableName, metadata: Any, owner: str | None, hms: FakeHms, pointer: HmsTablePointer
+) -> None:
+    with pytest.raises(InvalidInput, match="cannot store"):
+        pointer.create(name, "m0", metadata, owner)
+    assert "create_table" not in hms.calls
+
+
+def test_a_table_gets_no_name_that_the_metastore_cannot_lock(hms: FakeHms, pointer: HmsTablePointer) -> None:
+    assert pointer.create(NAME, "m0", BEFORE, None) == Swapped()
+    long = TableName("db", "t" * 129)
+    with pytest.raises(InvalidInput, match="the table's name"):
+        pointer.rename(pointer.load(NAME), long)
+    assert not moves(hms)
+
+
+@pytest.mark.parametrize(("version", "held"), [("3.0", "d" * 253 + "..."), ("4.0.1", "d" * 300)])
+def test_a_long_comment_is_cut_to_what_the_release_holds(version: str, held: str, hms: FakeHms) -> None:
+    hms.version = version
+    with running(hms) as server, pool_of(server) as pool:
+        pointer = HmsTablePointer(pool, Settings.load({}, environ={}))
+        metadata = table_metadata("file:/w/t")
+        column = {"id": 1, "name": "a", "required": False, "type": "int", "doc": "d" * 300}
+        schema = {"type": "struct", "schema-id": 0, "fields": [column]}
+        pointer.create(NAME, "m0", TableMetadata.parse({**metadata.raw, "schemas": [schema]}), None)
+        pointer.create(TableName("db", "u"), "m0", TableMetadata.parse({**metadata.raw, "schemas": [schema]}), None)
+    assert [column.comment for column in hms.tables["db", "t"].sd.cols] == [held]
+    assert hms.calls.count("getVersion") == 1
