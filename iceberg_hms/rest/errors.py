@@ -69,6 +69,32 @@ COMMIT_RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.MetastoreUnavailable: ErrorRule(429, "TooManyRequestsException", _RETRY),
 }
 
+#: What a client sees instead of an error's message; "": the message. Messages that consist of what the client sent, or
+#: of names that it may read, are shown. Others may name paths and hosts of the server, or repeat what a file or the
+#: metastore says: the client gets a request id, by which an operator finds them in the log. A new type is hidden.
+_TEXTS: Final[Mapping[type, str]] = {
+    errors.InvalidInput: "",
+    errors.NotFound: "",
+    errors.LocationNotAllowed: "",
+    errors.AlreadyExists: "",
+    errors.NamespaceNotEmpty: "",
+    errors.CommitFailed: "",
+    errors.QueueFull: "",
+    errors.NotAuthenticated: "",
+    errors.ScopeMissing: "",
+    errors.IssuerUnavailable: "",
+    errors.MissingFile: "The file of the table's metadata_location does not exist, or one that it names",
+    errors.CommitStateUnknown: "It is not known whether the change was made",
+    errors.MetastoreUnavailable: "The metastore does not answer",
+    errors.MetastoreRefused: "The metastore refused the request",
+    errors.AccessDenied: "The metastore does not allow this server to do it",
+    errors.LockUnavailable: "The lock of the table cannot be taken",
+    errors.TooManyOpenFiles: "The server has too many files open",
+    errors.StorageError: "A file could not be read or written",
+    errors.CorruptFile: "A file is damaged",
+    errors.IcebergHmsError: "The server failed",
+}
+
 _UNKNOWN: Final = RULES[errors.CommitStateUnknown]
 _REFUSED: Final = RULES[errors.InvalidInput]
 _DEFERRED: Final = RULES[errors.QueueFull]
@@ -109,9 +135,10 @@ def error_response(error: Exception, request_id: str, *, commit: bool = False) -
         return render(rule, error.detail)
     rule = rule_for(error, commit=commit)
     if isinstance(error, errors.IcebergHmsError):
-        if rule.status >= 500 or isinstance(error, errors.TooManyOpenFiles | errors.CorruptFile):
+        instead = _TEXTS[next(kind for kind in type(error).__mro__ if kind in _TEXTS)]
+        if instead:
             logger.warning("answered %d %s to request %s: %s", rule.status, rule.type, request_id, error)
-        return render(rule, _text(error, rule))
+        return render(rule, _hidden(error, instead, request_id) if instead else _text(error, rule))
     logger.error("unexpected error in request %s", request_id, exc_info=error)
     return render(rule, f"Internal error; the server's log has it under {request_id}")
 
@@ -122,10 +149,15 @@ def render(rule: ErrorRule, message: str) -> Response:
     return Response(orjson.dumps(body), rule.status, dict(rule.headers), "application/json")
 
 
+def _hidden(error: errors.IcebergHmsError, instead: str, request_id: str) -> str:
+    # The steps of CommitStateUnknown are fixed texts, and say what the client must not delete. Other errors' own steps
+    # may name what their messages name.
+    step = error.next_step if isinstance(error, errors.CommitStateUnknown) else type(error).default_next_step
+    text = f"{instead}; the server's log has the reason under {request_id}"
+    return f"{text} ({step})" if step else text
+
+
 def _text(error: errors.IcebergHmsError, rule: ErrorRule) -> str:
-    if isinstance(error, errors.CorruptFile):
-        # Why may quote the file, and which file it is may be news to the client.
-        return f"A file is damaged; the server's log says which and why ({error.next_step})"
     # Without the next step: clients know it after 404 and 409, and Iceberg's compatibility kit compares these texts
     # with Java's.
     return error.message if rule.status in (404, 409) else str(error)

@@ -14,7 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from iceberg_hms.catalog.table import Table
-from iceberg_hms.errors import CorruptFile, InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.errors import (
+    InvalidInput,
+    MissingFile,
+    NoSuchNamespace,
+    NoSuchTable,
+    NotFound,
+)
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
@@ -148,11 +154,11 @@ def register_table(request: RestRequest) -> Response:
             wait_seconds=request.seconds_left,
             check=check,
         )
-    except CorruptFile as error:
+    except MissingFile as error:
         if error.location != body.metadata_location:
             raise
-        # Here the file is the client's input, not part of a table: so a 400, not a 500.
-        raise InvalidInput(error.message, next_step="name another metadata file; nothing was registered") from error
+        # With the location, which the client itself named.
+        raise NotFound(error.message) from error
     return _served(registered)
 
 

@@ -118,7 +118,6 @@ def test_texts_that_clients_compare_equal_javas() -> None:
     assert message_of(errors.NoSuchTable("ns.tbl")) == "Table does not exist: ns.tbl"
     assert message_of(errors.NoSuchNamespace("ns")) == "Namespace does not exist: ns"
     assert message_of(errors.NamespaceNotEmpty("ns")) == "Namespace ns is not empty"
-    assert message_of(errors.MissingFile("file:/x")) == "Failed to open input stream for file: file:/x"
 
 
 def test_other_texts_name_the_next_step() -> None:

@@ -124,8 +124,7 @@ def test_an_outage_is_503_and_never_404(web: Web, table: str, catalog: ScriptedC
 
 def test_a_missing_metadata_file_is_not_a_missing_table(web: Web, table: str, catalog: ScriptedCatalog) -> None:
     catalog.errors["load"] = MissingFile("file:/gone.json")
-    expected = (404, "NotFoundException", "Failed to open input stream for file: file:/gone.json")
-    assert error_of(web("GET", table)) == expected
+    assert error_of(web("GET", table))[:2] == (404, "NotFoundException")
 
 
 def test_a_table_whose_metadata_file_is_damaged_is_500_with_what_to_do(
@@ -134,7 +133,7 @@ def test_a_table_whose_metadata_file_is_damaged_is_500_with_what_to_do(
     catalog.errors["load"] = CorruptFile("file:/cut.json", "it ends early")
     status, kind, message = error_of(web("GET", table))
     assert (status, kind) == (500, "ServiceFailureException")
-    assert message.startswith("A file is damaged")
+    assert message.startswith("A file is damaged;")
     assert "cut" not in message
     assert "ends early" not in message
     assert "restore" in message
