@@ -278,6 +278,35 @@ class Settings(RestSettings):
         default=True,
     )
 
+    max_metadata_bytes: int = number(
+        "storage.max-metadata-bytes",
+        512 * MIB,
+        1,
+        2**40,
+        "Largest metadata file, and its JSON when it is compressed. Reading it takes some five times as much memory.",
+    )
+    max_manifest_bytes: int = number(
+        "storage.max-manifest-bytes",
+        256 * MIB,
+        1,
+        2**40,
+        "Largest manifest list or manifest, and largest block of one when it is inflated.",
+    )
+    # Of legal files a thousand schemas of 500 columns each shrink most, 134-fold; manifests shrink 20-fold.
+    max_inflate_ratio: int = number(
+        "storage.max-inflate-ratio",
+        250,
+        1,
+        _MANY,
+        "How many times its size a metadata file or a manifest may inflate to; 16 MiB are always allowed.",
+    )
+    max_manifests: int = number(
+        "storage.max-manifests", _MANY, 1, 2**31 - 1, "Manifests that one manifest list may have."
+    )
+    max_manifest_entries: int = number(
+        "storage.max-manifest-entries", 10 * _MANY, 1, 2**31 - 1, "Entries that one manifest may have."
+    )
+
     rebase_appends: str = text(
         "rebase-appends",
         "Which appends of other engines to rebase on a head that they have not seen, if neither the table nor "

@@ -311,9 +311,9 @@ class CorruptFile(StorageError):
 
     default_next_step = "restore the file or point the table at an older metadata file; nothing was changed"
 
-    def __init__(self, location: str, why: str) -> None:
+    def __init__(self, location: str, why: str, *, next_step: str | None = None) -> None:
         self.location = location
-        super().__init__(f"{location} is damaged: {why}")
+        super().__init__(f"{location} is damaged: {why}", next_step=next_step)
 
 
 class EngineError(IcebergHmsError):

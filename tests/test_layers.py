@@ -26,6 +26,7 @@ GOOD = {
     "errors.py": "",
     "format/json_fields.py": "from iceberg_hms import errors\n",
     "format/locations.py": "",
+    "format/file_bounds.py": "from iceberg_hms import config\n",
     "format/cached_property.py": "",
     "format/schema/schema.py": "from iceberg_hms.format import json_fields\n",
     "format/avro/avro_file.py": "import fastavro\nimport pyarrow\nfrom iceberg_hms.format.schema import schema\n",

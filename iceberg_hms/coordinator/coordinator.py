@@ -32,6 +32,7 @@ from iceberg_hms.coordinator.scheduling.commit_queue import CommitQueue
 from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStates
 from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
 from iceberg_hms.errors import QueueFull
+from iceberg_hms.format.file_bounds import FileBounds
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Coordinator:
             ports.runtime,
             max_bytes=settings.metadata_cache_max_bytes,
             read_retries=settings.metadata_refresh_max_retries,
+            bounds=FileBounds.of(settings.as_dict()),
         )
         uuid_lookup = UuidLookup(ports, self._cache, settings)
         self._sources = LookupSources(

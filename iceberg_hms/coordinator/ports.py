@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from iceberg_hms.changes.change import Manifests as Manifests
 from iceberg_hms.clock import ClockReading
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 Result = TypeVar("Result")
@@ -273,8 +274,8 @@ class TableLock(Protocol):
 class Files(Protocol):
     """Whole files by location. Locations are byte for byte; file:/x, file:///x and /x are one file."""
 
-    def read(self, location: str) -> bytes:
-        """Raises MissingFile, StorageError."""
+    def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
+        """Raises MissingFile, StorageError; CorruptFile for more bytes than `limit`, however many there are."""
         ...
 
     def write(self, location: str, data: bytes) -> None:

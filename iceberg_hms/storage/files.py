@@ -17,7 +17,16 @@ import pyarrow
 from pyarrow import fs
 
 from iceberg_hms.coordinator.protocol import usage
-from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, MissingFile, StorageError, TooManyOpenFiles
+from iceberg_hms.errors import (
+    AlreadyExists,
+    CorruptFile,
+    IcebergHmsError,
+    InvalidInput,
+    MissingFile,
+    StorageError,
+    TooManyOpenFiles,
+)
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import Location, parse
 from iceberg_hms.storage import local_files
 from iceberg_hms.storage.local_files import Gather, run_sequentially
@@ -82,19 +91,26 @@ class PyArrowFiles:
         self._make_filesystem = filesystem
         self._filesystems: dict[tuple[str, str], Any] = {}
 
-    def read(self, location: str) -> bytes:
-        """The whole file. Raises MissingFile, StorageError, and InvalidInput for an invalid location."""
+    def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
+        """The whole file. Raises MissingFile, StorageError, CorruptFile for more bytes than the limit and for what is
+        no regular file, and InvalidInput for an invalid location."""
         filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
             if _is_local(filesystem, parsed):
-                return local_files.read(path)
-            with filesystem.open_input_file(path) as file:
-                return bytes(file.read())
+                data = local_files.read(path, limit.value)
+            else:
+                data = _read_remote(filesystem, path, limit.value)
+        if data is None:
+            raise limit.exceeded(location, f"it has more than {limit.value} bytes")
+        return data
 
     def open(self, location: str) -> Any:
         """A seekable pyarrow.NativeFile, as for footers; the caller closes it. Raises as `read`."""
-        filesystem, path, _ = self._resolve(location)
+        filesystem, path, parsed = self._resolve(location)
         with _mapped(location):
+            # Opening a FIFO would keep the thread until somebody writes.
+            if _is_local(filesystem, parsed) and local_files.length(path) is None:
+                raise local_files.NotAFile
             return filesystem.open_input_file(path)
 
     def write(self, location: str, data: bytes) -> None:
@@ -212,6 +228,13 @@ class PyArrowFiles:
             stream.write(data)
 
 
+def _read_remote(filesystem: Any, path: str, max_bytes: int) -> bytes | None:
+    """The whole file; None if it has more bytes."""
+    with filesystem.open_input_file(path) as file:
+        length = int(file.size())
+        return None if length > max_bytes else local_files.read_parts(file.read, length, max_bytes)
+
+
 def _is_local(filesystem: Any, location: Location) -> bool:
     return location.is_local and isinstance(filesystem, fs.LocalFileSystem)
 
@@ -237,6 +260,8 @@ def _mapped(location: str) -> Iterator[None]:
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFile(location) from error
+    except local_files.NotAFile as error:
+        raise CorruptFile(location, "it is no regular file", next_step="name a file") from error
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         kind = TooManyOpenFiles if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else StorageError
         raise kind(f"{location}: {error}") from error

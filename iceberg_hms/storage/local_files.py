@@ -9,6 +9,7 @@ that are flushed together, on ext4), and a killed process leaves unreferenced fi
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -17,11 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from iceberg_hms.caller_left import stop_if_caller_left
+
 #: More threads than this would wait for the same disk.
 _FLUSH_THREADS: Final = 4
 #: Bytes for each call of `write`. For 2 MiB and more Linux searches for pages as large, which takes ten times as long
 #: as the copy (26 ms instead of 2.5 for 7.5 MB on ext4, Linux 6.18).
 _WRITE_BYTES: Final = 256 * 1024
+#: Bytes for each call of `read`: at least, and at most.
+_READ_BYTES: Final = (4 * 1024, 16 * 1024 * 1024)
 #: With fewer files for each thread, another thread costs more than it saves.
 _FILES_PER_THREAD: Final = 4
 
@@ -33,6 +38,10 @@ def run_sequentially(functions: Sequence[Callable[[], None]]) -> None:
     """A `Gather` without threads."""
     for function in functions:
         function()
+
+
+class NotAFile(Exception):
+    """A path names a folder, a FIFO, a socket or a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +112,39 @@ def _flush(descriptors: Sequence[int], gather: Gather) -> None:
     gather([partial(flush, descriptors[first::threads]) for first in range(threads)])
 
 
-def read(path: str) -> bytes:
-    """The whole file. Raises OSError."""
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - on the path of each commit; pathlib is slower
-        return file.readall()
+def read(path: str, max_bytes: int) -> bytes | None:
+    """The whole file; None if it has more bytes. Raises NotAFile, OSError."""
+    # A FIFO would keep the thread until somebody writes, and a device has no end: both are opened and not read.
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise NotAFile from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFile
+        if status.st_size > max_bytes:
+            return None
+        # A file that grows meanwhile is read no further than that. At its end comes an empty part.
+        return read_parts(lambda size: os.read(descriptor, size), status.st_size, max_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def read_parts(read_part: Callable[[int], bytes], length: int, max_bytes: int) -> bytes | None:
+    """All that `read_part` gives, which is called with a number of bytes until it gives none; None if that is more than
+    `max_bytes`. length: as far as is known. Raises CommitFailed if the caller leaves meanwhile."""
+    parts: list[bytes] = []
+    left, expected = max_bytes + 1, length + 1
+    while left and (part := read_part(min(max(expected, _READ_BYTES[0]), _READ_BYTES[1], left))):
+        parts.append(part)
+        left -= len(part)
+        expected -= len(part)
+        if expected > 1:
+            stop_if_caller_left()
+    return b"".join(parts) if left else None
 
 
 def length(path: str) -> int | None:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import Files, Runtime
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.locations import file_key, join
 from iceberg_hms.format.manifests.manifest import (
     FileContent,
@@ -59,13 +61,14 @@ _BYTES_PER_MANIFEST: Final = 1_200
 class ManifestStore:
     """What all groups share: files, the caches of lists and of filters, the number of parallel reads.
 
-    Settings: manifest_cache_max_bytes, file_filter_cache_max_bytes, io_threads.
+    Settings: manifest_cache_max_bytes, file_filter_cache_max_bytes, io_threads, and those of FileBounds.
     """
 
     def __init__(self, files: Files, settings: Settings, runtime: Runtime) -> None:
         self.files = files
         self.runtime = runtime
         self.io_threads = settings.io_threads
+        self.bounds = FileBounds.of(settings.as_dict())
         self._cache_max_bytes = settings.manifest_cache_max_bytes
         self._filters_max_bytes = settings.file_filter_cache_max_bytes
         self._cache: BoundedCache[CachedList] = BoundedCache(self._cache_max_bytes, _size_of)
@@ -75,6 +78,11 @@ class ManifestStore:
     def open(self) -> TableManifests:
         """The port for one group of changes."""
         return TableManifests(self)
+
+    def read(self, location: str) -> bytes:
+        """A manifest list or a manifest."""
+        stop_if_caller_left()
+        return self.files.read(location, self.bounds.manifest_bytes)
 
     def cached_list(self, location: str) -> CachedList | None:
         """A list that was read or written before; lists are immutable, so it is never stale."""
@@ -93,8 +101,8 @@ class ManifestStore:
 
     def read_filter(self, file: ManifestFile) -> bytes:
         """Make and cache the filter of a manifest from its entries."""
-        data = self.files.read(file.manifest_path)
-        filter_ = file_filters.file_filter(live_data_files(data, file.manifest_path, file))
+        data = self.read(file.manifest_path)
+        filter_ = file_filters.file_filter(live_data_files(data, file.manifest_path, file, self.bounds))
         self.cache_filter(file.manifest_path, filter_)
         return filter_
 
@@ -132,7 +140,7 @@ class TableManifests:
             return self._inline(snapshot)
         known = self._known(location)
         if known is None:
-            known = decode_list(self._store.files.read(location), location)
+            known = decode_list(self._store.read(location), location, self._store.bounds)
             self._store.cache_list(location, known)
         return _files(known)
 
@@ -142,7 +150,7 @@ class TableManifests:
             return None
         known = self._known(location)
         if known is None:
-            files: Iterable[ManifestFile] = read_list(self._store.files.read(location), location)
+            files: Iterable[ManifestFile] = read_list(self._store.read(location), location, self._store.bounds)
         else:
             files = _files(known)
         return leading_added_manifests(files, snapshot.snapshot_id, count)
@@ -156,9 +164,9 @@ class TableManifests:
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
     ) -> Iterator[ManifestEntry]:
         files = tuple(files)
-        contents = self._store.gather(partial(self._store.files.read, each.manifest_path) for each in files)
+        contents = self._store.gather(partial(self._store.read, each.manifest_path) for each in files)
         for file, data in zip(files, contents, strict=True):
-            for entry in decode_manifest(data, file.manifest_path, file):
+            for entry in decode_manifest(data, file.manifest_path, file, self._store.bounds):
                 if keep is None or keep(entry):
                     yield entry
 
@@ -232,9 +240,9 @@ class TableManifests:
 
     def _inline(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of an old v1 snapshot without a list; their list entries are computed from the manifests."""
-        contents = self._store.gather(partial(self._store.files.read, each) for each in snapshot.manifests)
+        contents = self._store.gather(partial(self._store.read, each) for each in snapshot.manifests)
         return tuple(
-            _describe(data, location, snapshot.snapshot_id)
+            _describe(data, location, snapshot.snapshot_id, self._store.bounds)
             for location, data in zip(snapshot.manifests, contents, strict=True)
         )
 
@@ -243,11 +251,11 @@ def _files(known: CachedList) -> tuple[ManifestFile, ...]:
     return known.files if isinstance(known, EncodedList) else known
 
 
-def _describe(data: bytes, location: str, snapshot_id: int) -> ManifestFile:
-    spec_id = read_header(data, location).partition_spec_id
+def _describe(data: bytes, location: str, snapshot_id: int, bounds: FileBounds) -> ManifestFile:
+    spec_id = read_header(data, location, bounds).partition_spec_id
     summary = ManifestSummary(None)
     unknown = ManifestFile(location, len(data), spec_id, snapshot_id, sequence_number=0, min_sequence_number=0)
-    for entry in decode_manifest(data, location, unknown):
+    for entry in decode_manifest(data, location, unknown, bounds):
         summary.add(entry)
     file = summary.manifest_file(location, len(data), spec_id, snapshot_id)
     return replace(file, sequence_number=0, min_sequence_number=0)

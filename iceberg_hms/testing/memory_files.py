@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow
 
 from iceberg_hms.errors import AlreadyExists, MissingFile
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.locations import Location, parse
 
 
@@ -19,8 +20,11 @@ class MemoryFiles:
         self._files: dict[Location, tuple[str, bytes]] = {}
         self._mutex = threading.Lock()
 
-    def read(self, location: str) -> bytes:
-        return self._get(location)
+    def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
+        data = self._get(location)
+        if len(data) > limit.value:
+            raise limit.exceeded(location, f"it has more than {limit.value} bytes")
+        return data
 
     def open(self, location: str) -> Any:
         """A pyarrow file for reading, as `storage.files.PyArrowFiles.open` gives one."""

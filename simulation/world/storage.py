@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -68,8 +69,8 @@ class SimulatedFiles:
         self._wire = wire
         self._process = process
 
-    def read(self, location: str) -> bytes:
-        """As the port says."""
+    def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:  # noqa: ARG002 - the port's
+        """As the port says, for files that are never too large."""
 
         def get() -> bytes:
             if location not in self._storage.files:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from iceberg_hms.caller_left import working_for
+from iceberg_hms.errors import CommitFailed
 from iceberg_hms.storage import local_files
 
 
@@ -210,3 +212,42 @@ def test_a_real_path_follows_links_as_far_as_they_are_there(tmp_path: Path) -> N
     assert local_files.real_path(f"{tmp_path}/file/x") == f"{root}/file/x"
     with pytest.raises(OSError, match="symbolic links"):
         local_files.real_path(f"{tmp_path}/loop/x")
+
+
+def test_a_part_at_a_time_is_read_until_there_is_none() -> None:
+    asked: list[int] = []
+    data = bytes(100_000)
+
+    def read_part(size: int) -> bytes:
+        asked.append(size)
+        at = sum(asked[:-1])
+        return data[at : at + size]
+
+    assert local_files.read_parts(read_part, 0, len(data)) == data, "whatever length was known"
+    assert asked[0] == 4_096
+    asked.clear()
+    assert local_files.read_parts(read_part, len(data), len(data)) == data
+    assert asked == [100_001, 1], "one byte more would show that it grew"
+    asked.clear()
+    assert local_files.read_parts(read_part, 0, 5_000) is None
+    assert sum(asked) == 5_001
+
+
+def test_reading_a_large_file_stops_when_its_caller_has_left() -> None:
+    parts = 0
+
+    def read_part(size: int) -> bytes:
+        nonlocal parts
+        parts += 1
+        return bytes(min(size, 10))
+
+    with working_for(lambda: parts == 3), pytest.raises(CommitFailed, match="its caller left"):
+        local_files.read_parts(read_part, 1_000, 2_000)
+    assert parts == 3
+
+
+def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path, tmp_path / "fifo", Path("/dev/zero")):
+        with pytest.raises(local_files.NotAFile):
+            local_files.read(str(path), 10)

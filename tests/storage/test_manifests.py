@@ -10,6 +10,7 @@ import pytest
 
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.runtime import ThreadRuntime
@@ -33,9 +34,9 @@ class CountingFiles(MemoryFiles):
         self.reads: list[str] = []
         self.refused = "nothing"
 
-    def read(self, location: str) -> bytes:
+    def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
         self.reads.append(location)
-        return super().read(location)
+        return super().read(location, limit)
 
     def write(self, location: str, data: bytes) -> None:
         if location.endswith(self.refused):

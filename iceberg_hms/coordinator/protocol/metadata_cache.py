@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.coordinator.ports import Files, Pointer, Runtime
-from iceberg_hms.errors import MissingFile, StorageError
+from iceberg_hms.errors import CorruptFile, MissingFile, StorageError
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -41,11 +42,20 @@ class MetadataCache:
     most `max_bytes` of all tables together. Safe for threads.
     """
 
-    def __init__(self, files: Files, runtime: Runtime, *, max_bytes: int, read_retries: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        runtime: Runtime,
+        *,
+        max_bytes: int,
+        read_retries: int,
+        bounds: FileBounds = DEFAULT_BOUNDS,
+    ) -> None:
         self._files = files
         self._runtime = runtime
         self._max_bytes = max_bytes
         self._read_retries = read_retries
+        self._bounds = bounds
         self._mutex = self._runtime.mutex()
         #: Location -> entry, the least recently used first.
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -114,16 +124,16 @@ class MetadataCache:
                 del self._versions[entry.table]
 
     def _decoded(self, location: str) -> TableMetadata:
-        return metadata_file.decode(self._read(location), location)
+        return metadata_file.decode(self._read(location), location, self._bounds)
 
     def _read(self, location: str) -> bytes:
         """Reads the file, and retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as Java
         does. Does not retry if the file is missing."""
         for attempt in range(self._read_retries):
             try:
-                return self._files.read(location)
-            except MissingFile:
+                return self._files.read(location, self._bounds.metadata_bytes)
+            except (MissingFile, CorruptFile):
                 raise
             except StorageError:
                 self._runtime.sleep(min(5.0, 0.1 * 4**attempt))
-        return self._files.read(location)
+        return self._files.read(location, self._bounds.metadata_bytes)

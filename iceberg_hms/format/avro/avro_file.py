@@ -22,7 +22,10 @@ import fastavro
 import orjson
 from fastavro.schema import SchemaParseException, UnknownType
 
+from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import CorruptFile, InvalidInput
+from iceberg_hms.format.avro.schema_cost import check_cost
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FEW_RECORDS, RECORDS_PER_BYTE, FileBounds, Limit
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -30,8 +33,18 @@ _SYNC_BYTES: Final = 16
 _LONG_BYTES: Final = 10
 #: A block ends when its records have this many bytes before compression; Java's default.
 BLOCK_BYTES: Final = 64_000
-#: Larger blocks are refused, so that a damaged or hostile file cannot exhaust the memory.
-MAX_BLOCK_BYTES: Final = 1 << 30
+#: The largest record. One of a few bytes for each of its values takes fifty times as much memory.
+MAX_RECORD_BYTES: Final = 4 << 20
+#: The longest schema: one of a thousand partition fields has a third of it. Those of 64 files are kept.
+_MAX_SCHEMA_BYTES: Final = 256 * 1024
+_MAX_HEADER_ENTRIES: Final = 1_000
+#: Writers that give each record a block of its own need more for each; the frame alone has 18.
+_BYTES_PER_BLOCK: Final = 64
+_FEW_BLOCKS: Final = 1_000
+#: After so many records a reader looks whether its caller is still there.
+_RECORDS_AT_A_TIME: Final = 1_024
+#: The memory that xz may take for what it has seen; its highest level takes half of this.
+_XZ_BYTES: Final = 128 << 20
 _DEFLATE_LEVEL: Final = 6
 #: Blocks of up to this many bytes are stored uncompressed (as a stored deflate block): compressing them would take
 #: longer than the rest of writing a small file, and save little.
@@ -51,6 +64,7 @@ _DECODE_ERRORS: Final = (
     lzma.LZMAError,
     SchemaParseException,
     UnknownType,
+    RecursionError,
 )
 
 
@@ -63,8 +77,8 @@ class Container:
     """An Avro file with a valid frame: header read, every block complete, every sync marker in place.
 
     metadata: the key-value metadata without `avro.*` keys. schema: the writer's schema as JSON.
-    schema_text: the same, as in the file. record_count: the sum of the blocks' counts. `records` decompresses and
-    decodes the blocks.
+    schema_text: the same, as in the file. bounds: what may come out of it. size: of the file, in bytes.
+    record_count: the sum of the blocks' counts. `records` decompresses and decodes the blocks.
     """
 
     location: str
@@ -73,6 +87,8 @@ class Container:
     codec: str
     blocks: tuple[AvroBlock, ...]
     schema_text: bytes = b""
+    bounds: FileBounds = DEFAULT_BOUNDS
+    size: int = 0
 
     @property
     def record_count(self) -> int:
@@ -86,38 +102,71 @@ class Container:
             projection = None if wanted is None else fastavro.parse_schema(wanted)
         except _DECODE_ERRORS as error:
             raise CorruptFile(self.location, f"its Avro schema cannot be used: {error!r}") from error
+        left = self.bounds.inflated_bytes(self.size)
         for number, (count, block) in enumerate(self.blocks, 1):
-            yield from self._decode_block(parsed, projection, number, count, block)
+            try:
+                raw = self._inflated(number, block, left)
+                left -= len(raw)
+                if count > len(raw):
+                    raise ValueError(f"{count} records in {len(raw)} bytes")
+                yield from _decode_block(raw, count, parsed, projection)
+            except _DECODE_ERRORS as error:
+                raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
 
-    def _decode_block(
-        self, schema: Any, wanted: Any, number: int, count: int, block: bytes
-    ) -> Iterator[dict[str, Any]]:
+    def _inflated(self, number: int, block: bytes, left: int) -> bytes:
+        """left: how many bytes the file may inflate to."""
+        largest, ratio = self.bounds.manifest_bytes, self.bounds.inflate_ratio
         try:
-            raw = _decompress(self.codec, block)
-            if count > len(raw):
-                raise ValueError(f"{count} records in {len(raw)} bytes")
-            source = io.BytesIO(raw)
-            for _ in range(count):
-                yield fastavro.schemaless_reader(source, schema, wanted)
-            if source.tell() != len(raw):
-                raise ValueError(f"{len(raw) - source.tell()} bytes are left after {count} records")
-        except _DECODE_ERRORS as error:
-            raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
+            return decompress(self.codec, block, min(left, largest.value))
+        except _TooLargeError:
+            if left < largest.value:
+                what = f"with block {number} it inflates to more than {ratio.value} times its size"
+                raise ratio.exceeded(self.location, what) from None
+            raise largest.exceeded(self.location, f"block {number} has more than {largest.value} bytes") from None
 
 
-def decode(data: bytes, location: str) -> Container:
+def _decode_block(raw: bytes, count: int, schema: Any, wanted: Any) -> Iterator[dict[str, Any]]:
+    """The records of a block. They are read from a window, so that none is larger than MAX_RECORD_BYTES."""
+    start, window = 0, raw[:MAX_RECORD_BYTES]
+    source = io.BytesIO(window)
+    for number in range(count):
+        if not number % _RECORDS_AT_A_TIME:
+            stop_if_caller_left()
+        while True:
+            at, is_last = source.tell(), start + len(window) == len(raw)
+            try:
+                record = fastavro.schemaless_reader(source, schema, wanted)
+                if is_last or source.tell() < len(window):
+                    break
+            except _DECODE_ERRORS:
+                if is_last:
+                    raise
+            # It may go on behind the window.
+            if not at:
+                raise ValueError(f"a record of more than {MAX_RECORD_BYTES} bytes")
+            start += at
+            window = raw[start : start + MAX_RECORD_BYTES]
+            source = io.BytesIO(window)
+        yield record
+    if start + source.tell() != len(raw):
+        raise ValueError(f"{len(raw) - start - source.tell()} bytes are left after {count} records")
+
+
+def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> Container:
     """Read a container file's header and check its frame. `location` is for messages.
-    Raises CorruptFile unless it is a complete Avro file."""
+    Raises CorruptFile unless it is a complete Avro file with a schema and blocks that a reader can afford."""
     reader = _Reader(data, location)
     if reader.take(len(_MAGIC), "header") != _MAGIC:
         raise CorruptFile(location, "it is not an Avro file")
     header = reader.header()
     sync = reader.take(_SYNC_BYTES, "header")
+    if len(header.get("avro.schema", b"")) > _MAX_SCHEMA_BYTES:
+        raise CorruptFile(location, f"its Avro schema has more than {_MAX_SCHEMA_BYTES} bytes")
     try:
         schema = _schema(header["avro.schema"])
         metadata = {key: value.decode("utf-8") for key, value in header.items() if not key.startswith("avro.")}
         codec = header.get("avro.codec", b"null").decode("utf-8")
-    except (KeyError, ValueError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(location, f"its Avro header cannot be read: {error!r}") from error
     blocks: list[AvroBlock] = []
     while not reader.at_end:
@@ -126,20 +175,38 @@ def decode(data: bytes, location: str) -> Container:
         if count < 0 or size < 0:
             raise CorruptFile(location, f"{what} has a negative size")
         blocks.append((count, reader.take(size, what)))
+        if len(blocks) > _FEW_BLOCKS and len(blocks) * _BYTES_PER_BLOCK > len(data):
+            raise CorruptFile(location, f"it has more than {len(blocks) - 1} blocks in {len(data)} bytes")
         if reader.take(_SYNC_BYTES, what) != sync:
             raise CorruptFile(location, f"the sync marker after {what} is wrong")
-    return Container(location, metadata, schema, codec, tuple(blocks), header["avro.schema"])
+    return Container(location, metadata, schema, codec, tuple(blocks), header["avro.schema"], bounds, len(data))
 
 
 @lru_cache(maxsize=64)
 def _schema(text: bytes) -> Any:
-    """A schema's JSON; never change it. Cached, since a table's files have few schemas."""
-    return orjson.loads(text)
+    """A schema's JSON; never change it. Cached, since a table's files have few schemas. Raises as `check_cost`."""
+    schema = orjson.loads(text)
+    check_cost(schema)
+    return schema
 
 
 def parse(schema: Any) -> Any:
     """A parsed schema for `AvroFileWriter` and `encode_record`. Keep it: parsing costs more than coding a record."""
     return fastavro.parse_schema(schema)
+
+
+def check_count(container: Container, count: int, limit: Limit) -> None:
+    """Raises CorruptFile for more records than the limit, or than a file of this size has."""
+    if count > limit.value:
+        raise limit.exceeded(container.location, f"it has {count} records, more than {limit.value}")
+    if count > FEW_RECORDS:
+        check_proportion(container, count)
+
+
+def check_proportion(container: Container, values: int) -> None:
+    """Raises CorruptFile for more values than a file of this size has."""
+    if values > RECORDS_PER_BYTE * container.size:
+        raise CorruptFile(container.location, f"it has {values} records in {container.size} bytes")
 
 
 def parsed_if_possible(schema: Any) -> Any:
@@ -177,7 +244,8 @@ def compress(codec: str, raw: bytes) -> bytes:
 
 def join_blocks(codec: str, blocks: Sequence[AvroBlock]) -> AvroBlock:
     """Merge blocks into one, with their records in the same order."""
-    raw = b"".join(_decompress(codec, data) for _, data in blocks)
+    largest = DEFAULT_BOUNDS.manifest_bytes.value
+    raw = b"".join(decompress(codec, data, largest) for _, data in blocks)
     return sum(count for count, _ in blocks), compress(codec, raw)
 
 
@@ -288,6 +356,8 @@ class _Reader:
             if count < 0:
                 # After a negative count comes the size in bytes, for readers that skip the block.
                 self.long("header")
+            if len(entries) + abs(count) > _MAX_HEADER_ENTRIES:
+                raise CorruptFile(self._location, f"its header has more than {_MAX_HEADER_ENTRIES} entries")
             for _ in range(abs(count)):
                 key = self.take(self.long("header"), "header").decode("utf-8", "replace")
                 entries[key] = self.take(self.long("header"), "header")
@@ -313,61 +383,70 @@ def _zigzag(value: int) -> bytes:
     return bytes(out)
 
 
-def _inflate(block: bytes) -> bytes:
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    raw = inflater.decompress(block, MAX_BLOCK_BYTES)
+class _TooLargeError(Exception):
+    """A block inflates to more than it may."""
+
+
+def _inflate(block: bytes, limit: int) -> bytes:
     # fastavro leaves three bytes of zlib's checksum after the stream, so extra bytes are no sign of damage.
-    if not inflater.eof:
-        raise ValueError("the deflate stream is not complete, or too large")
-    return raw
+    return _bounded(zlib.decompressobj(-zlib.MAX_WBITS), block, limit)
 
 
-def _snappy(block: bytes) -> bytes:
+def _snappy(block: bytes, limit: int) -> bytes:
     import pyarrow  # only rare codecs need it
 
     body, checksum = block[:-4], block[-4:]
     size = shift = 0
-    for byte in body:
+    for byte in body[:_LONG_BYTES]:
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             break
-    if size > MAX_BLOCK_BYTES:
-        raise ValueError("the block is too large")
+    if size > limit:
+        raise _TooLargeError
     raw = bytes(pyarrow.decompress(body, size, codec="snappy", asbytes=True))
     if zlib.crc32(raw) != int.from_bytes(checksum, "big"):
         raise ValueError("the checksum is wrong")
     return raw
 
 
-def _zstandard(block: bytes) -> bytes:
+def _zstandard(block: bytes, limit: int) -> bytes:
     import pyarrow  # only rare codecs need it
 
     with pyarrow.CompressedInputStream(pyarrow.BufferReader(block), "zstd") as stream:
-        raw = bytes(stream.read(MAX_BLOCK_BYTES + 1))
-    if len(raw) > MAX_BLOCK_BYTES:
-        raise ValueError("the block is too large")
+        raw = bytes(stream.read(limit + 1))
+    if len(raw) > limit:
+        raise _TooLargeError
     return raw
 
 
-def _bounded(decompressor: Any, block: bytes) -> bytes:
-    raw = bytes(decompressor.decompress(block, MAX_BLOCK_BYTES))
+def _null(block: bytes, limit: int) -> bytes:
+    if len(block) > limit:
+        raise _TooLargeError
+    return bytes(block)
+
+
+def _bounded(decompressor: Any, block: bytes, limit: int) -> bytes:
+    raw = bytes(decompressor.decompress(block, limit + 1))
+    if len(raw) > limit:
+        raise _TooLargeError
     if not decompressor.eof:
-        raise ValueError("the compressed stream is not complete, or too large")
+        raise ValueError("the compressed stream is not complete")
     return raw
 
 
-_CODECS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
-    "null": bytes,
+_CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
+    "null": _null,
     "deflate": _inflate,
     "snappy": _snappy,
     "zstandard": _zstandard,
-    "bzip2": lambda block: _bounded(bz2.BZ2Decompressor(), block),
-    "xz": lambda block: _bounded(lzma.LZMADecompressor(), block),
+    "bzip2": lambda block, limit: _bounded(bz2.BZ2Decompressor(), block, limit),
+    "xz": lambda block, limit: _bounded(lzma.LZMADecompressor(memlimit=_XZ_BYTES), block, limit),
 }
 
 
-def _decompress(codec: str, block: bytes) -> bytes:
+def decompress(codec: str, block: bytes, limit: int) -> bytes:
+    """The bytes of a block's records. Raises _TooLargeError for more than `limit`, and _DECODE_ERRORS."""
     if codec not in _CODECS:
         raise ValueError(f"unknown codec {codec!r}")
-    return _CODECS[codec](block)
+    return _CODECS[codec](block, limit)

@@ -17,6 +17,7 @@ import orjson
 
 from iceberg_hms.errors import CorruptFile
 from iceberg_hms.format.avro import avro_file, manifest_schemas
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID
@@ -107,12 +108,14 @@ class ManifestHeader:
     partition_names: Mapping[int, str]
 
 
-def read_header(data: bytes, location: str) -> ManifestHeader:
+def read_header(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> ManifestHeader:
     """The header of a manifest. Raises CorruptFile."""
-    return _header(avro_file.decode(data, location))
+    return _header(avro_file.decode(data, location, bounds))
 
 
-def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> Iterator[ManifestEntry]:
+def decode_manifest(
+    data: bytes, location: str, manifest_file: ManifestFile, bounds: FileBounds = DEFAULT_BOUNDS
+) -> Iterator[ManifestEntry]:
     """The entries of a manifest, with the values filled in that they inherit from `manifest_file`: snapshot id,
     sequence numbers, spec id, and in v3 first_row_id (spec: inheritance). Entries of v1 manifests have sequence
     number 0.
@@ -120,7 +123,7 @@ def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> 
     Raises CorruptFile: at once if the file's frame is damaged or it has fewer entries than the list counted, while
     iterating if a record is damaged.
     """
-    container = _counted(data, location, manifest_file)
+    container = _counted(data, location, manifest_file, bounds)
     try:
         schema = manifest_schemas.relabel(container.schema, _NAMES)
         partition = _partition_readers(container.schema, _header(container).partition_names)
@@ -129,10 +132,12 @@ def decode_manifest(data: bytes, location: str, manifest_file: ManifestFile) -> 
     return inherit(_entries(container, schema, partition, manifest_file.partition_spec_id), manifest_file)
 
 
-def live_data_files(data: bytes, location: str, manifest_file: ManifestFile) -> Iterator[str]:
+def live_data_files(
+    data: bytes, location: str, manifest_file: ManifestFile, bounds: FileBounds = DEFAULT_BOUNDS
+) -> Iterator[str]:
     """The paths of a manifest's live data files. Decodes nothing else, which is several times quicker. Raises
     CorruptFile as `decode_manifest` does."""
-    container = _counted(data, location, manifest_file)
+    container = _counted(data, location, manifest_file, bounds)
     try:
         schema, wanted = _path_schemas(container.schema_text)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -143,9 +148,10 @@ def live_data_files(data: bytes, location: str, manifest_file: ManifestFile) -> 
             yield data_file["file_path"]
 
 
-def _counted(data: bytes, location: str, manifest_file: ManifestFile) -> avro_file.Container:
+def _counted(data: bytes, location: str, manifest_file: ManifestFile, bounds: FileBounds) -> avro_file.Container:
     """A manifest's container, checked to have as many entries as the list counted."""
-    container = avro_file.decode(data, location)
+    container = avro_file.decode(data, location, bounds)
+    avro_file.check_count(container, container.record_count, bounds.entries)
     expected = manifest_file.files_count
     if expected is not None and container.record_count < expected:
         raise CorruptFile(location, f"it has {container.record_count} entries, its manifest list counted {expected}")

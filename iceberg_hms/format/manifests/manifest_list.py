@@ -16,6 +16,7 @@ import orjson
 
 from iceberg_hms.errors import CorruptFile, InvalidInput
 from iceberg_hms.format.avro import avro_file, manifest_schemas
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
 
 #: The sequence number of a manifest that no list has numbered yet.
 UNASSIGNED = -1
@@ -28,6 +29,10 @@ _CODEC: Final = "deflate"
 _BLOCK_RECORDS_MAX: Final = 256
 #: Errors for valid JSON or Avro that is not a manifest list. RecursionError: a schema is nested too deep.
 _DAMAGED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+#: So many manifests and summaries of partition fields are never out of proportion.
+_FEW_VALUES: Final = 100_000
 
 
 class ManifestContent(IntEnum):
@@ -263,22 +268,28 @@ def _encoded(format_version: int, file: ManifestFile) -> bytes:
     return avro_file.encode_record(schemas.parsed, record)
 
 
-def decode_list(data: bytes, location: str) -> tuple[ManifestFile, ...]:
+def decode_list(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> tuple[ManifestFile, ...]:
     """The manifests of a list, in its order. Raises CorruptFile."""
-    return tuple(read_list(data, location))
+    return tuple(read_list(data, location, bounds))
 
 
-def read_list(data: bytes, location: str) -> Iterator[ManifestFile]:
+def read_list(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> Iterator[ManifestFile]:
     """The manifests of a list, in its order, decoded one by one, so that a caller can stop early. Raises CorruptFile at
     the first damaged record."""
-    container = avro_file.decode(data, location)
+    container = avro_file.decode(data, location, bounds)
+    avro_file.check_count(container, container.record_count, bounds.manifests)
     try:
         missing, schema = _reading_schema(container.schema_text)
     except _DAMAGED as error:
         raise CorruptFile(location, f"its Avro schema cannot be used: {error!r}") from error
     if missing:
         raise CorruptFile(location, f"it is not a manifest list: no fields with ids {list(missing)}")
+    values = 0
     for record in container.records(schema):
+        # A summary of a partition field takes as much memory as a manifest, and four bytes.
+        values += 1 + len(record.get("partitions") or ())
+        if values > _FEW_VALUES:
+            avro_file.check_proportion(container, values)
         try:
             yield _from_record(record)
         except _DAMAGED as error:

@@ -7,13 +7,28 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
+from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import CorruptFile, InvalidInput, UnsupportedFormat
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
 from iceberg_hms.format.json_fields import MAX_INT
 from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
 
 #: Table properties, with Java's names.
 COMPRESSION_CODEC: Final = "write.metadata.compression-codec"
 METADATA_PATH: Final = "write.metadata.path"
+
+#: What zlib's objects take for gzip.
+_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
+#: Bytes that are inflated at a time.
+_CHUNK_BYTES: Final = 16 * 1024
+#: Writers make one.
+_MEMBERS_MAX: Final = 1_000
+#: Python's objects for an object, a list and another value of JSON, by the sign that stands for it.
+_OBJECT_BYTES: Final[Mapping[bytes, int]] = {b"{": 200, b"[": 72, b",": 40}
+#: Metadata takes two to six times its text by this count; lists of empty lists take 37 times theirs.
+_TIMES_TEXT: Final = 10
+#: Less than this is never out of proportion.
+_SMALL_PARSED_BYTES: Final = 64 * 1024 * 1024
 
 _EXTENSIONS: Final[Mapping[str, str]] = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -30,22 +45,64 @@ def encode(metadata: TableMetadata) -> bytes:
     return gzip.compress(data, compresslevel=_GZIP_LEVEL, mtime=0) if _codec(metadata) == "gzip" else data
 
 
-def decode(data: bytes, location: str) -> TableMetadata:
+def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> TableMetadata:
     """The metadata in a file, fully verified. Compression is detected from the bytes, whatever the file's name.
 
-    Raises CorruptFile if the file is truncated, damaged or not table metadata, UnsupportedFormat for format version 4
-    and later and for encrypted tables.
+    Raises CorruptFile if the file is truncated, damaged, beyond its bounds or not table metadata; UnsupportedFormat for
+    format version 4 and later and for encrypted tables.
     """
     try:
-        text = gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data
-    except (OSError, EOFError, zlib.error) as error:
+        text = _inflated(data, location, bounds) if data.startswith(_GZIP_MAGIC) else data
+    except (EOFError, zlib.error) as error:
         raise CorruptFile(location, f"it cannot be decompressed: {error}") from error
+    if _parsed_bytes(text) > max(_SMALL_PARSED_BYTES, _TIMES_TEXT * len(text)):
+        raise CorruptFile(location, f"its {len(text)} bytes of JSON have far more values than table metadata has")
     try:
         return TableMetadata.parse(text).verify()
     except UnsupportedFormat as error:
         raise UnsupportedFormat(f"{location}: {error.message}") from error
     except InvalidInput as error:
         raise CorruptFile(location, error.message) from error
+
+
+def _inflated(data: bytes, location: str, bounds: FileBounds) -> bytes:
+    """The text of all gzip members of a file. Raises EOFError, zlib.error, CorruptFile."""
+    limit, what = bounds.metadata_bytes.value, f"it inflates to more than {bounds.metadata_bytes.value} bytes"
+    exceeded = bounds.metadata_bytes.exceeded
+    if bounds.inflated_bytes(len(data)) < limit:
+        limit, what = (
+            bounds.inflated_bytes(len(data)),
+            f"it inflates to more than {bounds.inflate_ratio.value} times its size",
+        )
+        exceeded = bounds.inflate_ratio.exceeded
+    parts: list[bytes] = []
+    left, at, members = limit, 0, 0
+    while at < len(data):
+        members += 1
+        if members > _MEMBERS_MAX:
+            raise CorruptFile(location, f"it has more than {_MEMBERS_MAX} gzip members")
+        inflater = zlib.decompressobj(_GZIP_FORMAT)
+        while not inflater.eof:
+            chunk = data[at : at + _CHUNK_BYTES]
+            at += len(chunk)
+            if not chunk:
+                raise EOFError("it ended before the end of its gzip stream")
+            stop_if_caller_left()
+            # One byte more than is left shows that there is more; a chunk inflates a thousandfold at most.
+            part = inflater.decompress(chunk, left + 1)
+            left -= len(part)
+            if left < 0:
+                raise exceeded(location, what)
+            parts.append(part)
+        at -= len(inflater.unused_data)
+        while data[at : at + 1] == b"\0":
+            at += 1
+    return b"".join(parts)
+
+
+def _parsed_bytes(text: bytes) -> int:
+    """About how much memory Python's objects of a JSON text take. A comma in a text counts, so it may be too high."""
+    return sum(text.count(mark) * size for mark, size in _OBJECT_BYTES.items())
 
 
 def folder(metadata: TableMetadata) -> str:

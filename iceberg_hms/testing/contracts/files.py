@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from iceberg_hms.coordinator.ports import Files
-from iceberg_hms.errors import AlreadyExists, InvalidInput, MissingFile
+from iceberg_hms.errors import AlreadyExists, CorruptFile, InvalidInput, MissingFile
+from iceberg_hms.format.file_bounds import Limit
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 
 _WRITERS: Final = 8
@@ -27,6 +28,13 @@ def an_empty_file_exists(files: Files, root: str) -> None:
     files.write(f"{root}/empty", b"")
     expect_equal(files.length(f"{root}/empty"), 0, "length")
     expect_equal(files.read(f"{root}/empty"), b"", "content")
+
+
+def a_file_beyond_the_limit_is_refused(files: Files, root: str) -> None:
+    files.write(f"{root}/large", b"0123456789")
+    expect_equal(files.read(f"{root}/large", Limit("a.key", 10)), b"0123456789", "content")
+    with expect_raises(CorruptFile, "read"):
+        files.read(f"{root}/large", Limit("a.key", 9))
 
 
 def a_missing_file_raises_missing_file(files: Files, root: str) -> None:
@@ -104,6 +112,7 @@ def a_real_path_names_the_same_file_once_more(files: Files, root: str) -> None:
 CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
     a_read_returns_the_written_bytes,
     an_empty_file_exists,
+    a_file_beyond_the_limit_is_refused,
     a_missing_file_raises_missing_file,
     a_write_creates_folders,
     a_write_never_overwrites,

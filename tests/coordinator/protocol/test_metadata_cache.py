@@ -1,10 +1,12 @@
 import threading
+from dataclasses import replace
 
 import pytest
 
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.errors import CorruptFile, MissingFile, StorageError
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
@@ -40,11 +42,11 @@ class CountedFiles(MemoryFiles):
         self.reads: list[str] = []
         self.failures = failures
 
-    def read(self, location):
+    def read(self, location, limit=DEFAULT_BOUNDS.metadata_bytes):
         self.reads.append(location)
         if len(self.reads) <= self.failures:
             raise StorageError("throttled")
-        return super().read(location)
+        return super().read(location, limit)
 
 
 class Impatient(ThreadRuntime):
@@ -79,6 +81,17 @@ def test_a_file_is_read_once():
     cached = cache(files)
     assert cached.get("file:/a") is cached.get("file:/a")
     assert files.reads == ["file:/a"]
+
+
+def test_a_file_beyond_its_bounds_is_read_once_and_no_more():
+    files = CountedFiles()
+    files.write("file:/a", DATA)
+    limit = Limit("storage.max-metadata-bytes", 9)
+    small = replace(DEFAULT_BOUNDS, metadata_bytes=limit)
+    cached = MetadataCache(files, Impatient(), max_bytes=1_000_000, read_retries=2, bounds=small)
+    with pytest.raises(CorruptFile, match="more than 9 bytes"):
+        cached.get("file:/a")
+    assert files.reads == ["file:/a"], "another try would find it as large"
 
 
 def test_a_version_is_a_row_with_the_metadata_that_it_points_at():

@@ -6,6 +6,7 @@ import contextlib
 import io
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from iceberg_hms.errors import CorruptFile, InvalidInput
 from iceberg_hms.format.avro import avro_file
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 
 SCHEMA = {
     "type": "record",
@@ -117,16 +119,17 @@ def test_a_block_with_another_number_of_records_is_damaged(count: int) -> None:
         list(avro_file.decode(foreign("null", raw(10), count), "x.avro").records())
 
 
-def test_a_block_that_grows_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_file, "MAX_BLOCK_BYTES", 1_000)
+def test_a_block_that_grows_too_large_is_refused() -> None:
+    bounds = replace(DEFAULT_BOUNDS, manifest_bytes=Limit("storage.max-manifest-bytes", 1_000))
     for codec in ("deflate", "bzip2", "xz"):
         file = io.BytesIO()
         fastavro.writer(file, SCHEMA, RECORDS[:1_000], codec=codec)
-        with pytest.raises(CorruptFile, match="block 1"):
-            list(avro_file.decode(file.getvalue(), "x.avro").records())
+        with pytest.raises(CorruptFile, match="block 1 has more than 1000 bytes"):
+            list(avro_file.decode(file.getvalue(), "x.avro", bounds).records())
     for compress in (snappy, zstandard):
-        with pytest.raises(CorruptFile, match="too large"):
-            list(avro_file.decode(foreign(compress.__name__, compress(raw(1_000)), 1_000), "x").records())
+        with pytest.raises(CorruptFile, match="block 1 has more than 1000 bytes") as refused:
+            list(avro_file.decode(foreign(compress.__name__, compress(raw(1_000)), 1_000), "x", bounds).records())
+        assert "`storage.max-manifest-bytes`" in refused.value.next_step
 
 
 def test_a_file_truncated_anywhere_is_damaged() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from iceberg_hms.coordinator.ports import Files
 from iceberg_hms.errors import AlreadyExists, MissingFile
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.testing.contracts import files as suite
 from iceberg_hms.testing.memory_files import MemoryFiles
 
@@ -44,11 +45,16 @@ class TellsEveryWriterThatItWon(MemoryFiles):
 
 
 class ReadsNothingAsEmpty(MemoryFiles):
-    def read(self, location: str) -> bytes:
+    def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
         try:
-            return super().read(location)
+            return super().read(location, limit)
         except MissingFile:
             return b""
+
+
+class ReadsFilesOfAnySize(MemoryFiles):
+    def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
+        return super().read(location, Limit(limit.key, 10**9))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,7 @@ class ReadsNothingAsEmpty(MemoryFiles):
         (ForgetsThatItDeleted, suite.a_missing_file_raises_missing_file),
         (ForgetsThatItDeleted, suite.a_deleted_name_can_be_written_again),
         (TellsEveryWriterThatItWon, suite.one_of_many_concurrent_writers_wins),
+        (ReadsFilesOfAnySize, suite.a_file_beyond_the_limit_is_refused),
         (ReadsNothingAsEmpty, suite.a_missing_file_raises_missing_file),
     ],
 )
