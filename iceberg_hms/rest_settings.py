@@ -74,7 +74,7 @@ class RestSettings:
         10_000,
         1,
         DAY_MS,
-        "How long a client may take to send the header of a request; for its first one since it connected.",
+        "How long a client may take to send the header of a request, of its first one since it connected.",
     )
     rest_send_timeout_ms: int = number(
         "rest.send-timeout-ms", 300_000, 1, DAY_MS, "How long a client may take to receive a response."
@@ -117,6 +117,17 @@ class RestSettings:
     rest_audit_log: str = text(
         "rest.audit-log",
         "File for the audit trail, a line of JSON for each change and each refusal; empty: with the log.",
+    )
+    rest_ssl_certfile: str = text(
+        "rest.ssl-certfile", "PEM file of the server's certificate chain: the server speaks TLS. Read again on change."
+    )
+    rest_ssl_keyfile: str = text("rest.ssl-keyfile", "PEM file of its key, if the certificate's file has none.")
+    rest_ssl_ca_certs: str = text(
+        "rest.ssl-ca-certs", "PEM file of the authorities whose certificates clients must show; empty: they need none."
+    )
+    rest_allowed_hosts: str = text(
+        "rest.allowed-hosts",
+        "Host names by which browsers may call a server without tokens, separated by commas, besides `rest.host`.",
     )
     rest_compress_loopback: bool = flag(
         "rest.compress-loopback",

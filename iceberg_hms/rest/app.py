@@ -27,6 +27,7 @@ from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
 from iceberg_hms.rest.admission import Admission
+from iceberg_hms.rest.browsers import BrowserCheck
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadRequest
@@ -88,6 +89,8 @@ class App:
         self._context = context
         self._trail = AuditTrail(context.clock)
         self._routes = Routes(_targets(context))
+        hosts = f"{context.settings.rest_host},{context.settings.rest_allowed_hosts}"
+        self._browsers = BrowserCheck(hosts) if isinstance(context.access, Everyone) else None
 
     @property
     def counters(self) -> Counters:
@@ -116,8 +119,10 @@ class App:
             response: Response | None
             try:
                 if path not in OPEN_PATHS:
+                    if self._browsers is not None:
+                        self._browsers.check(headers)
                     entry.caller = await self._caller(headers)
-            except IcebergHmsError as error:
+            except (IcebergHmsError, HTTPException) as error:
                 response = error_response(error, entry.request_id)
             else:
                 if (match := self._routes.find(path)) is None:

@@ -108,6 +108,7 @@ _HTTP_TYPES: Final = {
     405: "MethodNotAllowedException",
     408: "RequestTimeoutException",
     413: "RequestTooLargeException",
+    415: "UnsupportedMediaTypeException",
     422: "UnprocessableEntityException",
 }
 

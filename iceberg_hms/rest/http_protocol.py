@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import ssl
 from enum import Enum, auto
 from typing import Any, Final
@@ -26,6 +28,7 @@ from uvicorn.server import ServerState
 
 from iceberg_hms.rest.connections import Connections, peer_of
 from iceberg_hms.rest.errors import RETRY_AFTER_SECONDS, ErrorRule, render
+from iceberg_hms.rest.tls import Certificates
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +76,7 @@ class _Refused(Exception):
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection. tls: speak TLS; the handshake counts as part of the first header.
+    """One connection.
 
     A request that breaks a bound gets an ErrorModel, and the connection ends: before the application sees the request,
     or before it has the request's body. A request that runs is always answered by the application.
@@ -87,14 +90,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         connections: Connections,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.peer = ""
         self._open = connections
         self._limits = connections.limits
-        self._tls = tls
         self._handshake: asyncio.Task[None] | None = None
+        self._made = False
         self._phase = Phase.IDLE
         #: When the phase began; and since when a response waits to be sent, None if none does.
         self._since = 0.0
@@ -113,34 +115,44 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # -- the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.transport = transport
+        # With TLS it was admitted before its handshake.
+        admitted = self._handshake is not None or self._admit(transport)
+        super().connection_made(transport)
+        self._made = True
+        if not admitted:
+            self._write_error(_BUSY)
+            self._end()
+
+    def accept_with_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Speak TLS on an accepted connection of which nothing was read. Its handshake counts as part of its first
+        header."""
+        if self._admit(transport):
+            try:
+                accepted = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+            except OSError:
+                self._open.closed("no open file left", self.peer, self.loop)
+                self._open.remove(self)
+            else:
+                self._handshake = self.loop.create_task(self._shake_hands(accepted, context))
+        # It must read nothing: every byte is the handshake's.
+        transport.abort()
+
+    def _admit(self, transport: asyncio.Transport) -> bool:
         address = get_remote_addr(transport)
         self.peer = peer_of(None if address is None else address[0])
         self._since = self.loop.time()
-        admitted = self._open.admit(self, self.loop)
-        if self._tls is None:
-            super().connection_made(transport)
-            if not admitted:
-                self._write_error(_BUSY)
-                self._end()
-        elif admitted:
-            transport.pause_reading()
-            self._handshake = self.loop.create_task(self._shake_hands(transport, self._tls))
-        else:
-            self._end()
+        return self._open.admit(self, self.loop)
 
-    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+    async def _shake_hands(self, accepted: socket.socket, context: ssl.SSLContext) -> None:
         try:
-            secured = await self.loop.start_tls(transport, self, tls, server_side=True)
+            await self.loop.connect_accepted_socket(
+                lambda: self, accepted, ssl=context, ssl_handshake_timeout=self._limits.header_seconds
+            )
         except (OSError, asyncio.CancelledError):
             # ssl.SSLError is an OSError: a client that speaks no TLS, or has no valid certificate.
+            accepted.close()
             self._open.closed("failed TLS handshake", self.peer, self.loop)
-            secured = None
-        if secured is None or self._ended:
             self._open.remove(self)
-            transport.abort()
-            return
-        super().connection_made(secured)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.remove(self)
@@ -150,9 +162,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def give_way(self) -> None:
         # Nobody watches it any more, so nothing of it may wait.
         self._ended = True
-        self.transport.abort()
+        if self._made:
+            self.transport.abort()
+        elif self._handshake is not None:
+            self._handshake.cancel()
 
     def close_if_overdue(self, now: float) -> None:
+        if not self._made:
+            # The handshake has a bound of its own.
+            return
         if self._sending_since is not None and not self.transport.get_write_buffer_size():
             self._sending_since = None
             self._since = now
@@ -303,11 +321,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _end(self) -> None:
         """Close; what waits to be sent has its time, which `close_if_overdue` bounds."""
-        handshaking = self._handshake is not None and not self._handshake.done()
-        if handshaking or self._ended:
+        if self._ended:
             self.transport.abort()
         else:
             self.transport.close()
             if self._sending_since is None:
                 self._sending_since = self.loop.time()
         self._ended = True
+
+
+class TlsAcceptor(asyncio.Protocol):
+    """Takes an accepted connection and starts TLS on it. uvicorn's own way, a server that does both, says nothing of a
+    connection before its handshake is over, so that nobody could count it."""
+
+    def __init__(self, connection: BoundedHttpProtocol, certificates: Certificates) -> None:
+        self._connection = connection
+        self._certificates = certificates
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        connection = self._connection
+        connection.accept_with_tls(transport, self._certificates.context(connection.loop.time()))

@@ -9,23 +9,24 @@ The thread is a daemon: it ends with the process. The caller keeps its signal ha
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import resource
 import socket
 import threading
 from types import TracebackType
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import uvicorn
 
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.errors import EngineError
+from iceberg_hms.errors import ConfigError, EngineError
 from iceberg_hms.rest.access.authorization import Access
+from iceberg_hms.rest.access.tokens import Everyone
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.connections import ConnectionLimits, Connections
-from iceberg_hms.rest.http_protocol import BoundedHttpProtocol
+from iceberg_hms.rest.http_protocol import BoundedHttpProtocol, TlsAcceptor
 from iceberg_hms.rest.responses import is_loopback
+from iceberg_hms.rest.tls import certificates
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +43,9 @@ MAX_PORT: Final = 65_535
 class RestServer:
     """A REST server for one catalog. Use it once: start, stop.
 
-    host, port: where to listen; port 0 takes any free one. token, access,
-    free_locations: as for `create_app`.
-    The caller keeps the catalog and closes it after `stop`.
+    host, port: where to listen; port 0 takes any free one. token, access, free_locations: as for `create_app`.
+    The caller keeps the catalog and closes it after `stop`. Raises ConfigError for a host that other machines reach if
+    nothing says who may call: `access=Everyone()` says so too.
     """
 
     def __init__(
@@ -65,8 +66,9 @@ class RestServer:
         self._settings = catalog.settings
         self._server: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
-        if token is None and access is None and not is_loopback(host):
-            logger.warning("serving on %s without a token: every client that reaches it can change every table", host)
+        self._certificates = certificates(catalog.settings)
+        if not is_loopback(host):
+            _check_exposure(host, secret=token is not None, access=access, tls=self._certificates is not None)
 
     @property
     def port(self) -> int:
@@ -77,7 +79,8 @@ class RestServer:
     def uri(self) -> str:
         """The `uri` for REST clients."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._port}"
+        scheme = "http" if self._certificates is None else "https"
+        return f"{scheme}://{host}:{self._port}"
 
     def start(self) -> str:
         """Start serving and return the uri. Raises EngineError, with nothing left running."""
@@ -116,8 +119,14 @@ class RestServer:
         """What makes the protocol of a new connection."""
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = Connections(ConnectionLimits.of(self._settings, open_files), self._app.counters)
+        tls = self._certificates
+
+        def protocol(**arguments: Any) -> asyncio.Protocol:
+            connection = BoundedHttpProtocol(**arguments, connections=connections)
+            return connection if tls is None else TlsAcceptor(connection, tls)
+
         # uvicorn calls it, and asks nothing else of a class.
-        return cast(type[asyncio.Protocol], functools.partial(BoundedHttpProtocol, connections=connections))
+        return cast(type[asyncio.Protocol], protocol)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the server to end, at most `timeout` seconds; True if it has ended."""
@@ -157,6 +166,23 @@ class RestServer:
             ) from error
         self._port = listener.getsockname()[1]
         return listener
+
+
+def _check_exposure(host: str, *, secret: bool, access: Access | None, tls: bool) -> None:
+    """For a host that other machines reach. Raises ConfigError if nothing says who may call."""
+    if not secret and access is None:
+        raise ConfigError(
+            f"other machines reach {host}, and the server has no token: everyone could change every table",
+            next_step="give it a token, or say that everyone may call (--no-auth)",
+        )
+    if isinstance(access, Everyone):
+        logger.warning("serving on %s without a token: every client that reaches it can change every table", host)
+    if not tls:
+        logger.warning(
+            "serving on %s without TLS: who listens on the network reads tokens (set rest.ssl-certfile, or let a proxy"
+            " speak TLS)",
+            host,
+        )
 
 
 class _Uvicorn(uvicorn.Server):

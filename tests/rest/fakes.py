@@ -140,8 +140,9 @@ class Web:
         return asyncio.run(ask())
 
     def client(self) -> httpx.AsyncClient:
+        headers = {"Content-Type": "application/json", **self._headers}
         transport = httpx.ASGITransport(self._app, client=(self._peer, 50_000))
-        return httpx.AsyncClient(transport=transport, base_url="http://server", headers=self._headers)
+        return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
 def error_of(response: httpx.Response) -> tuple[int, str, str]:

@@ -13,6 +13,7 @@ import pytest
 
 from iceberg_hms.errors import ConfigError, EngineError, QueueFull
 from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.rest.access.tokens import Everyone
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -77,7 +78,7 @@ def test_a_connection_stays_usable_after_every_kind_of_response(server: RestServ
             ("GET", "/nowhere", b"404"),
             ("GET", "/health/live", b"200"),
         ):
-            head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+            head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
             connection.sendall(head.encode())
             assert reader.readline().split()[1] == status
             length = 0
@@ -96,7 +97,9 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent() -> None:
         socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection,
         connection.makefile("rb") as reader,
     ):
-        connection.sendall(b"POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n")
+        connection.sendall(
+            b"POST /v1/namespaces HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000000000000\r\n\r\n"
+        )
         assert reader.readline().split()[1] == b"413"
         # The server closes: what the client would go on sending is not read.
         assert reader.read().endswith(b"}")
@@ -110,7 +113,7 @@ def test_a_port_that_is_taken_is_an_engine_error(server: RestServer, catalog: Sc
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 65_536), ("127.0.0.1", -1), ("999.999.999.999", 0)])
 def test_an_invalid_address_is_an_engine_error(catalog: ScriptedCatalog, host: str, port: int) -> None:
     with pytest.raises(EngineError, match="cannot listen"):
-        RestServer(catalog, host, port, None).start()
+        RestServer(catalog, host, port, TOKEN).start()
 
 
 def test_a_blank_token_is_refused(catalog: ScriptedCatalog) -> None:
@@ -135,15 +138,18 @@ def test_signals_stay_with_the_caller(catalog: ScriptedCatalog) -> None:
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_serving_other_machines_without_a_token_warns(
+def test_serving_other_machines_needs_a_token_or_a_word_and_warns_without_tls(
     catalog: ScriptedCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    RestServer(catalog, "0.0.0.0", 0, None)
-    assert "without a token" in caplog.text
-    caplog.clear()
-    RestServer(catalog, "0.0.0.0", 0, TOKEN)
+    with pytest.raises(ConfigError, match="other machines reach"):
+        RestServer(catalog, "0.0.0.0", 0, None)
     RestServer(catalog, "127.0.0.1", 0, None)
     assert caplog.text == ""
+    RestServer(catalog, "0.0.0.0", 0, TOKEN)
+    assert "without TLS" in caplog.text
+    assert "without a token" not in caplog.text
+    RestServer(catalog, "0.0.0.0", 0, access=Everyone())
+    assert "without a token" in caplog.text
 
 
 def test_running_requests_finish_before_the_server_stops(catalog: ScriptedCatalog) -> None:

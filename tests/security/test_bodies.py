@@ -16,6 +16,7 @@ from tests.rest.fakes import ScriptedCatalog
 from tests.security.raw import TABLE, Raw, eventually, request, serving
 
 MIB = 1024 * 1024
+POST = b"POST /v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 def message(body: bytes) -> str:
@@ -24,7 +25,7 @@ def message(body: bytes) -> str:
 
 def test_the_largest_body_is_16_mib() -> None:
     with serving() as (server, _), Raw(server) as client:
-        client.send(b"POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (16 * MIB + 1))
+        client.send(POST + b"Content-Length: %d\r\n\r\n" % (16 * MIB + 1))
         assert client.answer().status == 413
 
 
@@ -71,7 +72,10 @@ def test_a_caller_without_patience_gets_429_and_others_their_answers() -> None:
 def test_bodies_on_their_way_hold_a_bounded_memory_and_half_of_it_for_one_caller() -> None:
     with serving(rest_body_memory_max_bytes=2 * MIB) as (server, _), ExitStack() as stack:
         attackers = [stack.enter_context(Raw(server, "127.0.0.2")) for _ in range(8)]
-        head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % TABLE.encode()
+        head = (
+            b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+            % TABLE.encode()
+        )
         for each in attackers:
             each.send(head + b"[" * 200_000)
         refused = []

@@ -20,7 +20,8 @@ from tests.rest.fakes import SCHEMA
 from tests.security.raw import TABLE, Raw, closed_for, eventually, metric, request, serving
 
 MB = 1_000_000
-HEAD = b"GET /health/live HTTP/1.1\r\nHost: x\r\n"
+POST = b"POST /v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HEAD = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
 
 
 # -- headers
@@ -177,7 +178,7 @@ def test_a_commit_without_a_file_to_open_is_asked_to_come_again(
 
 def test_a_body_that_drips_is_given_up() -> None:
     with serving(rest_body_timeout_ms=100) as (server, catalog), Raw(server) as attacker:
-        attacker.send(b"POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        attacker.send(POST + b"Content-Length: 1000\r\n\r\n{")
         assert attacker.answer().status == 408
         assert attacker.ended()
         assert catalog.calls[-1][0] != "create_namespace"
@@ -185,14 +186,14 @@ def test_a_body_that_drips_is_given_up() -> None:
 
 def test_a_body_that_nobody_reads_is_not_received_for_ever() -> None:
     with serving(rest_header_timeout_ms=100) as (server, _), Raw(server) as attacker:
-        attacker.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n{")
+        attacker.send(POST.replace(b"/v1/namespaces", b"/nowhere") + b"Content-Length: 1000000000000\r\n\r\n{")
         assert attacker.answer().status == 404
         assert attacker.ended()
 
 
 def test_a_body_that_nobody_reads_has_the_size_of_others() -> None:
     with serving(rest_max_body_bytes=10_000) as (server, _), Raw(server) as attacker:
-        attacker.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n{")
+        attacker.send(POST.replace(b"/v1/namespaces", b"/nowhere") + b"Content-Length: 1000000000000\r\n\r\n{")
         assert attacker.answer().status == 404
         assert attacker.send_until_closed(b"x" * 10_000, 1_000 * MB) < 20 * MB
 
@@ -231,7 +232,7 @@ def test_http_1_0_is_answered_and_closed() -> None:
 
 def test_a_client_that_expects_100_gets_it_unless_its_body_is_too_large() -> None:
     body = json.dumps({"namespace": ["n"]}).encode()
-    head = f"POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = POST.decode() + f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
     with serving() as (server, _):
         with Raw(server) as client:
             assert client.send(head.encode()).answer().status == 100
@@ -255,13 +256,13 @@ def test_a_client_that_expects_100_gets_it_unless_its_body_is_too_large() -> Non
 def test_a_body_with_two_lengths_is_malformed(head: bytes) -> None:
     with serving() as (server, catalog), Raw(server) as attacker:
         before = len(catalog.calls)
-        attacker.send(b"POST /v1/namespaces HTTP/1.1\r\nHost: x\r\n" + head)
+        attacker.send(POST + head)
         assert attacker.answer().status == 400
         assert attacker.ended()
         assert len(catalog.calls) == before
 
 
-CHUNKED = b"POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize("begin", [b"1;", b'{}\r\n0\r\nX: "', b"0\r\nX: "], ids=["extension", "trailer", "first"])
