@@ -232,7 +232,7 @@ def test_an_append_reads_old_manifests_before_its_commit(table, files, pointer, 
     for number in range(3):
         table.append([f"file:/in/{number}.parquet"])
     reads, read = [], files.read
-    monkeypatch.setattr(files, "read", lambda location: reads.append(location) or read(location))
+    monkeypatch.setattr(files, "read", lambda location, *limit: reads.append(location) or read(location, *limit))
 
     def committing(_):
         manifests = {line.manifest_path for line in fresh.manifests().list(table.current_snapshot)}

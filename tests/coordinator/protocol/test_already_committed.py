@@ -224,7 +224,7 @@ def test_a_plain_refusal_reads_nothing_more(harness, kind, files):
         harness.commit(from_request([], NEW_SCHEMA))
     read = []
     harness.pointer.calls.clear()
-    harness.files.read = lambda location: read.append(location)
+    harness.files.read = lambda location, *_: read.append(location)
     harness.manifests.lists.clear()
     with pytest.raises(RequirementFailed):
         harness.commit(mine)

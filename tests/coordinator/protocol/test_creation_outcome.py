@@ -172,7 +172,7 @@ def test_unreadable_metadata_of_a_taken_name_proves_nothing_about_a_creation_wit
     if error is None:
         empty.files.delete(empty.location())
     else:
-        empty.files.read = lambda _: (_ for _ in ()).throw(error)
+        empty.files.read = lambda *_: (_ for _ in ()).throw(error)
     with pytest.raises(CommitStateUnknown, match="delete nothing") as caught:
         reading.operations.create(NAME, creation(78))
     assert not caught.value.proved_failed
