@@ -25,6 +25,7 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.own_files import refuse_shared_folder, tables_sharing
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -186,21 +187,26 @@ class Catalog:
         properties: Mapping[str, str] | None = None,
     ) -> LoadedTable:
         """What `create_table` would create, without creating it: writes no file and only reads the metastore.
-        Raises NoSuchNamespace, InvalidInput."""
+
+        location: by default `<location of the namespace>/<name>`, with a random suffix if another table there has that
+        folder. Raises NoSuchNamespace, InvalidInput (also for a location that another table of the namespace has)."""
         name = new_table_name(identifier)
         namespace = self.services.namespaces.load(name.namespace)
+        guard = self._guard(namespace)
+        if guard is not None and location:
+            guard.check_folder(location, "location")
         clock = self.services.ports.runtime
         table_schema = schemas.to_schema(schema)
         metadata = new_table_metadata(
             table_schema,
             schemas.to_spec(partition_spec, table_schema),
             schemas.to_order(sort_order, table_schema),
-            (location or self._default_location(name, namespace)).rstrip("/"),
+            self._location(name, location, namespace),
             self._with_lock_property(properties or {}),
             uuid=clock.uuid(),
             now_ms=clock.now_ms(),
         )
-        if (guard := self._guard(namespace)) is not None:
+        if guard is not None:
             guard.check_metadata(None, metadata, ())
         return LoadedTable(name, None, metadata)
 
@@ -222,7 +228,7 @@ class Catalog:
         """
         staged = self.stage_table(identifier, schema, partition_spec, sort_order, location, properties)
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), Client())
-        report = self._create(staged.name, change)
+        report = self._create(staged.name, change, folder_is_free=True)
         return Table(self._access, staged.name, report.metadata, report.metadata_location)
 
     def commit(
@@ -352,10 +358,16 @@ class Catalog:
             max_updates=self.settings.max_updates,
         )
 
-    def _create(self, name: TableName, change: Change) -> CommitReport:
-        guard = self._guard(self.services.namespaces.load(name.namespace))
-        owner = self.settings.user or None
-        return self.services.coordinator.operations.create(name, change, owner=owner, guard=guard)
+    def _create(self, name: TableName, change: Change, *, folder_is_free: bool = False) -> CommitReport:
+        namespace = self.services.namespaces.load(name.namespace)
+        return self.services.coordinator.operations.create(
+            name,
+            change,
+            owner=self.settings.user or None,
+            guard=self._guard(namespace),
+            root=namespace.get(LOCATION),
+            folder_is_free=folder_is_free,
+        )
 
     def _guard(self, namespace: Mapping[str, str]) -> LocationGuard | None:
         """The guard of a request for a table in a namespace with these properties; None if its caller may name every
@@ -372,9 +384,14 @@ class Catalog:
         marks = {LOCK_MARK: LockMode.ZOOKEEPER.value} if self.settings.lock == LockMode.ZOOKEEPER else {}
         return {**marks, **properties}
 
-    def _default_location(self, name: TableName, namespace: Mapping[str, str]) -> str:
-        leaf = name.name
-        if self.settings.unique_table_location:
-            leaf = f"{leaf}-{self.services.ports.runtime.uuid().replace('-', '')}"
-        root = namespace.get(LOCATION) or f"{self.settings.warehouse.rstrip('/')}/{name.namespace}.db"
-        return f"{root.rstrip('/')}/{leaf}"
+    def _location(self, name: TableName, wanted: str | None, namespace: Mapping[str, str]) -> str:
+        """The location of a new table. wanted: by its caller, who gets InvalidInput if another table has it."""
+        root = (namespace.get(LOCATION) or f"{self.settings.warehouse.rstrip('/')}/{name.namespace}.db").rstrip("/")
+        location = (wanted or f"{root}/{name.name}").rstrip("/")
+        ports = self.services.ports
+        if wanted:
+            refuse_shared_folder(ports, name, location, root=root)
+            return location
+        if not self.settings.unique_table_location and not tables_sharing(ports, name, location, root=root):
+            return location
+        return f"{location}-{ports.runtime.uuid().replace('-', '')}"

@@ -75,7 +75,9 @@ class CatalogCaller:
                     return lambda: purge_files(self.node.commit_ports(), dropped)
             case CatalogCallKind.CREATE:
                 metadata = empty_table(self.node.runtime.uuid(), {}, self.node.runtime.now_ms())
-                catalog_calls.create(call.name, from_request([requests.assert_create()], create_updates(metadata)))
+                change = from_request([requests.assert_create()], create_updates(metadata))
+                # All tables of a schedule have one folder.
+                catalog_calls.create(call.name, change, folder_is_free=True)
             case CatalogCallKind.REGISTER:
                 if not self._registrable:
                     raise InvalidInput("nothing is there to be registered")

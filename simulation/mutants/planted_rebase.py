@@ -72,8 +72,8 @@ REBASE: tuple[Mutant, ...] = (
         "stage-on-the-base-of-the-group",
         "each change of a group is staged on the changes before it",
         _STAGING,
-        "stage_one(self.metadata, commit.change, recorded, self._now_ms, guard)",
-        "stage_one(self.base, commit.change, recorded, self._now_ms, guard)",
+        "stage_one(self.metadata, change, recorded, self._now_ms, guard)",
+        "stage_one(self.base, change, recorded, self._now_ms, guard)",
         scenario="rebase-calm",
     ),
     Mutant(

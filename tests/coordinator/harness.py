@@ -112,7 +112,9 @@ class Harness:
         metadata = new_table_metadata(
             SCHEMA, None, None, "file:/wh/db/t", properties, uuid=clock.uuid(), now_ms=clock.now_ms()
         )
-        self.coordinator.operations.create(NAME, from_request([{"type": "assert-create"}], create_updates(metadata)))
+        change = from_request([{"type": "assert-create"}], create_updates(metadata))
+        # Tests rename their table and make another one in the same folder, as other writers do.
+        self.coordinator.operations.create(NAME, change, folder_is_free=True)
         return self.metadata()
 
     def commit(self, change: Any, wait_seconds: float = 30.0, coordinator: Coordinator | None = None) -> Any:

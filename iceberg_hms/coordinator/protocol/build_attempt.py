@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from iceberg_hms.coordinator.ports import Pointer
 from iceberg_hms.coordinator.protocol.attempt import attempt_of, write
 from iceberg_hms.coordinator.protocol.group_progress import GroupContext, GroupProgress, TableHints, drop_withdrawn
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed
+from iceberg_hms.coordinator.protocol.own_files import refuse_shared_folder
 from iceberg_hms.coordinator.protocol.staging import Staging
 from iceberg_hms.errors import IcebergHmsError
 
@@ -43,7 +46,9 @@ def begin_staging(group: GroupContext, progress: GroupProgress, base: TableVersi
         # Recommitting a snapshot id assigns a higher sequence number than its first commit can have had, so readers of
         # the lost commit are detected (`changes.sequence_numbers`).
         metadata = metadata.replace(last_sequence_number=progress.highest_number_seen)
-    return Staging(metadata, progress.waiting, group.ports.manifests(), group.ports.runtime.now_ms, base.pointer)
+    ports = group.ports
+    check_move = partial(refuse_shared_folder, ports, group.name)
+    return Staging(metadata, progress.waiting, ports.manifests(), ports.runtime.now_ms, base.pointer, check_move)
 
 
 def build_attempt(

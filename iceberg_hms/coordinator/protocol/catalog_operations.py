@@ -16,7 +16,8 @@ After a refusal or a lost reply the metastore is asked before anything is believ
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -44,6 +45,7 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
     send_with_cas,
     was_made,
 )
+from iceberg_hms.coordinator.protocol.own_files import shared_folder, tables_sharing
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
 from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land
 from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
@@ -73,23 +75,49 @@ class CatalogOperations:
         self._creations = CreationOutcome(ports, cache, settings, uuid_lookup)
 
     def create(
-        self, name: TableName, change: Change, *, owner: str | None = None, guard: LocationGuard | None = None
+        self,
+        name: TableName,
+        change: Change,
+        *,
+        owner: str | None = None,
+        guard: LocationGuard | None = None,
+        root: str | None = None,
+        folder_is_free: bool = False,
     ) -> CommitReport:
         """Create a table from a change whose base is nothing (`assert-create` and the updates that build the metadata).
-        A change that made this very table before is reported as already committed, with the table as it is now.
-        guard: of the locations that the change may name; None: all.
+        A change that made this very table before is reported as already committed, with the table as it is now. A
+        folder that another table of the database has is refused.
 
+        guard: of the locations that the change may name; None: all.
+        root: the folder of the database. folder_is_free: the caller has just looked for such a table.
         Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError, StorageError.
         """
-        return self._published(lambda: self._create(name, change, owner, guard))
 
-    def _create(self, name: TableName, change: Change, owner: str | None, guard: LocationGuard | None) -> CommitReport:
+        def sharing(metadata: TableMetadata) -> Sequence[Pointer]:
+            return () if folder_is_free else tables_sharing(self._ports, name, metadata.location, root=root)
+
+        return self._published(lambda: self._create(name, change, owner, guard, sharing))
+
+    def _create(
+        self,
+        name: TableName,
+        change: Change,
+        owner: str | None,
+        guard: LocationGuard | None,
+        sharing: Callable[[TableMetadata], Sequence[Pointer]],
+    ) -> CommitReport:
         manifests = self._ports.manifests()
         recorded = RecordedWrites(manifests if guard is None else GuardedManifests(manifests, guard))
         taken = find_taken(self._ports, name)
         if taken is not None:
             return self._creations.report_if_ours(taken, change, manifests)
         metadata, staged = stage_one(None, change, recorded, self._ports.runtime.now_ms, guard)
+        for other in sharing(metadata):
+            manifests.discard(staged.files)
+            with suppress(AlreadyExists):
+                # An earlier send may have made this table, which another writer has renamed since.
+                return self._creations.report_if_ours(other, change, manifests)
+            raise shared_folder(metadata.location, other.name)
         location = metadata_file.new_location(metadata, None, self._ports.runtime.uuid())
         data = metadata_file.encode(metadata)
         lists, _ = self._ports.runtime.gather([manifests.flush, lambda: self._ports.files.write(location, data)])

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from iceberg_hms.coordinator.ports import CommitPorts, Pointer
+from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
-from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import Location, contains, parse
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
 
@@ -78,13 +78,42 @@ class OwnFiles:
         self._taken.extend(inside)
 
     def _parsed(self, folder: str | None) -> Location | None:
-        """A folder's real path; None if nothing resolves it."""
-        try:
-            found = parse(self._real_path(folder)) if folder else None
-        except IcebergHmsError:
-            return None
-        # In a store without folders these are names like others, to Hadoop they are not.
-        return None if found is None or {".", ".."} & set(found.path.split("/")) else found
+        return _resolved(folder, self._real_path)
+
+
+def tables_sharing(ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None) -> list[Pointer]:
+    """The other Iceberg tables of the database whose folder is this one, lies in it, or contains it.
+
+    root: the folder of the database. A table around that would share every folder in it, and does not count.
+    Raises InvalidInput for a folder that is no location, MetastoreError."""
+    found = ports.pointer.find_by_folder(name.namespace, folder, timeout_seconds=SEARCH_SECONDS)
+    real_path = ports.files.real_path
+    ours, database = _resolved(folder, real_path), _resolved(root, real_path)
+
+    def shares(other: Pointer) -> bool:
+        theirs = _resolved(other.location, real_path)
+        if other.name == name or ours is None or theirs is None:
+            return False
+        if database is not None and _may_contain(theirs, database):
+            return False
+        return _may_contain(theirs, ours) or _may_contain(ours, theirs)
+
+    return [each for each in found if shares(each)]
+
+
+def refuse_shared_folder(ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None) -> None:
+    """Raises InvalidInput if another Iceberg table of the database shares a folder; and as `tables_sharing`."""
+    for other in tables_sharing(ports, name, folder, root=root):
+        raise shared_folder(folder, other.name)
+
+
+def shared_folder(folder: str, other: TableName) -> InvalidInput:
+    """The refusal of a folder that another table has."""
+    # Not AlreadyExists: clients take that for the table itself, and IF NOT EXISTS would succeed without one.
+    return InvalidInput(
+        f"The folder {folder} is, holds or lies in that of the table {other}: neither could be purged alone",
+        next_step="name another location, or none",
+    )
 
 
 def find_own_files(ports: CommitPorts, row: Pointer) -> OwnFiles:
@@ -158,6 +187,16 @@ def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations:
     if kept:
         why = own.reason or f"they do not lie in its own folder {row.location}"
         logger.warning("%d files of %s are kept, such as %s: %s", len(kept), row.name, kept[0], why)
+
+
+def _resolved(folder: str | None, real_path: Callable[[str], str]) -> Location | None:
+    """A folder's real path; None if nothing resolves it."""
+    try:
+        found = parse(real_path(folder)) if folder else None
+    except IcebergHmsError:
+        return None
+    # In a store without folders these are names like others, to Hadoop they are not.
+    return None if found is None or {".", ".."} & set(found.path.split("/")) else found
 
 
 def _may_contain(outer: Location, inner: Location) -> bool:

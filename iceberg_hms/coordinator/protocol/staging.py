@@ -32,6 +32,7 @@ class Staging:
 
     base: the metadata that the first change is staged on. manifests: with the lists that were staged.
     row: of the table, for commits that may name only some locations.
+    check_move: called with the new location by a change that moves the table; raises what refuses that change.
     metadata: the running metadata; None while a table that is to be created has nothing yet.
     carried: the commits whose changes are in it.
     already: commits that the base holds already.
@@ -50,6 +51,7 @@ class Staging:
         manifests: Manifests,
         now_ms: Callable[[], int],
         row: Pointer | None = None,
+        check_move: Callable[[str], None] = lambda _location: None,
     ) -> None:
         self.base = base
         self.manifests = manifests
@@ -66,6 +68,7 @@ class Staging:
         self._row = row
         #: Those of one attempt share it: what it has looked up holds for all.
         self._guard: LocationGuard | None = None
+        self._check_move = check_move
         self._remaining = iter(commits)
 
     def begin(self) -> bool:
@@ -95,7 +98,7 @@ class Staging:
                 self.carried.append(commit)
                 return
             with working_for(lambda: commit.withdrawn):
-                self.metadata, staged = stage_one(self.metadata, commit.change, recorded, self._now_ms, guard)
+                staged = self._stage(commit.change, recorded, guard)
             self.files[commit] = staged.files
             self.carried.append(commit)
             self.replaced_lists.extend(staged.replaced)
@@ -114,6 +117,17 @@ class Staging:
         if self._guard is None:
             self._guard = commit.locations.table_guard(self._row, self.base)
         return self._guard
+
+    def _stage(self, change: Change, recorded: RecordedWrites, guard: LocationGuard | None) -> StagedChange:
+        metadata, staged = stage_one(self.metadata, change, recorded, self._now_ms, guard)
+        if self.metadata is not None and metadata.location != self.metadata.location:
+            try:
+                self._check_move(metadata.location)
+            except Exception:
+                recorded.discard(recorded.lists)
+                raise
+        self.metadata = metadata
+        return staged
 
     def _is_in(self, metadata: TableMetadata, commit: PendingCommit, manifests: Manifests) -> bool:
         identity = commit.change.identity

@@ -17,8 +17,10 @@ from iceberg_hms.coordinator.protocol.own_files import (
     RecentOwnFiles,
     delete_own_files,
     find_own_files,
+    refuse_shared_folder,
+    tables_sharing,
 )
-from iceberg_hms.errors import MetastoreUnavailable, StorageError
+from iceberg_hms.errors import InvalidInput, MetastoreUnavailable, StorageError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.coordinator import documents
@@ -168,6 +170,7 @@ class Recent:
         self.now = 1_000.0
         self.harness.runtime.now = lambda: self.now  # type: ignore[method-assign]
         self.row = self.harness.pointer.load(NAME)
+        self.harness.pointer.calls.clear()
         self.recent = RecentOwnFiles(self.harness.ports)
         self.landed = 0
 
@@ -255,3 +258,16 @@ def test_without_an_answer_of_the_metastore_nothing_is_deleted(monkeypatch: pyte
     with pytest.raises(MetastoreUnavailable):
         table.commit(file("a"), file("b"))
     assert file("a") in table.harness.files.locations()
+
+
+def test_a_table_around_the_folder_of_its_database_shares_nothing() -> None:
+    harness = Harness()
+    harness.create()
+    other = TableName("db", "u")
+    [mine] = tables_sharing(harness.ports, other, "file:/wh/db/t/data")
+    assert mine.name == NAME
+    assert tables_sharing(harness.ports, other, "file:/wh/db/t/data", root="file:/wh/db/t") == []
+    assert tables_sharing(harness.ports, NAME, "file:/wh/db/t") == []
+    with pytest.raises(InvalidInput, match=r"file:/wh/db is, holds or lies in that of the table db\.t"):
+        refuse_shared_folder(harness.ports, other, "file:/wh/db")
+    refuse_shared_folder(harness.ports, other, "file:/wh/db/u")

@@ -1,0 +1,176 @@
+"""Two tables of a database never share a folder by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.rest.app import create_app
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
+
+TABLES = "/v1/namespaces/db/tables"
+ROOT = "file:/warehouse/db.db"
+BAD = (400, "BadRequestException")
+
+
+@pytest.fixture
+def catalog() -> Iterator[ScriptedCatalog]:
+    with ScriptedCatalog(rest_allowed_locations="file:/elsewhere, s3://warehouse") as made:
+        made.create_namespace("db")
+        yield made
+
+
+@pytest.fixture
+def web(catalog: ScriptedCatalog) -> Web:
+    return Web(create_app(catalog, token=None, settings=catalog.settings))
+
+
+def create(web: Web, name: str, **more: Any) -> str:
+    """Create a table; returns its location."""
+    answer = web("POST", TABLES, {"name": name, "schema": SCHEMA, **more})
+    assert answer.status_code == 200, answer.text
+    location: str = answer.json()["metadata"]["location"]
+    return location
+
+
+def rename(web: Web, name: str, to: str) -> None:
+    names = [{"namespace": ["db"], "name": each} for each in (name, to)]
+    answer = web("POST", "/v1/tables/rename", {"source": names[0], "destination": names[1]})
+    assert answer.status_code == 204, answer.text
+
+
+def staged_commit(web: Web, name: str, location: str, uuid: str, *extra: dict[str, Any]) -> Any:
+    """What Java's, Trino's and DuckDB's transactions send for a table that the server staged."""
+    updates = [
+        {"action": "assign-uuid", "uuid": uuid},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+        *extra,
+    ]
+    return web("POST", f"{TABLES}/{name}", {"requirements": [{"type": "assert-create"}], "updates": updates})
+
+
+def test_a_name_that_a_renamed_table_had_gets_another_folder(web: Web) -> None:
+    assert create(web, "t") == f"{ROOT}/t"
+    rename(web, "t", "u")
+    second = create(web, "t")
+    assert second.startswith(f"{ROOT}/t-")
+    assert len(second) == len(f"{ROOT}/t-") + 32
+    rename(web, "t", "v")
+    assert create(web, "t") not in (f"{ROOT}/t", second)
+
+
+def test_a_name_that_is_dropped_or_taken_keeps_its_folder(web: Web) -> None:
+    create(web, "t")
+    assert error_of(web("POST", TABLES, {"name": "t", "schema": SCHEMA}))[:2] == (409, "AlreadyExistsException")
+    assert web("DELETE", f"{TABLES}/t").status_code == 204
+    assert create(web, "t") == f"{ROOT}/t"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        f"{ROOT}/t",
+        f"{ROOT}/t/",
+        "/warehouse/db.db/t",
+        "file:///warehouse//db.db/t",
+        f"{ROOT}/t/data",
+        f"{ROOT}/t/metadata",
+        ROOT,
+        "file:/warehouse",
+    ],
+)
+@pytest.mark.parametrize("stage", [False, True], ids=["create", "stage"])
+def test_a_named_location_that_another_table_has_is_refused(web: Web, location: str, stage: bool) -> None:
+    create(web, "t")
+    body = {"name": "u", "schema": SCHEMA, "location": location, "stage-create": stage}
+    answer = web("POST", TABLES, body)
+    # Not 409: Spark and PyIceberg take that for the table, and IF NOT EXISTS would succeed.
+    assert error_of(answer)[:2] == BAD
+    assert "db.t" in answer.json()["error"]["message"]
+    assert error_of(staged_commit(web, "u", location, "7b2c7b6a-6f0e-4a7b-8a51-5f8ad0a44a11"))[:2] == BAD
+    assert web("HEAD", f"{TABLES}/u").status_code == 404
+
+
+@pytest.mark.parametrize("location", [f"{ROOT}/t2", f"{ROOT}/T", "file:/elsewhere/t", "s3://warehouse/db.db/t"])
+def test_a_named_location_of_its_own_is_taken(web: Web, location: str) -> None:
+    create(web, "t")
+    assert create(web, "u", location=location) == location
+
+
+def test_a_table_around_its_database_does_not_keep_others_from_being_made(web: Web) -> None:
+    assert create(web, "wide", location=ROOT) == ROOT
+    assert create(web, "t") == f"{ROOT}/t"
+    assert create(web, "u", location=f"{ROOT}/named") == f"{ROOT}/named"
+
+
+def test_a_staged_table_is_created_where_the_server_staged_it(web: Web) -> None:
+    """As Trino and DuckDB do, which give the location back with the commit."""
+    create(web, "t")
+    rename(web, "t", "u")
+    staged = web("POST", TABLES, {"name": "t", "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    assert staged["location"].startswith(f"{ROOT}/t-")
+    answer = staged_commit(web, "t", staged["location"], staged["table-uuid"])
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["metadata"]["location"] == staged["location"]
+
+
+def test_a_staged_folder_that_was_taken_meanwhile_is_refused_at_the_commit(web: Web) -> None:
+    staged = web("POST", TABLES, {"name": "t", "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    create(web, "u", location=staged["location"])
+    assert error_of(staged_commit(web, "t", staged["location"], staged["table-uuid"]))[:2] == BAD
+
+
+def test_a_creation_that_is_sent_again_is_no_other_table(web: Web) -> None:
+    """Its answer was lost; then another writer renamed the table. A 400 would make the client delete its files."""
+    staged = web("POST", TABLES, {"name": "t", "schema": SCHEMA, "stage-create": True}).json()["metadata"]
+    assert staged_commit(web, "t", staged["location"], staged["table-uuid"]).status_code == 200
+    rename(web, "t", "u")
+    again = staged_commit(web, "t", staged["location"], staged["table-uuid"])
+    assert again.status_code == 200
+    assert again.json()["metadata"]["table-uuid"] == staged["table-uuid"]
+    assert web("HEAD", f"{TABLES}/t").status_code == 404, "it made no second table of the same files"
+
+
+def test_spark_migrates_a_hive_table_whose_backup_has_the_folder(web: Web, catalog: ScriptedCatalog) -> None:
+    """MigrateTableSparkAction renames the Hive table, and stages an Iceberg table of its name in its folder."""
+    catalog.metastore.add_hive_table(TableName("db", "t_backup_"))
+    body = {"name": "t", "schema": SCHEMA, "location": f"{ROOT}/t", "stage-create": True}
+    staged = web("POST", TABLES, body).json()["metadata"]
+    assert staged["location"] == f"{ROOT}/t"
+    assert staged_commit(web, "t", staged["location"], staged["table-uuid"]).status_code == 200
+
+
+def test_a_table_moves_into_no_folder_of_another(web: Web) -> None:
+    create(web, "t")
+    create(web, "u")
+
+    def moved(location: str) -> Any:
+        update = {"action": "set-location", "location": location}
+        return web("POST", f"{TABLES}/u", {"requirements": [], "updates": [update]})
+
+    for location in (f"{ROOT}/t", f"{ROOT}/t/data", ROOT):
+        assert error_of(moved(location))[:2] == BAD
+    assert moved(f"{ROOT}/u").status_code == 200
+    assert moved(f"{ROOT}/free").status_code == 200
+    assert web("GET", f"{TABLES}/u").json()["metadata"]["location"] == f"{ROOT}/free"
+
+
+def test_a_commit_that_leaves_the_location_asks_the_metastore_for_no_neighbours(
+    web: Web, catalog: ScriptedCatalog
+) -> None:
+    location = create(web, "t")
+    catalog.metastore.calls.clear()
+    same = {"action": "set-location", "location": location}
+    other = {"action": "set-properties", "updates": {"a": "b"}}
+    assert web("POST", f"{TABLES}/t", {"requirements": [], "updates": [same, other]}).status_code == 200
+    assert "find_by_folder" not in [method for method, _ in catalog.metastore.calls]
