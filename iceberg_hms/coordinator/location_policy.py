@@ -170,7 +170,7 @@ class LocationGuard:
         location = _parsed(text)
         if location is None:
             return False
-        plain = not _ODD.search(text) and "@" not in location.authority
+        plain = not _ODD.search(text)
         if plain and any(contains(root.location, location) for root in self._policy.configured):
             return self._policy.stays_below(location)
         for root in self._known:
@@ -202,12 +202,17 @@ def _configured(settings: Settings) -> Iterable[_Root]:
         if not text:
             continue
         root = _root(text)
-        if root is None or _ODD.search(text) or "@" in root.location.authority:
+        if root is None or _ODD.search(text) or _has_credentials(root.location):
             raise ConfigError(
                 f"`{key}` names {text!r}, which is no plain absolute location",
                 next_step="write it as a scheme and a path without `..`, query and credentials, such as s3://bucket/lake",
             )
         yield root
+
+
+def _has_credentials(location: Location) -> bool:
+    # In Azure's stores it is the container that stands there.
+    return "@" in location.authority and location.scheme not in ("abfs", "wasb", "wasbs")
 
 
 def _root(text: str | None) -> _Root | None:

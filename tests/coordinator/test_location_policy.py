@@ -64,6 +64,13 @@ def test_an_odd_root_is_refused_at_the_start(text: str, key: str) -> None:
         LocationPolicy(Settings.load({key: text}, environ={}), lambda location: location)
 
 
+def test_a_container_of_azure_is_a_root() -> None:
+    guard = policy("abfss://lake@account.dfs.core.windows.net/w").guard()
+    assert allows(guard, "abfs://lake@account.dfs.core.windows.net/w/t")
+    assert not allows(guard, "abfs://other@account.dfs.core.windows.net/w/t")
+    assert not allows(guard, "abfs://lake@lake@account.dfs.core.windows.net/w/t")
+
+
 def test_without_a_warehouse_only_the_metastores_folders_are_allowed() -> None:
     empty = policy(" , ", warehouse="")
     assert not allows(empty.guard(), "file:/w/x")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.locations import Location, file_key, join, parse
+from iceberg_hms.format.locations import Location, contains, file_key, join, parse
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,23 @@ def test_join_keeps_the_spelling_of_the_base() -> None:
 def test_parsing_a_location_is_idempotent(text: str) -> None:
     once = parse("/" + text)
     assert parse(once.path) == once
+
+
+@pytest.mark.parametrize(
+    ("inside", "location"),
+    [
+        (True, "file:/w/db"),
+        (True, "file:///w//db/t"),
+        (False, "file:/w/db2"),
+        (False, "file:/w"),
+        (False, "s3://w/db/t"),
+        (False, "hdfs://nn/w/db/t"),
+    ],
+)
+def test_a_folder_contains_what_is_below_it_and_not_what_begins_like_it(inside: bool, location: str) -> None:
+    assert contains(parse("file:/w/db"), parse(location)) == inside
+
+
+def test_a_bucket_contains_its_keys_and_no_others() -> None:
+    assert contains(parse("s3://b/"), parse("s3://b/k"))
+    assert not contains(parse("s3://b/"), parse("s3://c/k"))

@@ -425,6 +425,13 @@ def test_metadata_that_was_overwritten_does_not_lead_elsewhere(world: World) -> 
     assert world.files.locations() == before
 
 
+def test_a_server_whose_clients_have_the_rights_of_the_process_is_free(world: World) -> None:
+    """The one that is embedded in Spark."""
+    free = Web(create_app(world.catalog, free_locations=True, settings=world.catalog.settings))
+    assert free("POST", TABLES, new_table(location="file:/anywhere")).status_code == 200
+    expect_forbidden(world.web("POST", TABLES, {**new_table(location="file:/anywhere"), "name": "other"}))
+
+
 def test_the_python_api_stays_free(world: World) -> None:
     """Its caller has the rights of the process."""
     made = world.catalog.create_table("db.free", SCHEMA, location="file:/anywhere/free")

@@ -112,10 +112,14 @@ class Staging:
                 self.refused.append((commit, error))
 
     def _guard_of(self, commit: PendingCommit) -> LocationGuard | None:
-        if commit.locations is None or self.base is None or self._row is None:
+        policy = commit.locations
+        if policy is None:
             return None
         if self._guard is None:
-            self._guard = commit.locations.table_guard(self._row, self.base)
+            if self._row is None or self.base is None:
+                self._guard = policy.guard()
+            else:
+                self._guard = policy.table_guard(self._row, self.base)
         return self._guard
 
     def _stage(self, change: Change, recorded: RecordedWrites, guard: LocationGuard | None) -> StagedChange:

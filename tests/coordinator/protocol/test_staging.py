@@ -5,12 +5,21 @@ import pytest
 from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import ChangeIdentity, StagedChange
 from iceberg_hms.changes.request import from_request
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.location_policy import LocationPolicy
 from iceberg_hms.coordinator.protocol.already_committed import committed_as
 from iceberg_hms.coordinator.protocol.group_progress import TableHints
 from iceberg_hms.coordinator.protocol.invariants import CLOCK_SKEW_MS
 from iceberg_hms.coordinator.protocol.outcome import Committed
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, Staging, stage_one
-from iceberg_hms.errors import CommitFailed, CommitStateUnknown, InvalidInput, RequirementFailed, StorageError
+from iceberg_hms.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    InvalidInput,
+    LocationNotAllowed,
+    RequirementFailed,
+    StorageError,
+)
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.storage.manifests import ManifestStore, TableManifests
@@ -50,6 +59,22 @@ def test_a_broken_change_leaves_no_trace_in_the_metadata(harness):
     members, staging, _ = stage(harness, set_properties(a="1"), bad)
     assert [(member, type(error)) for member, error in staging.refused] == [(members[1], RequirementFailed)]
     assert staging.metadata.properties == alone.metadata.properties
+
+
+@pytest.mark.parametrize("knows_row", [True, False])
+def test_only_the_commits_of_clients_are_bound_to_locations(harness, knows_row):
+    """A caller of the Python API shares a group with a client, and may name what the client may not."""
+    move = set_properties(**{"write.data.path": "file:/elsewhere"})
+    client, caller, inside = harness.members(move, move, set_properties(**{"write.data.path": "file:/wh/x"}))
+    settings = Settings.load({"warehouse": "file:/wh"}, environ={})
+    client.locations = inside.locations = LocationPolicy(settings, harness.ports.files.real_path)
+    row = harness.ports.pointer.load(NAME) if knows_row else None
+    manifests = harness.manifests.open()
+    members = [client, caller, inside]
+    staging = Staging(harness.metadata(), members, manifests, harness.runtime.now_ms, row).finish()
+    assert [(commit, type(error)) for commit, error in staging.refused] == [(client, LocationNotAllowed)]
+    assert staging.carried == [caller, inside]
+    assert staging.metadata.properties["write.data.path"] == "file:/wh/x"
 
 
 def test_a_change_that_cannot_be_applied_is_set_aside_and_its_list_is_not_written(harness):
