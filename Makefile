@@ -107,7 +107,7 @@ sbom: release-tools  ## dist/sbom.json: the packages of the server's image, as C
 deploy-lint: release-tools  ## the files in conf/deploy, as far as tools can judge them without running them
 	.venv/bin/hadolint conf/deploy/Dockerfile
 	.venv/bin/kubernetes-validate --strict conf/deploy/kubernetes.yaml
-	if command -v systemd-analyze > /dev/null; then systemd-analyze verify --man=no conf/deploy/iceberg-hms.service; fi
+	if command -v systemd-analyze > /dev/null; then systemd-analyze security --offline=true --threshold=20 conf/deploy/iceberg-hms.service; fi
 
 release-tools: setup
 	@$(INSTALL) --no-build-isolation --editable '.[release]'

@@ -1,0 +1,60 @@
+"""conf/deploy: its options and settings exist, and its paths agree with each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from iceberg_hms.config import Settings
+from iceberg_hms.rest.health import LIVE_PATH, READY_PATH
+from tests.cli.fakes import run
+
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "conf" / "deploy"
+KUBERNETES = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+UNIT = (DEPLOY / "iceberg-hms.service").read_text(encoding="utf-8")
+
+
+def kubernetes_configuration() -> str:
+    """The TOML file in the ConfigMap."""
+    found = re.search(r"iceberg-hms\.toml: \|\n((?:    .*\n)+)", KUBERNETES)
+    assert found is not None
+    return re.sub(r"^    ", "", found[1], flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", [DOCKERFILE, UNIT], ids=["Dockerfile", "unit"])
+def test_serve_has_the_options_that_start_it(text: str) -> None:
+    help_text = run("serve", "--help").stdout
+    options = set(re.findall(r"--(?:config|host|port|no-auth|token-file|set)\b", text))
+    assert options == {"--config", "--token-file"}
+    assert all(option in help_text for option in options)
+
+
+def test_the_configuration_of_kubernetes_holds_settings(tmp_path: Path) -> None:
+    file = tmp_path / "iceberg-hms.toml"
+    file.write_text(kubernetes_configuration(), encoding="utf-8")
+    settings = Settings.load({}, environ={}, file=file)
+    assert settings.rest_host == "0.0.0.0"
+    assert tomllib.loads(file.read_text(encoding="utf-8"))["uri"] == settings.metastore_uri
+
+
+def test_paths_and_users_agree() -> None:
+    mounts = set(re.findall(r"mountPath: ([^,}\s]+)", KUBERNETES))
+    command = re.search(r"^CMD (.*)$", DOCKERFILE, re.MULTILINE)
+    assert command is not None
+    for path in re.findall(r'"(/[^"]+)"', command[1] + kubernetes_configuration()):
+        assert any(path == mount or path.startswith(f"{mount}/") for mount in mounts), path
+    assert set(re.findall(r"runAs(?:User|Group): (\d+)", KUBERNETES)) == set(re.findall(r"--uid (\d+)", DOCKERFILE))
+    assert {LIVE_PATH, READY_PATH} == set(re.findall(r"path: (/health/[a-z]+)", KUBERNETES))
+
+
+def test_every_file_that_the_image_copies_exists() -> None:
+    copied = [
+        name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE) for name in line.split()
+    ]
+    assert copied
+    assert [name for name in copied if not (ROOT / name).exists()] == []
