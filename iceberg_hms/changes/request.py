@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
@@ -19,6 +19,10 @@ from iceberg_hms.changes.client_commit import ClientCommit, RebasableCommit
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, check_key
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
+
+#: Clients add one of each. Parsing and comparing one takes a tenth of a millisecond and more.
+MAX_LAYOUTS: Final = 1_000
+_LAYOUT_ACTIONS: Final = frozenset({"add-schema", "add-spec", "add-sort-order"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ def from_request(
     _check_count(requirements, updates, max_updates)
     parsed_requirements = requirements_.parse(requirements)
     parsed_updates = updates_.parse(updates)
+    _check_layouts(parsed_updates)
     snapshots = [update["snapshot"] for update in parsed_updates if update["action"] == "add-snapshot"]
     key = _job_key(snapshots, idempotency_key)
     if idempotency_key is not None:
@@ -89,6 +94,15 @@ def _check_count(requirements: object, updates: object, most: int | None) -> Non
         raise InvalidInput(
             f"a commit of {count} requirements and updates is too large",
             next_step=f"send at most {most} at once, or raise `commit.max-updates`",
+        )
+
+
+def _check_layouts(updates: Sequence[Update]) -> None:
+    count = sum(update["action"] in _LAYOUT_ACTIONS for update in updates)
+    if count > MAX_LAYOUTS:
+        raise InvalidInput(
+            f"a commit that adds {count} schemas, partition specs and sort orders is too large",
+            next_step=f"add at most {MAX_LAYOUTS} at once",
         )
 
 

@@ -303,6 +303,13 @@ def test_a_commit_has_a_largest_number_of_updates() -> None:
     assert "`commit.max-updates`" in refused.value.next_step
 
 
+def test_a_commit_has_a_largest_number_of_schemas_specs_and_orders() -> None:
+    updates = [*add_schemas(400), *add_specs(400), *add_orders(200)]
+    from_request([], updates)
+    with pytest.raises(InvalidInput, match="a commit that adds 1001 schemas, partition specs and sort orders"):
+        from_request([], [*updates, *add_specs(1)])
+
+
 def test_a_commit_whose_caller_left_stops_between_two_updates() -> None:
     applied = 0
 
