@@ -22,7 +22,7 @@ ON_BOTH_CORES := -n 2 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants matrix wheel lock audit sbom deploy-lint release-tools format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz matrix wheel lock audit sbom deploy-lint release-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -78,7 +78,8 @@ bench-commit: setup java  ## commits of many writers beside Java's and PyIceberg
 bench-appenders: setup java  ## 8 stock PyIceberg and Spark writers on one table, by what is rebased; QUICK=1 for a small run
 	$(RUN) $(PY) -m benchmarks appenders $(if $(QUICK),--quick)
 
-# Of `make simulate`: how many schedules, the seed of the first, and how many processes share them (`make mutants` too).
+# Of `make simulate`: how many schedules, the seed of the first (`make fuzz` too), and how many processes share them
+# (`make mutants` too).
 SCHEDULES := 3000
 SEED := 1
 JOBS := 2
@@ -88,6 +89,9 @@ simulate: setup  ## the commit protocol in a world that goes wrong: SCHEDULES=10
 
 mutants: setup  ## planted defects of the protocol, each of which the simulation must find
 	$(RUN) $(PY) -m simulation.mutants --jobs $(JOBS)
+
+fuzz: setup  ## right and mutated requests of every kind, each of which must leave the catalog in order: REQUESTS=100000 SEED=7
+	$(RUN) $(PY) -m tests.security.fuzz --requests $(or $(REQUESTS),100000) --seed $(SEED)
 
 wheel: setup  ## wheel and sdist in dist/, after the wheel was tried on Python 3.11, 3.12 and 3.13, all of which it needs
 	$(RUN) $(PY) -m pytest integration/test_distributions.py

@@ -1,0 +1,432 @@
+"""Requests of `shapes`, sent to the application over a catalog in memory and to a server over sockets; after each one
+the world must be in order (`World.check`).
+
+    make fuzz REQUESTS=100000 SEED=7
+
+Runs batches of examples, each with a seed of its own, and each example on a new world. A failure ends the run; it
+prints the shortest example that hypothesis finds, and the seed of its batch, with which it comes again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import re
+import socket
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import orjson
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from iceberg_hms.changes.append import Append
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.manifests.manifest_list import encode_list
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.create import create_updates
+from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.server import RestServer
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from simulation.actors.requests import for_update_table
+from tests.rest.fakes import SCHEMA
+from tests.security.raw import eventually
+from tests.security.shapes import Attack, attacks, encode, mutated
+
+#: What no response may hold: it is in files that are no table's metadata.
+SECRET = "s3cr3t-of-another-file"
+#: What shows that an exception's text or a path of this machine went out.
+TRACES = re.compile(rf"Traceback|File \"|site-packages|\.py\b|{re.escape(str(Path.cwd()))}|{SECRET}")
+#: Statuses of a commit whose outcome is unknown, which only a fault of the metastore permits.
+UNKNOWN = frozenset((500, 502, 504))
+#: The one commit without a fault whose outcome is unknown: its table is not there, and it does not say by the table's
+#: UUID which one it means, so nobody can prove that no earlier send of it landed before a rename or a drop.
+UNPROVABLE = b"and the change does not say which table it is for"
+EXAMPLE_REQUESTS = 12
+BATCH_EXAMPLES = 250
+#: One example in so many goes over sockets.
+SOCKETS_ONE_IN = 20
+#: How long the server may take to answer what is a whole request, in seconds.
+ANSWER_SECONDS = 20.0
+
+_TABLE = re.compile(r"/tables/(old|new|events)", re.IGNORECASE)
+
+
+class Broken(AssertionError):
+    """A request left the world as it must not be."""
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a refused request must leave alone."""
+
+    rows: Mapping[TableName, Any]
+    files: Mapping[str, bytes]
+    namespaces: Mapping[str, Mapping[str, str]]
+
+
+Send = Callable[["World", Attack, bytes], Response | None]
+
+
+class World:
+    """A catalog with some tables, and files that are none. Use it once."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFiles()
+        self.pointer = MemoryTablePointer(namespaces=())
+        self.catalog = memory_catalog(files=self.files, pointer=self.pointer, **{"rest.commit-wait-ms": 3_000})
+        self._app: Any = create_app(self.catalog, token=None, settings=self.catalog.settings)
+        self._loop = asyncio.Runner()
+        self._in_doubt = False
+        self._fill()
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._loop.run(self._end_app())
+        self._loop.close()
+        self.catalog.close()
+
+    async def _end_app(self) -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": "lifespan"}
+
+        async def send(_message: Any) -> None: ...
+
+        await self._app({"type": "lifespan"}, receive, send)
+
+    def ask(self, attack: Attack, body: bytes) -> Response:
+        """Send to the application."""
+        return self._loop.run(_ask(self._app, attack, body))
+
+    def _fill(self) -> None:
+        for namespace in ("logging", "empty"):
+            self.catalog.create_namespace(namespace)
+        for name, version in (("events", 2), ("old", 1), ("new", 3)):
+            table = self.catalog.create_table(("logging", name), SCHEMA, properties={"format-version": str(version)})
+            table.append([DataFile(f"file:/data/{name}.parquet", "PARQUET", 10, 100)])
+        self.pointer.add_hive_table(TableName("logging", "hive"))
+        metadata = self.catalog.load(("logging", "events")).metadata
+        copy = {
+            **metadata.raw,
+            "table-uuid": "00000000-0000-4000-8000-000000000001",
+            "location": "file:/warehouse/copy",
+        }
+        for location, content in (
+            ("file:/warehouse/copy/metadata/00000-copy.metadata.json", orjson.dumps(copy)),
+            ("file:/warehouse/canary.txt", SECRET.encode()),
+            ("file:/warehouse/canary.json", orjson.dumps({"format-version": SECRET, SECRET: SECRET})),
+            (
+                "file:/warehouse/canary-fields.json",
+                orjson.dumps({**copy, "last-column-id": SECRET, "snapshots": SECRET}),
+            ),
+            (f"{metadata.location}/metadata/empty-list.avro", encode_list(2, 7, None, 2, None, [])[0]),
+            (f"{metadata.location}/metadata/garbage-list.avro", b"Obj\x01" + SECRET.encode()),
+        ):
+            self.files.write(location, content)
+
+    def words(self, table: str) -> dict[str, Any]:
+        """What the words of a body stand for when it is about a table."""
+        if TableName("logging", table) not in self.pointer.rows:
+            table = "events"
+        if TableName("logging", table) not in self.pointer.rows:
+            return {}
+        loaded = self.catalog.load(("logging", table))
+        metadata = loaded.metadata
+        current = metadata.current_snapshot
+        return {
+            "@uuid": metadata.uuid,
+            "@location": metadata.location,
+            "@metadata": loaded.metadata_location,
+            "@copy": "file:/warehouse/copy/metadata/00000-copy.metadata.json",
+            "@snapshot-id": None if current is None else current.snapshot_id,
+            "@next-sequence-number": metadata.next_sequence_number,
+            "@now": SYSTEM_CLOCK.now_ms(),
+            "@list": f"{metadata.location}/metadata/empty-list.avro",
+            "@garbage-list": f"{metadata.location}/metadata/garbage-list.avro",
+        }
+
+    def body(self, attack: Attack) -> bytes:
+        """The bytes that a client sends."""
+        if attack.garbage is not None:
+            return attack.garbage
+        if attack.body is None:
+            return b""
+        found = _TABLE.search(attack.path)
+        table = found[1].lower() if found else "events"
+        written = encode(mutated(_replaced(self._whole(attack.body, table), self.words(table)), attack.mutations))
+        return written[: len(written) * attack.cut // 1_000]
+
+    def _whole(self, body: Any, table: str) -> Any:
+        """A body of a client that has read the table: an append as a stock client makes it, or a creation."""
+        if body == "@creation":
+            staged = self.catalog.stage_table(("logging", "fresh"), SCHEMA).metadata
+            return {"requirements": [{"type": "assert-create"}], "updates": create_updates(staged)}
+        if not isinstance(body, str) or TableName("logging", table) not in self.pointer.rows:
+            return body
+        metadata = self.catalog.load(("logging", table)).metadata
+        manifests = self.catalog.services.ports.manifests()
+        change = Append(
+            [DataFile(f"file:/data/{SYSTEM_CLOCK.uuid()}.parquet", "PARQUET", 10, 100)],
+            snapshot_id=SYSTEM_CLOCK.snapshot_id(),
+            schema_id=metadata.current_schema_id,
+            spec_id=metadata.default_spec_id,
+            table_uuid=metadata.uuid,
+            now_ms=SYSTEM_CLOCK.now_ms,
+            check_duplicates=False,
+        )
+        updates = [dict(update) for update in change.stage(metadata, manifests).updates]
+        manifests.flush()
+        return {"requirements": list(for_update_table(metadata, updates)), "updates": updates}
+
+    def state(self) -> State:
+        """A copy, once nothing works any more on what was answered."""
+        require(eventually(lambda: not _workers()), "a worker of a table does not end")
+        locations = self.files.locations()
+        names = self.catalog.list_namespaces()
+        return State(
+            dict(self.pointer.rows),
+            {location: self.files.read(location) for location in locations},
+            {name: self.catalog.load_namespace(name) for name in names},
+        )
+
+    def try_attack(self, attack: Attack, send: Send) -> int:
+        """Send it and check the world; the status, 0 without a response. Raises Broken."""
+        body = self.body(attack)
+        before = self.state()
+        if attack.fault is not None:
+            self.pointer.answers.append(attack.fault)
+        response = send(self, attack, body)
+        self.pointer.answers.clear()
+        if response is None:
+            self.state()
+            return 0
+        self._in_doubt |= response.status in UNKNOWN
+        self.check(attack, response, before)
+        return response.status
+
+    def check(self, attack: Attack, response: Response, before: State) -> None:
+        """Raises Broken for what must not be."""
+        status, after = response.status, self.state()
+        allowed = status < 500 or status == 503 or (attack.fault is not None and status in UNKNOWN)
+        require(allowed or UNPROVABLE in response.body, f"status {status}: {response.body[:400]!r}")
+        if status >= 400:
+            _check_error(attack, response)
+        if 400 <= status < 500:
+            require(after.rows == before.rows, "a refused request changed a row")
+            require(after.namespaces == before.namespaces, "a refused request changed a namespace")
+            changed = {key for key in {*after.files, *before.files} if after.files.get(key) != before.files.get(key)}
+            require(not changed, f"a refused request changed files: {sorted(changed)}")
+        for name, row in after.rows.items():
+            location = row.parameters.get("metadata_location")
+            if location is not None and row != before.rows.get(name):
+                require(location in after.files, f"{name} points to a missing file: {location}")
+                TableMetadata.parse(after.files[location]).verify()
+                require(self.get(f"/v1/namespaces/{name.namespace}/tables/{name.name}") == 200, f"{name} is bricked")
+        require(self.get("/health/live") == 200, "the server is not alive")
+
+    def get(self, path: str) -> int:
+        """The status of a GET."""
+        return self.ask(Attack("GET", path), b"").status
+
+    def usable(self) -> None:
+        """Every table still takes a commit. Raises Broken. After a change without an outcome nobody may ask: the server
+        keeps the table's lock until the metastore cannot make that change any more."""
+        if self._in_doubt:
+            return
+        body = encode({"requirements": [], "updates": [{"action": "set-properties", "updates": {"last": "1"}}]})
+        for name, row in self.state().rows.items():
+            if "metadata_location" in row.parameters:
+                path = f"/v1/namespaces/{name.namespace}/tables/{name.name}"
+                response = self.ask(Attack("POST", path), body)
+                require(response.status == 200, f"{name} takes no commit: {response.body[:400]!r}")
+
+
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        raise Broken(message)
+
+
+def _workers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("commit ")]
+
+
+def _check_error(attack: Attack, response: Response) -> None:
+    text = response.body.decode()
+    require(TRACES.search(text) is None, f"a response shows what it must not: {text[:2_000]}")
+    if attack.method == "HEAD":
+        return
+    error = orjson.loads(text)
+    require(error.keys() == {"error"}, f"no ErrorModel: {text[:400]}")
+    require(error["error"].keys() == {"message", "type", "code"}, f"no ErrorModel: {text[:400]}")
+    require(error["error"]["code"] == response.status, f"another code than the status: {text[:400]}")
+
+
+def _replaced(value: Any, words: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        return {key: _replaced(child, words) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_replaced(child, words) for child in value]
+    if isinstance(value, str) and value.startswith("@"):
+        name, slash, rest = value.partition("/")
+        return words.get(name, value) if not slash else f"{words.get(name, name)}/{rest}"
+    return value
+
+
+async def _ask(app: Any, attack: Attack, body: bytes) -> Response:
+    """Call the application as the server calls it."""
+    sent: list[Any] = []
+    messages = iter(({"type": "http.request", "body": body, "more_body": False},))
+
+    async def receive() -> dict[str, Any]:
+        for message in messages:
+            return message
+        await asyncio.Event().wait()
+        raise Broken("never")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    path = attack.path.encode("latin-1")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": attack.method,
+        "scheme": "http",
+        "path": unquote_to_bytes(path).decode(errors="replace"),
+        "raw_path": path,
+        "query_string": attack.query.encode(),
+        "root_path": "",
+        "headers": [(b"content-type", b"application/json"), *attack.headers],
+        "client": ("127.0.0.2", 50_000),
+        "server": ("127.0.0.1", 80),
+    }
+    await asyncio.wait_for(app(scope, receive, send), ANSWER_SECONDS)
+    require(bool(sent), "no response")
+    return Response(sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:]))
+
+
+def through_app(world: World, attack: Attack, body: bytes) -> Response:
+    return world.ask(attack, body)
+
+
+@contextmanager
+def sockets() -> Iterator[Send]:
+    """Sends over sockets to a server over the world's catalog, which starts with the first request."""
+    servers: list[RestServer] = []
+
+    def send(world: World, attack: Attack, body: bytes) -> Response | None:
+        if not servers:
+            servers.append(RestServer(world.catalog, "127.0.0.1", 0))
+            servers[0].start()
+        return over_socket(servers[0].port, attack, body)
+
+    try:
+        yield send
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def over_socket(port: int, attack: Attack, body: bytes) -> Response | None:
+    """None if the server closed the connection without a response."""
+    target = attack.path + (f"?{attack.query}" if attack.query else "")
+    lines = [f"{attack.method} {target} HTTP/1.1".encode("latin-1"), b"host: 127.0.0.1", b"connection: close"]
+    lines += [b"content-type: application/json", b"content-length: %d" % len(body)]
+    lines += [name + b": " + value for name, value in attack.headers]
+    with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as connection:
+        received = b""
+        try:
+            connection.sendall(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+            while piece := connection.recv(65_536):
+                received += piece
+        except ConnectionError:
+            pass
+    if not received:
+        return None
+    head, _, content = received.partition(b"\r\n\r\n")
+    if b"content-encoding" in head.lower():
+        # Compressed for a client that asked for it: the same through the application is read.
+        content = b'{"error":{"message":"","type":"","code":%d}}' % int(head.split()[1])
+    return Response(int(head.split()[1]), content)
+
+
+def run_batch(batch_seed: int, examples: int, *, one_in: int = SOCKETS_ONE_IN) -> Counter[int]:
+    """Run examples of this seed; how often each status came. Raises Broken, after hypothesis printed the example."""
+    statuses: Counter[int] = Counter()
+
+    @seed(batch_seed)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    @given(st.lists(attacks(), min_size=1, max_size=EXAMPLE_REQUESTS), st.integers(1, one_in))
+    def example(sent: list[Attack], number: int) -> None:
+        statuses.update(run_example(sent, by_socket=number == one_in))
+
+    example()
+    return statuses
+
+
+def run_example(sent: list[Attack], *, by_socket: bool) -> list[int]:
+    """Send these to a new world; each status. Raises Broken."""
+    with World() as world:
+        if by_socket:
+            with sockets() as send:
+                found = [world.try_attack(attack, send) for attack in sent]
+        else:
+            found = [world.try_attack(attack, through_app) for attack in sent]
+        world.usable()
+    return found
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--requests", type=int, default=100_000)
+    options.add_argument("--seed", type=int, default=1, help="of the first batch")
+    given_ = options.parse_args()
+    # Each refusal of an attack is logged, as it should be.
+    logging.disable(logging.CRITICAL)
+    statuses: Counter[int] = Counter()
+    started, next_seed = SYSTEM_CLOCK.monotonic(), given_.seed
+    threads = threading.active_count()
+    while statuses.total() < given_.requests:
+        try:
+            statuses += run_batch(next_seed, BATCH_EXAMPLES)
+        except BaseException:
+            print(f"failed; to see it again: make fuzz REQUESTS=1 SEED={next_seed}", file=sys.stderr)
+            raise
+        require(eventually(lambda: threading.active_count() <= threads), "threads have grown")
+        print(f"seed {next_seed}: {statuses.total()} requests", flush=True)
+        next_seed += 1
+    seconds = SYSTEM_CLOCK.monotonic() - started
+    print(f"{statuses.total()} requests in {seconds:.0f} s, seeds {given_.seed} to {next_seed - 1}; by status:")
+    print(", ".join(f"{status or 'none'}: {count}" for status, count in sorted(statuses.items())))
+
+
+if __name__ == "__main__":
+    main()
