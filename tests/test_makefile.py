@@ -35,6 +35,7 @@ def checkout(tmp_path: Path) -> Path:
     folder.mkdir(parents=True)
     for name in ("Makefile", "setup.cfg", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "conf" / "locks", folder / "conf" / "locks")
     (tmp_path / "bin").mkdir()
     for tool in ("sh", "sed", "cat", "cp", "rm", "mkdir", "awk", "true", "printf", "make", "touch"):
         (tmp_path / "bin" / tool).symlink_to(found(tool))
@@ -94,22 +95,24 @@ def test_the_second_set_up_installs_nothing_and_a_changed_setup_cfg_does(checkou
     program(tmp_path / "bin", "python3.11", FAKE_PYTHON)
     log = checkout / "installed.log"
     assert make(checkout, "setup").returncode == 0
+    once = len(log.read_text().splitlines())
     assert make(checkout, "setup").returncode == 0
-    assert len(log.read_text().splitlines()) == 1
+    assert len(log.read_text().splitlines()) == once > 0
     later = (checkout / ".venv" / ".stamp").stat().st_mtime_ns + 2_000_000_000
     os.utime(checkout / "setup.cfg", ns=(later, later))
     assert make(checkout, "setup").returncode == 0
-    assert len(log.read_text().splitlines()) == 2
+    assert len(log.read_text().splitlines()) == 2 * once
 
 
 def test_a_copied_checkout_is_set_up_anew(checkout: Path, tmp_path: Path) -> None:
     program(tmp_path / "bin", "python3.11", FAKE_PYTHON)
     assert make(checkout, "setup").returncode == 0
+    once = len((checkout / "installed.log").read_text().splitlines())
     copy = checkout.parent / "copy of it"
     shutil.copytree(checkout, copy)
     (copy / ".venv" / "old").touch()
     assert make(copy, "setup").returncode == 0
-    assert len((copy / "installed.log").read_text().splitlines()) == 2
+    assert len((copy / "installed.log").read_text().splitlines()) == 2 * once
     assert not (copy / ".venv" / "old").exists()
 
 
