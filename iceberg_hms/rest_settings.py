@@ -114,6 +114,23 @@ class RestSettings:
         PurgePolicy.DELETE.value,
         choices=tuple(each.value for each in PurgePolicy),
     )
+    rest_oidc_issuer: str = text(
+        "rest.oidc.issuer",
+        "OpenID Connect issuer whose tokens `serve` accepts, by its https address; empty: none.",
+    )
+    rest_oidc_audience: str = text("rest.oidc.audience", "The audience that tokens of the issuer must name.")
+    rest_oidc_scopes_claim: str = text(
+        "rest.oidc.scopes-claim",
+        "Claim with the caller's scopes, such as `iceberg-hms:write:sales_*`: a list, or a text with blanks.",
+        "scope",
+    )
+    rest_oidc_name_claim: str = text("rest.oidc.name-claim", "Claim with the caller's name.", "sub")
+    rest_oidc_clock_skew_seconds: int = number(
+        "rest.oidc.clock-skew-seconds", 30, 0, 600, "How far the issuer's clock may be off, in seconds."
+    )
+    rest_oidc_refresh_seconds: int = number(
+        "rest.oidc.refresh-seconds", 30, 1, 86_400, "How often to ask the issuer for its keys at most, in seconds."
+    )
     rest_audit_log: str = text(
         "rest.audit-log",
         "File for the audit trail, a line of JSON for each change and each refusal; empty: with the log.",

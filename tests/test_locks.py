@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "conf" / "locks"
 
 #: Lock -> the extras whose packages it holds, besides the base dependencies.
-EXTRAS = {"ci.txt": ("dev",), "server.txt": ("server", "zookeeper")}
+EXTRAS = {"ci.txt": ("dev",), "server.txt": ("server", "oidc", "zookeeper")}
 
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)")
 

@@ -25,9 +25,10 @@ from iceberg_hms.cli.common import (
     require_extra,
 )
 from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest.access.authorization import Access
-from iceberg_hms.rest.access.tokens import Everyone, OneToken, TokenFile, new_token
+from iceberg_hms.rest.access.tokens import Everyone, FirstThatKnows, OneToken, TokenFile, new_token
 
 #: The collector scans the young objects when the process has created this many more than it has freed.
 _YOUNG_OBJECTS = 20_000
@@ -68,7 +69,7 @@ def serve(
         rest_port=port,
         rest_audit_log=audit_log,
     )
-    access, token = choose_access(token_file, no_auth=no_auth)
+    access, token = choose_access(token_file, settings, no_auth=no_auth)
     made = {} if token is None else {"token": token}
     require_extra("server", "starlette", "uvicorn")
     from iceberg_hms.catalog.catalog import Catalog
@@ -123,12 +124,18 @@ def raise_open_files(wanted: int) -> int:
     return limit
 
 
-def choose_access(token_file: Path | None, *, no_auth: bool) -> tuple[Access, str | None]:
+def choose_access(token_file: Path | None, settings: Settings, *, no_auth: bool) -> tuple[Access, str | None]:
     """Who may do what, and the token that was made if no option says. Raises ConfigError for an unusable file."""
     if no_auth:
-        if token_file is not None:
-            raise ConfigError("--token-file and --no-auth were both given", next_step="keep one of the two")
+        if token_file is not None or settings.rest_oidc_issuer:
+            raise ConfigError("--no-auth was given, and who may call too", next_step="keep one of the two")
         return Everyone(), None
+    if settings.rest_oidc_issuer or settings.rest_oidc_audience:
+        require_extra("oidc", "jwt", "cryptography")
+        from iceberg_hms.rest.access.oidc import OidcIssuer
+
+        issuer = OidcIssuer(settings, SYSTEM_CLOCK)
+        return (issuer if token_file is None else FirstThatKnows(TokenFile(token_file, SYSTEM_CLOCK), issuer)), None
     if token_file is not None:
         return TokenFile(token_file, SYSTEM_CLOCK), None
     token = new_token()

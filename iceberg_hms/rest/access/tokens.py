@@ -28,7 +28,7 @@ from typing import Final
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.errors import ConfigError, InvalidInput, NotAuthenticated, QueueFull
-from iceberg_hms.rest.access.authorization import ByScopes, RunOnThread
+from iceberg_hms.rest.access.authorization import Access, ByScopes, RunOnThread
 from iceberg_hms.rest.access.scopes import EVERYTHING, Caller, checked_name, parse_scopes
 
 logger = logging.getLogger(__name__)
@@ -150,6 +150,21 @@ class TokenFile(ByScopes):
             return
         self._callers = callers
         logger.info("read %d tokens from %s", len(callers), self._path)
+
+
+class FirstThatKnows(ByScopes):
+    """Access by several ways: the first that knows the caller. Raises as the last."""
+
+    def __init__(self, *ways: Access) -> None:
+        self._ways = ways
+
+    async def identify(self, bearer: str | None, run: RunOnThread) -> Caller:
+        """As the port says."""
+        *others, last = self._ways
+        for way in others:
+            with contextlib.suppress(NotAuthenticated):
+                return await way.identify(bearer, run)
+        return await last.identify(bearer, run)
 
 
 def _known(callers: Mapping[bytes, Caller], bearer: str | None) -> Caller:
