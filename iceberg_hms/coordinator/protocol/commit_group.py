@@ -80,7 +80,7 @@ def commit_group(
         name,
         sources,
         GroupOutcomes(name, tuple(commits), sources, holds_back),
-        RefusedSwaps(settings.refusal_max_swaps, lambda: ports.pointer.accepts_writes(name)),
+        RefusedSwaps(settings.refusal_max_swaps, lambda: ports.pointer.accepts_writes(name), ports.runtime.now),
         GroupFiles(),
         GroupFigures(started=ports.runtime.now()),
     )

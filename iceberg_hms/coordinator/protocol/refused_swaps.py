@@ -12,8 +12,9 @@ An error of the metastore's database is neither, unless it proves that nothing w
 doubt (`ports.Refused.in_doubt`), so the table is checked, and unless it has the swap the whole group is unknown.
 
 To find that one change the group is halved, and the halves are sent one after the other, in the order in which their
-changes came, under the same lock. `commit.refusal.max-swaps` bounds that; the changes that no swap reached may be sent
-again later.
+changes came, under the same lock. `commit.refusal.max-swaps` bounds that, and so does the time of each caller: a change
+whose caller's time is over is sent no more, since a refusal may take the metastore 20 s, and nobody else has the lock
+meanwhile. The changes that no swap reached may be sent again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.errors import AccessDenied, MetastoreUnavailable
+from iceberg_hms.errors import AccessDenied, CommitFailed, MetastoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +32,15 @@ class RefusedSwaps:
     """The refused swaps of one group. The table was checked for each: nothing of a `refused` batch is in it.
 
     most: how many parts of the group are sent. accepts_writes: whether the metastore carries out a write elsewhere;
-    None if that is unknown.
+    None if that is unknown. now: the clock of `PendingCommit.deadline`.
     """
 
-    def __init__(self, most: int, accepts_writes: Callable[[], bool | None]) -> None:
+    def __init__(self, most: int, accepts_writes: Callable[[], bool | None], now: Callable[[], float]) -> None:
         #: How often there was something to send next.
         self.rounds = 0
         self._left = most
         self._accepts_writes = accepts_writes
+        self._now = now
         #: The batch that was refused, and sent again unchanged.
         self._again: frozenset[PendingCommit] = frozenset()
         self._error: Exception | None = None
@@ -48,6 +50,8 @@ class RefusedSwaps:
         self._halved = False
         #: Parts that were not sent yet, the last one first.
         self._aside: list[list[PendingCommit]] = []
+        #: Changes whose callers' time was over before they could be sent again.
+        self._late: list[PendingCommit] = []
         #: The changes that were refused alone.
         self._alone: list[tuple[PendingCommit, Exception]] = []
 
@@ -55,9 +59,10 @@ class RefusedSwaps:
         """What to send next, after a batch was refused; empty if nothing is."""
         self._error = error
         if not self._was_sent_again(batch):
-            self._again = frozenset(batch)
-            self.rounds += 1
-            return list(batch)
+            again = self._on_time(batch)
+            self._again = frozenset(again)
+            self.rounds += bool(again)
+            return again
         if not self._asked:
             self._asked = True
             self._is_outage = self._fails_elsewhere()
@@ -85,31 +90,47 @@ class RefusedSwaps:
         return self._next()
 
     def _next(self) -> list[PendingCommit]:
-        if not self._aside or self._is_outage or self._left <= 0:
-            return []
-        self._left -= 1
-        self.rounds += 1
-        return self._aside.pop()
+        while self._aside and not self._is_outage and self._left > 0:
+            if part := self._on_time(self._aside.pop()):
+                self._left -= 1
+                self.rounds += 1
+                return part
+        return []
+
+    def _on_time(self, batch: Sequence[PendingCommit]) -> list[PendingCommit]:
+        """Those whose callers have time left; the others are noted as late."""
+        now = self._now()
+        self._late += [commit for commit in batch if commit.deadline <= now]
+        return [commit for commit in batch if commit.deadline > now]
 
     def verdicts(self) -> list[tuple[PendingCommit, Exception]]:
         """The errors for the changes that have not landed and are not sent again. Each change is returned once."""
         alone, self._alone = self._alone, []
-        unreached = [commit for batch in reversed(self._aside) for commit in batch]
+        late, self._late = self._late, []
+        aside = [commit for batch in reversed(self._aside) for commit in batch]
         self._aside = []
-        if self._error is None or not (alone or unreached):
+        if self._error is None or not (alone or late or aside):
             return []
-        outage = self._outage(self._error)
-        if self._landed or (len(alone) + len(unreached) == 1 and not self._is_outage):
-            return [*alone, *((commit, outage) for commit in unreached)]
+        outage, not_tried = self._outage(self._error), self._not_tried(self._error)
+        if self._is_outage:
+            return [(commit, outage) for commit in [*(commit for commit, _ in alone), *late, *aside]]
+        if self._landed or len(alone) + len(late) + len(aside) == 1:
+            return [*alone, *((commit, not_tried) for commit in [*late, *aside])]
         if alone and all(isinstance(error, AccessDenied) for _, error in alone):
-            return [*alone, *((commit, alone[0][1]) for commit in unreached)]
-        return [(commit, outage) for commit in [*(commit for commit, _ in alone), *unreached]]
+            return [*alone, *((commit, alone[0][1]) for commit in [*late, *aside])]
+        undecided = [*(commit for commit, _ in alone), *aside]
+        return [*((commit, not_tried) for commit in late), *((commit, outage) for commit in undecided)]
 
     def _outage(self, error: Exception) -> MetastoreUnavailable:
-        what = "takes no writes now" if self._is_outage or not self._landed else "does not take all that was sent"
         return MetastoreUnavailable(
-            f"The metastore {what}, and this change was not made: {error}",
+            f"The metastore takes no writes now, and this change was not made: {error}",
             next_step="send it again later; the metastore's log, and that of its database, tell the reason",
+        )
+
+    def _not_tried(self, error: Exception) -> CommitFailed:
+        return CommitFailed(
+            f"The metastore refused a swap with this change and others, and it was not tried alone: {error}",
+            next_step="reload the table and send it again",
         )
 
     def _fails_elsewhere(self) -> bool:

@@ -6,7 +6,14 @@ import pytest
 from iceberg_hms.coordinator.ports import Refused
 from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
-from iceberg_hms.errors import AccessDenied, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
+from iceberg_hms.errors import (
+    AccessDenied,
+    CommitFailed,
+    LockLost,
+    LockNotAcquired,
+    MetastoreRefused,
+    MetastoreUnavailable,
+)
 from iceberg_hms.rest.errors import rule_for
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from tests.coordinator.harness import NAME, Harness, append, set_properties
@@ -21,12 +28,14 @@ class Poisonable:
         self.harness = Harness(**settings)
         self.harness.create()
         self.swaps = []
+        self.locations = []
         self.error = MetastoreRefused("value too long for the column PARAM_VALUE")
         self.refuses = lambda metadata: POISON in "".join(metadata.properties)
         self._swap, self.harness.pointer.swap = self.harness.pointer.swap, self.swap
 
     def swap(self, base, location, metadata, replaced, **kwargs):
         self.swaps.append(metadata)
+        self.locations.append(location)
         if self.refuses(metadata):
             return Refused(False, self.error)
         return self._swap(base, location, metadata, replaced, **kwargs)
@@ -150,9 +159,63 @@ def test_changes_that_no_swap_tried_before_the_limit_are_to_be_sent_again():
     outcomes = table.group(*poisoned_at([5, 6], 8))
     assert all(isinstance(size, int) for size in outcomes[:4])
     for outcome in outcomes[4:]:
-        assert_told(outcome, MetastoreUnavailable, 429) if not isinstance(outcome, int) else None
+        assert_told(outcome, CommitFailed, 409) if not isinstance(outcome, int) else None
     assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) >= 2
     assert len(table.harness.data_files()) == len([outcome for outcome in outcomes if isinstance(outcome, int)])
+
+
+def slowly(table, seconds):
+    """Each refusal takes the metastore so long."""
+    swap = table.harness.pointer.swap
+
+    def slow(*args, **options):
+        answer = swap(*args, **options)
+        if isinstance(answer, Refused):
+            table.harness.runtime.skipped += seconds
+        return answer
+
+    table.harness.pointer.swap = slow
+
+
+def test_refusals_in_which_the_callers_time_runs_out_hold_the_lock_no_longer(table):
+    slowly(table, 20)
+    for outcome in table.group(*poisoned_at([3], 8)):
+        assert_told(outcome, CommitFailed, 409)
+        assert "value too long" in outcome.message
+    assert len(table.swaps) == 2
+    assert not table.harness.data_files()
+    assert table.group(append("file:/later")) == [1]
+
+
+def test_a_half_whose_callers_have_no_time_left_is_not_sent(table):
+    slowly(table, 8)
+    outcomes = table.group(*poisoned_at([0], 8))
+    landed = [outcome for outcome in outcomes if isinstance(outcome, int)]
+    for outcome in outcomes:
+        assert_told(outcome, CommitFailed, 409) if not isinstance(outcome, int) else None
+    assert len(table.swaps) == 4, "twice the group, a half, and a quarter"
+    assert len(table.harness.data_files()) == len(landed)
+
+
+def test_within_a_half_only_those_with_time_left_are_sent(table):
+    members = table.harness.members(*appends(2), poison(), *appends(4)[2:])
+    for member in members[:2]:
+        member.deadline -= 25
+    slowly(table, 4)
+    table.harness.group(*members)
+    outcomes = [table.outcome(member) for member in members]
+    for outcome in outcomes[:2]:
+        assert_told(outcome, CommitFailed, 409)
+    assert_told(outcomes[2], MetastoreRefused, 400)
+    assert all(isinstance(outcome, int) for outcome in outcomes[3:])
+    assert table.harness.data_files() == ["file:/02", "file:/03"]
+
+
+def test_each_part_is_a_new_metadata_file_under_the_one_lock(table):
+    outcomes = table.group(*poisoned_at([2], 8))
+    assert_told(outcomes[2], MetastoreRefused, 400)
+    assert len(set(table.locations)) == len(table.locations) == len(table.swaps)
+    assert table.harness.lock.acquired == 1
 
 
 def test_every_caller_without_the_right_to_write_gets_access_denied(table):
@@ -242,7 +305,7 @@ def test_an_error_in_between_leaves_nobody_without_an_answer(table):
     landed = [outcome for outcome in outcomes if isinstance(outcome, int)]
     assert len(landed) == len(table.harness.data_files()) > 0
     for outcome in outcomes:
-        assert isinstance(outcome, int | MetastoreUnavailable)
+        assert isinstance(outcome, int | MetastoreUnavailable | CommitFailed)
 
 
 def test_a_caller_that_leaves_in_between_is_left_out(table):
