@@ -15,7 +15,8 @@
      +-- CommitFailed                PROVED: nothing was changed; the attempt's own files may be deleted
      |    +-- RequirementFailed       the table moved under the change: names the assumption
      |    +-- LockNotAcquired        we sent no swap, because waiting for the lock timed out
-     |    +-- CommitConflict         other writers won more often than the limit on replays
+     |    +-- CommitConflict         other writers won more often than the limit on replays; or the metastore refused
+     |    |                           another change of the same swap
      |    +-- InvariantViolated      the staged metadata would have broken the table
      +-- CommitStateUnknown          the swap may have happened; delete nothing, look again
      +-- QueueFull                   refused before any work began
@@ -212,7 +213,8 @@ class LockNotAcquired(CommitFailed):
 
 
 class CommitConflict(CommitFailed):
-    """Other writers moved the table more often than `commit.retry.num-retries` allows."""
+    """Other writers moved the table more often than `commit.retry.num-retries` allows; or the metastore refused a swap
+    with this change and others, and there was no time to try it alone."""
 
 
 class InvariantViolated(CommitFailed):

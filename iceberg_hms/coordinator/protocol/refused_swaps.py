@@ -23,7 +23,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.errors import AccessDenied, CommitFailed, MetastoreUnavailable
+from iceberg_hms.errors import AccessDenied, CommitConflict, MetastoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +127,9 @@ class RefusedSwaps:
             next_step="send it again later; the metastore's log, and that of its database, tell the reason",
         )
 
-    def _not_tried(self, error: Exception) -> CommitFailed:
-        return CommitFailed(
-            f"The metastore refused a swap with this change and others, and it was not tried alone: {error}",
-            next_step="reload the table and send it again",
+    def _not_tried(self, error: Exception) -> CommitConflict:
+        return CommitConflict(
+            f"The metastore refused a swap with this change and others, and it was not tried alone: {error}"
         )
 
     def _fails_elsewhere(self) -> bool:

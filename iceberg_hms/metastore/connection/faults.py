@@ -139,6 +139,8 @@ _BY_MESSAGE: tuple[tuple[re.Pattern[str], Fault], ...] = (
     (re.compile(r"(?i)\balready exists"), Fault.ALREADY_EXISTS),
     (re.compile(r"NoSuchObject"), Fault.NO_SUCH_OBJECT),
     (re.compile(r"is not a valid object name|Invalid (column|partition)|Invalid type|cannot be null"), Fault.INVALID),
+    # A location that this server can never open: it parses locations before it asks its database for anything.
+    (re.compile(r"No FileSystem for scheme|URISyntaxException"), Fault.INVALID),
 )
 
 # Below the query that failed, which is the first line: Derby's and Oracle's words for columns of long text.

@@ -27,7 +27,7 @@ def context(harness: Harness, commits: list[PendingCommit]) -> GroupContext:
     cache = harness.cache()
     sources = harness.sources(cache)
     outcomes = GroupOutcomes(NAME, commits, sources, lambda _: False)
-    refusals = RefusedSwaps(harness.settings.refusal_max_swaps, lambda: None)
+    refusals = RefusedSwaps(harness.settings.refusal_max_swaps, lambda: None, harness.runtime.now)
     figures = GroupFigures(harness.runtime.now())
     return GroupContext(
         harness.ports, cache, harness.settings, NAME, sources, outcomes, refusals, GroupFiles(), figures

@@ -8,7 +8,7 @@ from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeo
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed, Unknown
 from iceberg_hms.errors import (
     AccessDenied,
-    CommitFailed,
+    CommitConflict,
     LockLost,
     LockNotAcquired,
     MetastoreRefused,
@@ -159,7 +159,7 @@ def test_changes_that_no_swap_tried_before_the_limit_are_to_be_sent_again():
     outcomes = table.group(*poisoned_at([5, 6], 8))
     assert all(isinstance(size, int) for size in outcomes[:4])
     for outcome in outcomes[4:]:
-        assert_told(outcome, CommitFailed, 409) if not isinstance(outcome, int) else None
+        assert_told(outcome, CommitConflict, 409) if not isinstance(outcome, int) else None
     assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) >= 2
     assert len(table.harness.data_files()) == len([outcome for outcome in outcomes if isinstance(outcome, int)])
 
@@ -180,7 +180,7 @@ def slowly(table, seconds):
 def test_refusals_in_which_the_callers_time_runs_out_hold_the_lock_no_longer(table):
     slowly(table, 20)
     for outcome in table.group(*poisoned_at([3], 8)):
-        assert_told(outcome, CommitFailed, 409)
+        assert_told(outcome, CommitConflict, 409)
         assert "value too long" in outcome.message
     assert len(table.swaps) == 2
     assert not table.harness.data_files()
@@ -192,7 +192,7 @@ def test_a_half_whose_callers_have_no_time_left_is_not_sent(table):
     outcomes = table.group(*poisoned_at([0], 8))
     landed = [outcome for outcome in outcomes if isinstance(outcome, int)]
     for outcome in outcomes:
-        assert_told(outcome, CommitFailed, 409) if not isinstance(outcome, int) else None
+        assert_told(outcome, CommitConflict, 409) if not isinstance(outcome, int) else None
     assert len(table.swaps) == 4, "twice the group, a half, and a quarter"
     assert len(table.harness.data_files()) == len(landed)
 
@@ -205,7 +205,7 @@ def test_within_a_half_only_those_with_time_left_are_sent(table):
     table.harness.group(*members)
     outcomes = [table.outcome(member) for member in members]
     for outcome in outcomes[:2]:
-        assert_told(outcome, CommitFailed, 409)
+        assert_told(outcome, CommitConflict, 409)
     assert_told(outcomes[2], MetastoreRefused, 400)
     assert all(isinstance(outcome, int) for outcome in outcomes[3:])
     assert table.harness.data_files() == ["file:/02", "file:/03"]
@@ -305,7 +305,7 @@ def test_an_error_in_between_leaves_nobody_without_an_answer(table):
     landed = [outcome for outcome in outcomes if isinstance(outcome, int)]
     assert len(landed) == len(table.harness.data_files()) > 0
     for outcome in outcomes:
-        assert isinstance(outcome, int | MetastoreUnavailable | CommitFailed)
+        assert isinstance(outcome, int | MetastoreUnavailable | CommitConflict)
 
 
 def test_a_caller_that_leaves_in_between_is_left_out(table):
