@@ -201,10 +201,10 @@ def test_a_body_that_nobody_reads_has_the_size_of_others() -> None:
 @pytest.mark.parametrize("requests", [1, 3])
 def test_a_client_that_does_not_read_its_response_is_left(requests: int) -> None:
     with serving(rest_send_timeout_ms=200) as (server, catalog):
-        for number in range(300):
-            catalog.create_namespace(f"{number}" + "n" * 60_000)
+        large = {"action": "set-properties", "updates": {"a": "x" * 15 * MB}}
+        catalog.commit("logging.events", [], [large])
         with Raw(server, receive_buffer=4_096) as attacker:
-            attacker.send(request("GET", "/v1/namespaces") * requests)
+            attacker.send(request("GET", TABLE) * requests)
             assert eventually(lambda: closed_for(server, "response not received in time") == 1)
             assert eventually(lambda: metric(server, "rest_connections") == 1)
 
