@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iceberg_hms.changes.change import Manifests, StagedChange
 from iceberg_hms.coordinator.protocol.build_attempt import (
     REMEMBERED_SECONDS,
     begin_staging,
@@ -13,6 +14,8 @@ from iceberg_hms.coordinator.protocol.build_attempt import (
 )
 from iceberg_hms.coordinator.protocol.group_progress import GroupProgress, TableHints
 from iceberg_hms.coordinator.protocol.outcome import Committed, Failed
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.coordinator.harness import Harness, append, set_properties
 from tests.coordinator.protocol.test_group_progress import context
 
@@ -83,3 +86,32 @@ def test_numbers_that_readers_may_have_seen_are_not_assigned_again(harness: Harn
     build_attempt(group, progress, base, begin_staging(group, progress, base))
     assert progress.attempt is not None
     assert progress.attempt.metadata.last_sequence_number == 8
+
+
+def test_what_a_commit_wrote_is_deleted_if_its_caller_left_while_it_was_staged(harness: Harness) -> None:
+    [commit] = commits = harness.members(append("file:/a"))
+    whole = commit.change
+
+    class LeavesMidway:
+        identity = whole.identity
+        check = whole.check
+
+        def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
+            staged = whole.stage(base, manifests)
+            commit.withdraw()
+            return staged
+
+    class Deleted(MemoryFiles):
+        def delete(self, location: str) -> bool:
+            deleted.append(location)
+            return super().delete(location)
+
+    deleted: list[str] = []
+    commit.change = LeavesMidway()
+    group, progress = context(harness, commits), GroupProgress(list(commits))
+    base = load_table(group)
+    build_attempt(group, progress, base, begin_staging(group, progress, base))
+    assert (progress.attempt, progress.waiting, group.outcomes.known) == (None, [], [])
+    group.files.delete_garbage(Deleted(), group.outcomes.known)
+    assert len(deleted) == 1
+    assert deleted[0].endswith(".avro")
