@@ -15,11 +15,17 @@ import thrift.protocol
 from thrift.Thrift import TMessageType, TType
 
 from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent
 from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
+from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.faults.wire import Message, read_message
+from tests.metastore.fake_hms import FakeHms, Late, pool_of, running
 
 MIB = 2**20
 #: Far above what any of these calls may take, far below what the attacks would take.
@@ -270,3 +276,47 @@ def test_the_pool_says_which_setting_a_large_reply_needs() -> None:
         with pytest.raises(MetastoreUnavailable, match=r"larger than 1048576 bytes.*metastore\.max-reply-bytes"):
             pool.run(lambda client: client.call("get_all_databases"), idempotent=True)
         pool.close()
+
+
+@pytest.mark.parametrize("call", ["create_database", "create_table"])
+def test_metastore_calls_that_hang_in_a_clients_location_leave_a_connection_to_loads(call: str) -> None:
+    late = [Late(), Late()]
+    hms = FakeHms()
+    hms.add_database("db")
+    hms.misbehave[call].extend(late)
+    under_way = threading.Event()
+    hms.before[call] = under_way.set
+    with running(hms) as server, pool_of(server, size=2) as pool:
+        namespaces, pointer = HmsNamespaces(pool), HmsTablePointer(pool, Settings.load({}, environ={}))
+
+        def create(number: int) -> None:
+            if call == "create_database":
+                namespaces.create(f"n{number}", {"location": "hdfs://10.255.255.1/n"})
+            else:
+                metadata = table_metadata("hdfs://10.255.255.1/t")
+                pointer.create(TableName("db", f"t{number}"), "m0", metadata, None)
+
+        threads = [threading.Thread(target=create, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            assert under_way.wait(ENDLESS_SECONDS)
+            assert namespaces.exists("db")
+            assert hms.calls.count(call) == 1
+        finally:
+            for each in late:
+                each.go.set()
+            for thread in threads:
+                thread.join()
+    assert hms.calls.count(call) == 2
+
+
+def test_a_call_that_gets_no_such_connection_in_time_is_refused_and_not_sent() -> None:
+    with running() as server, pool_of(server, size=2, timeout_ms=50) as pool:
+
+        def nested(_: MetastoreClient) -> None:
+            pool.run_with_location(lambda client: client.call("get_all_databases"))
+
+        with pytest.raises(MetastoreUnavailable, match="busy with the locations"):
+            pool.run_with_location(nested)
+        assert "get_all_databases" not in server.hms.calls

@@ -86,6 +86,7 @@ class ClientPool:
         self._socket_timeout_ms = socket_timeout_ms
         self._patience_ms = patience_ms
         self._max_reply_bytes = max_reply_bytes
+        self._wait_seconds = (connect_timeout_ms + socket_timeout_ms) / 1000
         self._user = user
         self._make_client = make_client or self._open
         self._make_places = make_places
@@ -93,6 +94,8 @@ class ClientPool:
         self._closed = False
         self._now = now
         self._places = self._make_places(self._size)
+        # One is left for everybody else, unless there is only one.
+        self._places_for_locations = self._make_places(max(1, self._size // 2))
         self._mutex = threading.Lock()
         self._idle: list[MetastoreClient] = []
 
@@ -109,6 +112,19 @@ class ClientPool:
             user=settings.user,
         )
 
+    def run_with_location(self, function: Callable[[MetastoreClient], Result]) -> Result:
+        """`run`, not idempotent, for a call in which the metastore itself opens a location that a client named. A file
+        system that does not answer holds such calls for minutes, so they get half of the connections."""
+        if not self._places_for_locations.acquire(timeout=self._wait_seconds):
+            raise NotSent(
+                "The metastore is busy with the locations of other new tables and namespaces",
+                next_step="try again later; the metastore's log tells which file system does not answer",
+            )
+        try:
+            return self.run(function, idempotent=False)
+        finally:
+            self._places_for_locations.release()
+
     def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
         """Call `function` with a connection that nobody else uses, and return what it returns.
 
@@ -120,7 +136,7 @@ class ClientPool:
         Raises MetastoreUnavailable: no server could be reached, none answered an idempotent call, or all connections
         are in use for longer than a call may take.
         """
-        if not self._places.acquire(timeout=(self._connect_timeout_ms + self._socket_timeout_ms) / 1000):
+        if not self._places.acquire(timeout=self._wait_seconds):
             raise NotSent(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
         place = _Place(self._places)
         try:

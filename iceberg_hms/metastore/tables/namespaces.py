@@ -159,7 +159,7 @@ class HmsNamespaces:
 
     def _change(self, method: str, **arguments: Any) -> None:
         try:
-            self._pool.run(lambda client: client.call(method, **arguments), idempotent=False)
+            self._pool.run_with_location(lambda client: client.call(method, **arguments))
         except NoAnswer as error:
             raise MetastoreUnavailable(
                 f"{error.message}; it may have been carried out", next_step="look at the namespace before you try again"

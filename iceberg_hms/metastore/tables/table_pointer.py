@@ -254,6 +254,8 @@ class HmsTablePointer:
                 return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)
             return Swapped()
 
+        if method == "create_table":
+            return self._pool.run_with_location(send)
         return self._pool.run(send, idempotent=False)
 
     def _alter(self, base: Pointer, table: Any, require_cas: bool = False) -> SwapAnswer:
