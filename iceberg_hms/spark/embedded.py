@@ -7,6 +7,7 @@ that uses it is stopped, and at the latest with the process.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import logging
 import os
 import threading
@@ -125,6 +126,12 @@ class _CatalogServer:
         self.close()
 
 
+def without_tls(settings: Settings) -> Settings:
+    """The settings of a server that its own process alone calls, on loopback: the certificate of `serve`, which the
+    environment may name too, is not for 127.0.0.1."""
+    return dataclasses.replace(settings, rest_ssl_certfile="", rest_ssl_keyfile="", rest_ssl_ca_certs="")
+
+
 def start_server(settings: Mapping[str, object], token: str) -> Running:
     """A catalog with these settings behind a REST server on a free port of 127.0.0.1.
 
@@ -133,7 +140,7 @@ def start_server(settings: Mapping[str, object], token: str) -> Running:
     from iceberg_hms.assembly import assemble
     from iceberg_hms.rest.server import RestServer
 
-    catalog = assemble(Settings.load(settings))
+    catalog = assemble(without_tls(Settings.load(settings)))
     try:
         catalog.list_namespaces()
         # Its clients are this process's own Spark sessions, which have the process's rights.

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from iceberg_hms.config import Settings
 from iceberg_hms.errors import MetastoreUnavailable
-from iceberg_hms.spark.embedded import Embedding
+from iceberg_hms.rest.tls import certificates
+from iceberg_hms.spark.embedded import Embedding, without_tls
 
 
 class FakeServer:
@@ -116,3 +118,14 @@ def test_a_forked_child_leaves_its_parents_servers_alone() -> None:
         os._exit(10 * sum(server.stops for server in fakes.started) + (own is parents))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert embedding.acquire(A) is parents
+
+
+def test_the_certificate_of_a_public_server_is_not_for_an_embedded_one() -> None:
+    environ = {
+        "ICEBERG_HMS_REST_SSL_CERTFILE": "/nowhere/server.pem",
+        "ICEBERG_HMS_REST_SSL_CA_CERTS": "/nowhere/ca.pem",
+    }
+    settings = Settings.load({"clients": 3}, environ=environ)
+    assert settings.rest_ssl_certfile == "/nowhere/server.pem"
+    assert certificates(without_tls(settings)) is None
+    assert without_tls(settings).clients == 3
