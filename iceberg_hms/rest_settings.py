@@ -131,6 +131,9 @@ class RestSettings:
     rest_oidc_refresh_seconds: int = number(
         "rest.oidc.refresh-seconds", 30, 1, 86_400, "How often to ask the issuer for its keys at most, in seconds."
     )
+    rest_caller_in_summary: bool = flag(
+        "rest.caller-in-summary", "Put the caller's name into the summary of its snapshots, as `iceberg-hms.caller`."
+    )
     rest_audit_log: str = text(
         "rest.audit-log",
         "File for the audit trail, a line of JSON for each change and each refusal; empty: with the log.",

@@ -218,16 +218,19 @@ class Catalog:
         sort_order: Any = None,
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
+        *,
+        client: Client | None = None,
     ) -> Table:
         """Create an empty table.
 
         schema: an iceberg_hms Schema, a pyarrow Schema, or the spec's JSON.
         partition_spec: None, a PartitionSpec, the spec's JSON, or transforms such as ["day(event_time)", "level"].
         properties: table properties; `format-version` chooses the version (2).
+        client: its caller owns the table; else the setting `user` does.
         Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
         """
         staged = self.stage_table(identifier, schema, partition_spec, sort_order, location, properties)
-        change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), Client())
+        change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), client)
         report = self._create(staged.name, change, folder_is_free=True)
         return Table(self._access, staged.name, report.metadata, report.metadata_location)
 
@@ -324,10 +327,11 @@ class Catalog:
         overwrite: bool = False,
         wait_seconds: float | None = None,
         check: Callable[[TableMetadata], None] | None = None,
+        owner: str = "",
     ) -> Table:
         """Make a table of an existing metadata file. With `overwrite`, point a table of this name at a copy of the
-        file. check: raises to refuse what the file holds. Raises AlreadyExists, NoSuchNamespace, MissingFile,
-        CorruptFile."""
+        file. check: raises to refuse what the file holds. owner: of a new table; "": the setting `user`.
+        Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = new_table_name(identifier)
         guard = self._guard(self.services.namespaces.load(name.namespace))
         report = self.services.coordinator.operations.register(
@@ -335,7 +339,7 @@ class Catalog:
             metadata_location,
             guard=guard,
             overwrite=overwrite,
-            owner=self.settings.user or None,
+            owner=owner or self.settings.user or None,
             wait_seconds=self._access.wait_seconds(wait_seconds),
             check=check,
         )
@@ -363,7 +367,7 @@ class Catalog:
         return self.services.coordinator.operations.create(
             name,
             change,
-            owner=self.settings.user or None,
+            owner=change.identity.caller or self.settings.user or None,
             guard=self._guard(namespace),
             root=namespace.get(LOCATION),
             folder_is_free=folder_is_free,

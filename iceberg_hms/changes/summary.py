@@ -6,8 +6,9 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.json_fields import MAX_LONG, MIN_LONG, is_integer
@@ -15,6 +16,9 @@ from iceberg_hms.format.manifests.manifest import DataFile
 
 #: The key of a whole job: a rerun with the same key adds nothing.
 IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"
+
+#: Who made the snapshot, as the REST server knows its callers.
+CALLER = "iceberg-hms.caller"
 
 OPERATION = "operation"
 APPEND = "append"
@@ -129,6 +133,22 @@ def check_custom(properties: Mapping[str, str], idempotency_key: str | None = No
             f"A commit has one idempotency key, found {properties[IDEMPOTENCY_KEY]} and {idempotency_key}"
         )
     return {**properties, IDEMPOTENCY_KEY: idempotency_key}
+
+
+def with_caller(updates: Sequence[dict[str, Any]], caller: str) -> list[dict[str, Any]]:
+    """A REST commit's updates, with its caller in the summary of each snapshot that has one; "": without. Raises
+    InvalidInput for a client's own value, whatever the caller: readers take it for the server's."""
+    return [_with_caller(update, caller) for update in updates]
+
+
+def _with_caller(update: dict[str, Any], caller: str) -> dict[str, Any]:
+    snapshot = update.get("snapshot") if update.get("action") == "add-snapshot" else None
+    summary = snapshot.get("summary") if isinstance(snapshot, dict) else None
+    if not isinstance(snapshot, dict) or not isinstance(summary, dict):
+        return update
+    if CALLER in summary:
+        raise InvalidInput(f"Cannot set snapshot summary property {CALLER}: the server sets it")
+    return {**update, "snapshot": {**snapshot, "summary": {**summary, CALLER: caller}}} if caller else update
 
 
 def check_key(key: str | None) -> None:

@@ -6,11 +6,12 @@ makes the client do with the files that it wrote.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from iceberg_hms.changes.summary import IDEMPOTENCY_KEY
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, with_caller
 from iceberg_hms.errors import AlreadyExists, InvalidInput, RequirementFailed
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.audit import SNAPSHOTS_MAX
@@ -36,6 +37,8 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
         marks = protected.marks_of_new_tables(request.context.settings)
         request.require_protected(protected.changed_by(body.updates, marks), *table)
     request.entry.snapshots = _snapshot_ids(body)
+    marks_caller = request.context.settings.rest_caller_in_summary
+    body = replace(body, updates=with_caller(body.updates, request.caller.name if marks_caller else ""))
     seconds = request.seconds_left
     arguments: dict[str, Any] = {
         "idempotency_key": _idempotency_key(request, body),

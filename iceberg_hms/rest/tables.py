@@ -75,7 +75,7 @@ def create_table(request: RestRequest) -> Response:
     shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
     if body.stage:
         return table_response(request.catalog.stage_table(identifier, *shape).metadata.to_bytes(), None)
-    return _served(request.catalog.create_table(identifier, *shape))
+    return _served(request.catalog.create_table(identifier, *shape, client=request.client))
 
 
 def load_table(request: RestRequest) -> Response:
@@ -153,6 +153,7 @@ def register_table(request: RestRequest) -> Response:
             overwrite=body.overwrite,
             wait_seconds=request.seconds_left,
             check=check,
+            owner=request.caller.name,
         )
     except MissingFile as error:
         if error.location != body.metadata_location:

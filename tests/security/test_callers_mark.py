@@ -1,0 +1,60 @@
+"""Whose a table is and who made a snapshot is what the server knows, and not what a client says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.format.manifests.manifest_list import encode_list
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
+from tests.security.callers import callers
+from tests.security.test_protected_properties import by_commit_of_a_staged_table, by_creation, by_registration
+
+SCOPES = {"etl": "admin[*]"}
+ORDERS = "/v1/namespaces/sales/tables/orders"
+
+
+def world(folder: Path, **settings: Any) -> tuple[ScriptedCatalog, Web]:
+    catalog = ScriptedCatalog(user="server", **settings)
+    catalog.create_namespace("sales")
+    catalog.create_table(("sales", "orders"), SCHEMA)
+    return catalog, callers(catalog, folder, SCOPES)("etl")
+
+
+def append(**summary: str) -> dict[str, Any]:
+    snapshot = {"snapshot-id": 7, "sequence-number": 1, "timestamp-ms": SYSTEM_CLOCK.now_ms(), "schema-id": 0}
+    snapshot |= {"manifest-list": "file:/warehouse/sales.db/orders/metadata/snap-7.avro"}
+    added = {"action": "add-snapshot", "snapshot": {**snapshot, "summary": {"operation": "append", **summary}}}
+    return {"requirements": [], "updates": [added]}
+
+
+@pytest.mark.parametrize("way", [by_creation, by_commit_of_a_staged_table, by_registration])
+def test_the_caller_owns_the_table_that_it_makes(tmp_path: Path, way: Callable[..., Any]) -> None:
+    catalog, web = world(tmp_path)
+    assert way(web, catalog, {}).status_code == 200
+    assert catalog.metastore.rows[TableName("sales", "new")].owner == "etl"
+    assert catalog.metastore.rows[TableName("sales", "orders")].owner == "server"
+
+
+@pytest.mark.parametrize("setting", [True, False])
+def test_a_client_s_own_word_on_who_it_is_is_refused(tmp_path: Path, setting: bool) -> None:
+    catalog, web = world(tmp_path, rest_caller_in_summary=setting)
+    status, kind, message = error_of(web("POST", ORDERS, append(**{"iceberg-hms.caller": "admin"})))
+    assert (status, kind, "iceberg-hms.caller" in message) == (400, "BadRequestException", True)
+    assert catalog.load(("sales", "orders")).metadata.snapshots == ()
+
+
+@pytest.mark.parametrize(("setting", "expected"), [(True, "etl"), (False, None)])
+def test_the_setting_puts_the_caller_into_the_summary(tmp_path: Path, setting: bool, expected: str | None) -> None:
+    catalog, web = world(tmp_path, rest_caller_in_summary=setting)
+    location = "file:/warehouse/sales.db/orders/metadata/snap-7.avro"
+    catalog.files.write(location, encode_list(2, 7, None, 1, None, [])[0])
+    response = web("POST", ORDERS, append())
+    assert response.status_code == 200, response.text
+    [snapshot] = catalog.load(("sales", "orders")).metadata.snapshots
+    assert snapshot.raw["summary"].get("iceberg-hms.caller") == expected
