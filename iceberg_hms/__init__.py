@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import RequirementFailed as RequirementFailed
     from iceberg_hms.errors import ScopeMissing as ScopeMissing
     from iceberg_hms.errors import StorageError as StorageError
+    from iceberg_hms.errors import TooManyOpenFiles as TooManyOpenFiles
     from iceberg_hms.errors import UnsupportedFormat as UnsupportedFormat
     from iceberg_hms.format.manifests.manifest import DataFile as DataFile
     from iceberg_hms.format.metadata.snapshot import Snapshot as Snapshot
@@ -93,6 +94,7 @@ _ERRORS = (
     "QueueFull",
     "ScopeMissing",
     "StorageError",
+    "TooManyOpenFiles",
     "UnsupportedFormat",
 )
 
