@@ -22,7 +22,7 @@ ON_BOTH_CORES := -n 2 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz matrix wheel lock audit sbom deploy-lint release-tools format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz siege matrix wheel lock audit sbom deploy-lint release-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -92,6 +92,9 @@ mutants: setup  ## planted defects of the protocol, each of which the simulation
 
 fuzz: setup  ## right and mutated requests of every kind, each of which must leave the catalog in order: REQUESTS=100000 SEED=7
 	$(RUN) $(PY) -m tests.security.fuzz --requests $(or $(REQUESTS),100000) --seed $(SEED)
+
+siege: setup java  ## honest clients beside all attacks on the server's resources: MINUTES=10
+	$(RUN) $(PY) -m benchmarks siege --minutes $(or $(MINUTES),10)
 
 wheel: setup  ## wheel and sdist in dist/, after the wheel was tried on Python 3.11, 3.12 and 3.13, all of which it needs
 	$(RUN) $(PY) -m pytest integration/test_distributions.py

@@ -1,0 +1,305 @@
+"""A server under all attacks on its resources at once, beside honest clients: what do those notice of it?"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import iceberg_hms
+from benchmarks import instruments
+from benchmarks.writers import SCHEMA
+from iceberg_hms.local.metastore import LocalMetastore
+from iceberg_hms.rest.access.tokens import new_token, token_line
+from tests.security.attackers import ATTACKS, Client, Target, besiege, place_bombs
+
+NAMESPACE = "siege"
+HONEST = "127.0.0.1"
+TABLES = 4
+#: Between two requests of one honest client, in seconds.
+PAUSE_SECONDS = 0.25
+#: A request that the server defers (429, 503) is sent again after that long, as clients do.
+RETRY_SECONDS = 1.0
+LOADERS = 4
+#: What a siege may do: to the 99th percentile of honest commits, and to the server's memory in bytes.
+RATIO_MAX = 2.0
+MEMORY_MAX = 1 << 30
+#: How many descriptors more than before may be open when it is over.
+DESCRIPTORS_LEFT_MAX = 32
+#: How long the server may take to close what attackers left.
+SETTLE_SECONDS = 180
+
+
+@dataclass
+class Phase:
+    """seconds: of each acknowledged commit, and of each load. deferred: requests that were sent again.
+    failed: commits and loads with any other answer. lost: commits that were acknowledged and are not in their table."""
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+    deferred: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of the server's process. peak: bytes of memory, the largest so far."""
+
+    threads: int
+    descriptors: int
+    peak: int
+
+    @classmethod
+    def of(cls, pid: int) -> Usage:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+        values = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+        descriptors = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        return cls(int(values["Threads"][0]), descriptors, 1024 * int(values["VmHWM"][0]))
+
+
+def siege() -> None:
+    """Show what honest clients notice while a server is attacked.
+
+    A server as users start it, over an embedded metastore. Committers set a property four times a second each, on four
+    tables, and loaders load them: alone, then beside all attacks of tests/security/attackers.py, then alone again.
+    Attackers are a process of their own with the lowest priority, from other addresses, some with a valid token.
+
+    It fails if an honest request failed or was lost, if the 99th percentile of commits is twice the quiet one or more,
+    if the server's memory passed 1 GiB, or if it keeps descriptors of attackers.
+    """
+    options = instruments.parser(siege.__doc__)
+    options.add_argument("--minutes", type=float, default=10.0)
+    options.add_argument("--committers", type=int, default=16)
+    options.add_argument("--only", action="append", default=[], metavar="ATTACK", help="this one; may be repeated")
+    options.add_argument("--quiet-seconds", type=float, default=60.0, help="of the phases without attacks")
+    options.add_argument("--out", type=Path, default=Path("build/benchmarks"))
+    arguments = options.parse_args()
+    arguments.quiet_seconds = min(arguments.quiet_seconds, 60 * arguments.minutes)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms ")))
+        metastore = stack.enter_context(LocalMetastore(folder / "hms"))
+        tokens = {name: new_token() for name in ("honest", "insider")}
+        scopes = {"honest": f"write[{NAMESPACE}]", "insider": "admin[*]"}
+        file = folder / "tokens"
+        file.touch(0o600)
+        file.write_text("\n".join([*(token_line(name, scopes[name], tokens[name]) for name in tokens), ""]))
+        location = make_tables(metastore)
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        log = arguments.out / "siege.log"
+        server = stack.enter_context(instruments.serving(metastore, log, access=("--token-file", str(file))))
+        found = measure(server, tokens, location, arguments)
+    problems = show(found)
+    instruments.keep(arguments.out, "siege", vars(arguments), {**found, "problems": problems})
+    if problems:
+        raise SystemExit("\n".join(problems))
+
+
+def make_tables(metastore: LocalMetastore) -> Path:
+    """Create the honest tables and `evil`. Returns the folder of `evil`."""
+    with iceberg_hms.connect(metastore.uri, metastore.warehouse) as catalog:
+        catalog.create_namespace(NAMESPACE)
+        for number in range(TABLES):
+            catalog.create_table(f"{NAMESPACE}.t{number}", SCHEMA)
+        created = catalog.create_table(f"{NAMESPACE}.evil", SCHEMA, properties={"iceberg-hms.rebase-appends": "true"})
+        return Path(created.metadata.location.removeprefix("file:"))
+
+
+def measure(
+    server: instruments.Serving, tokens: dict[str, str], location: Path, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    port = int(server.uri.rpartition(":")[2])
+    honest = Honest(port, tokens["honest"], arguments.committers)
+    asyncio.run(honest.run("warm-up", min(10.0, arguments.quiet_seconds)))
+    quiet = asyncio.run(honest.run("quiet", arguments.quiet_seconds))
+    before = Usage.of(server.pid)
+    target = Target(port, tokens["insider"], NAMESPACE, "t0")
+    given = {"target": asdict(target), "location": str(location), "only": arguments.only}
+    command = [sys.executable, "-m", "benchmarks", "attackers"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=instruments.ROOT) as attackers:  # noqa: S603 - our own program
+        assert attackers.stdin is not None
+        assert attackers.stdout is not None
+        attackers.stdin.write(orjson.dumps(given) + b"\n")
+        attackers.stdin.flush()
+        attackers.stdout.readline()
+        besieged = asyncio.run(honest.run("besieged", 60 * arguments.minutes))
+        during = Usage.of(server.pid)
+        attackers.stdin.close()
+        counts = orjson.loads(attackers.stdout.readline() or b"{}")
+    after = settle(server.pid, before)
+    afterwards = asyncio.run(honest.run("afterwards", arguments.quiet_seconds))
+    return {
+        "phases": [asdict(each) for each in (quiet, besieged, afterwards)],
+        "usage": {"quiet": asdict(before), "besieged": asdict(during), "afterwards": asdict(after)},
+        "attacks": counts,
+    }
+
+
+def settle(pid: int, before: Usage) -> Usage:
+    """Wait until the server has closed what attackers left, or for as long as it may take."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (usage := Usage.of(pid)).descriptors > before.descriptors + DESCRIPTORS_LEFT_MAX:
+        if time.monotonic() > deadline:
+            break
+        # No event of another process says that it closed a descriptor.
+        threading.Event().wait(1)
+    return usage
+
+
+class Honest:
+    """Committers, each with a key of its own in one of the tables, and loaders."""
+
+    def __init__(self, port: int, token: str, committers: int) -> None:
+        self._port = port
+        self._token = token
+        self._committers = committers
+
+    async def run(self, name: str, seconds: float) -> Phase:
+        """All of them at once for so long."""
+        phase = Phase(name)
+        end = time.monotonic() + seconds
+        committers = [self._commit(phase, number, end) for number in range(self._committers)]
+        loaders = [self._load(phase, number, end) for number in range(LOADERS)]
+        acknowledged, _ = await asyncio.gather(asyncio.gather(*committers), asyncio.gather(*loaders))
+        for number, value in enumerate(acknowledged):
+            client = Client(self._port, HONEST, self._token)
+            _, body = await client.ask("GET", _table(number))
+            client.close()
+            phase.lost += orjson.loads(body)["metadata"]["properties"].get(f"writer-{number}") != value
+        return phase
+
+    async def _commit(self, phase: Phase, number: int, end: float) -> str | None:
+        """The last value that the server acknowledged."""
+        client = Client(self._port, HONEST, self._token)
+        acknowledged = None
+        for count in itertools.count():
+            if time.monotonic() > end:
+                break
+            value = f"{phase.name}-{count}"
+            update = {"action": "set-properties", "updates": {f"writer-{number}": value}}
+            started = time.monotonic()
+            if await self._ask(phase, client, "POST", _table(number), {"requirements": [], "updates": [update]}):
+                phase.seconds.append(time.monotonic() - started)
+                acknowledged = value
+            await asyncio.sleep(PAUSE_SECONDS)
+        client.close()
+        return acknowledged
+
+    async def _load(self, phase: Phase, number: int, end: float) -> None:
+        client = Client(self._port, HONEST, self._token)
+        while time.monotonic() < end:
+            started = time.monotonic()
+            if await self._ask(phase, client, "GET", _table(number)):
+                phase.loads.append(time.monotonic() - started)
+            await asyncio.sleep(PAUSE_SECONDS)
+        client.close()
+
+    async def _ask(self, phase: Phase, client: Client, method: str, path: str, body: Any = None) -> bool:
+        """Whether it succeeded, in the end."""
+        sent = b"" if body is None else orjson.dumps(body)
+        while True:
+            try:
+                status, answer = await client.ask(method, path, sent)
+            except (OSError, EOFError, TimeoutError) as error:
+                phase.failed[f"{method} {type(error).__name__}: {error}"] += 1
+                return False
+            if status == 200:
+                return True
+            if status not in (429, 503):
+                phase.failed[f"{method} {status} {answer[:200].decode()}"] += 1
+                return False
+            phase.deferred += 1
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+def _table(number: int) -> str:
+    return f"/v1/namespaces/{NAMESPACE}/tables/t{number % TABLES}"
+
+
+def run_attackers() -> None:
+    """The attackers' process: reads the target as a line of JSON, and prints what came of each attack when its input
+    ends."""
+    # The siege measures the server, not who gets the processors.
+    os.nice(19)
+    given = orjson.loads(sys.stdin.buffer.readline())
+    attacks = {**ATTACKS, **place_bombs(Path(given["location"]))}
+    attacks = {name: attacks[name] for name in given["only"] or attacks}
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    instruments.say({})
+
+    async def attack() -> dict[str, Any]:
+        task = asyncio.ensure_future(besiege(Target(**given["target"]), attacks))
+        await asyncio.to_thread(sys.stdin.buffer.read)
+        task.cancel()
+        return {name: dict(each) for name, each in (await task).items()}
+
+    instruments.say(asyncio.run(attack()))
+
+
+def show(found: dict[str, Any]) -> list[str]:
+    """Print the tables. Returns what is not as it should be."""
+    phases, usage = found["phases"], found["usage"]
+    rows = []
+    for each in phases:
+        commits, loads = each["seconds"] or [math.nan], each["loads"] or [math.nan]
+        used = usage[each["name"]]
+        rows.append(
+            [
+                each["name"],
+                len(each["seconds"]),
+                sum(each["failed"].values()),
+                each["lost"],
+                each["deferred"],
+                *(f"{instruments.quantile(commits, share) * 1000:.0f}" for share in (0.5, 0.99, 1)),
+                f"{instruments.quantile(loads, 0.99) * 1000:.0f}",
+                used["threads"],
+                used["descriptors"],
+                f"{used['peak'] / 2**20:.0f}",
+            ]
+        )
+    latencies = ["median ms", "p99 ms", "longest ms", "load p99 ms"]
+    header = ["", "commits", "failed", "lost", "deferred", *latencies, "threads", "descriptors", "peak MiB"]
+    instruments.print_table(header, rows)
+    print()
+    attacks = [[name, sum(each.values()), _counted(each)] for name, each in found["attacks"].items()]
+    instruments.print_table(["attack", "sent", "what came of it"], attacks)
+    return problems_of(phases, usage)
+
+
+def _counted(results: dict[str, int]) -> str:
+    return ", ".join(f"{count} x {result}" for result, count in sorted(results.items()))
+
+
+def problems_of(phases: Sequence[dict[str, Any]], usage: dict[str, Any]) -> list[str]:
+    problems = []
+    for each in phases:
+        problems += [f"{each['name']}: {count} x {failure}" for failure, count in each["failed"].items()]
+        if each["lost"]:
+            problems.append(f"{each['name']}: {each['lost']} acknowledged commits are lost")
+    quiet, besieged = (instruments.quantile(each["seconds"] or [math.inf], 0.99) for each in phases[:2])
+    if besieged >= RATIO_MAX * quiet:
+        problems.append(f"the p99 of commits is {besieged / quiet:.1f} times the quiet one")
+    if (peak := max(each["peak"] for each in usage.values())) >= MEMORY_MAX:
+        problems.append(f"the server took {peak / 2**20:.0f} MiB")
+    left = usage["afterwards"]["descriptors"] - usage["quiet"]["descriptors"]
+    if left > DESCRIPTORS_LEFT_MAX:
+        problems.append(f"{left} descriptors are left")
+    return problems
