@@ -92,6 +92,8 @@ def _inflated(data: bytes, location: str, bounds: FileBounds) -> bytes:
             part = inflater.decompress(chunk, left + 1)
             left -= len(part)
             if left < 0:
+                # The error holds this frame until the garbage collector comes.
+                parts, part = [], b""
                 raise exceeded(location, what)
             parts.append(part)
         at -= len(inflater.unused_data)
