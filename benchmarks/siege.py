@@ -24,9 +24,11 @@ import orjson
 
 import iceberg_hms
 from benchmarks import instruments
+from benchmarks.loads import data_file
 from benchmarks.writers import SCHEMA
 from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.rest.access.tokens import new_token, token_line
+from integration.rest_clients import ALL
 from tests.security.attackers import ATTACKS, Client, Target, besiege, place_bombs
 
 NAMESPACE = "siege"
@@ -101,37 +103,40 @@ def siege() -> None:
         file = folder / "tokens"
         file.touch(0o600)
         file.write_text("\n".join([*(token_line(name, scopes[name], tokens[name]) for name in tokens), ""]))
-        location = make_tables(metastore)
+        evil = make_tables(metastore)
         arguments.out.mkdir(parents=True, exist_ok=True)
         log = arguments.out / "siege.log"
         server = stack.enter_context(instruments.serving(metastore, log, access=("--token-file", str(file))))
-        found = measure(server, tokens, location, arguments)
+        found = measure(server, tokens, evil, arguments)
     problems = show(found)
     instruments.keep(arguments.out, "siege", vars(arguments), {**found, "problems": problems})
     if problems:
         raise SystemExit("\n".join(problems))
 
 
-def make_tables(metastore: LocalMetastore) -> Path:
-    """Create the honest tables and `evil`. Returns the folder of `evil`."""
+def make_tables(metastore: LocalMetastore) -> tuple[Path, int]:
+    """Create the honest tables and `evil`. Returns the folder of `evil`, and its first snapshot of two."""
     with iceberg_hms.connect(metastore.uri, metastore.warehouse) as catalog:
         catalog.create_namespace(NAMESPACE)
         for number in range(TABLES):
             catalog.create_table(f"{NAMESPACE}.t{number}", SCHEMA)
-        created = catalog.create_table(f"{NAMESPACE}.evil", SCHEMA, properties={"iceberg-hms.rebase-appends": "true"})
-        return Path(created.metadata.location.removeprefix("file:"))
+        evil = catalog.create_table(f"{NAMESPACE}.evil", SCHEMA, properties=ALL)
+        for number in range(2):
+            evil.append([data_file(f"evil-{number}")])
+        metadata = catalog.load(f"{NAMESPACE}.evil").metadata
+        return Path(metadata.location.removeprefix("file:")), metadata.snapshots[0].snapshot_id
 
 
 def measure(
-    server: instruments.Serving, tokens: dict[str, str], location: Path, arguments: argparse.Namespace
+    server: instruments.Serving, tokens: dict[str, str], evil: tuple[Path, int], arguments: argparse.Namespace
 ) -> dict[str, Any]:
     port = int(server.uri.rpartition(":")[2])
     honest = Honest(port, tokens["honest"], arguments.committers)
     asyncio.run(honest.run("warm-up", min(10.0, arguments.quiet_seconds)))
     quiet = asyncio.run(honest.run("quiet", arguments.quiet_seconds))
     before = Usage.of(server.pid)
-    target = Target(port, tokens["insider"], NAMESPACE, "t0")
-    given = {"target": asdict(target), "location": str(location), "only": arguments.only}
+    target = Target(port, tokens["insider"], NAMESPACE, "t0", evil[1])
+    given = {"target": asdict(target), "location": str(evil[0]), "only": arguments.only}
     command = [sys.executable, "-m", "benchmarks", "attackers"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=instruments.ROOT) as attackers:  # noqa: S603 - our own program
         assert attackers.stdin is not None

@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from iceberg_hms.clock import SYSTEM_CLOCK
 from tests.rest.fakes import SCHEMA
 from tests.security.test_file_bounds import LIST, MIB, container, deflate, list_record
 
@@ -33,12 +34,14 @@ HALF_CONNECTIONS = 50
 @dataclass(frozen=True)
 class Target:
     """port: of the server on 127.0.0.1. token: of the insider, who may commit to all tables. namespace: of all tables:
-    of `honest`, which is another client's, and of `evil`, the insider's own."""
+    of `honest`, which is another client's, and of `evil`, the insider's own. ancestor: a snapshot of `evil` that is not
+    its current one."""
 
     port: int
     token: str
     namespace: str
     honest: str
+    ancestor: int
 
     @property
     def tables(self) -> str:
@@ -187,13 +190,29 @@ def _typed(text: str) -> bytes:
     return _create("typed", schema={"type": "struct", "schema-id": 0, "fields": [field]})
 
 
-def _snapshot(manifest_list: str) -> bytes:
-    snapshot = {"snapshot-id": 7, "sequence-number": 99, "timestamp-ms": 4_000_000_000_000, "summary": {}}
-    added = {**snapshot, "manifest-list": manifest_list, "summary": {"operation": "append"}, "schema-id": 0}
+def _appends(*manifest_lists: str) -> Attack:
+    """Appends on an older snapshot of the branch: to rebase one, the server reads its manifest list."""
+
+    async def attack(target: Target, count: Callable[[object], None]) -> None:
+        sent = [("POST", "{evil}", _append(each, target.ancestor)) for each in manifest_lists]
+        await _repeated(*sent)(target, count)
+
+    return attack
+
+
+def _append(manifest_list: str, parent: int) -> bytes:
+    snapshot = {
+        "snapshot-id": 7,
+        "parent-snapshot-id": parent,
+        "sequence-number": 2,
+        "timestamp-ms": SYSTEM_CLOCK.now_ms(),
+        "manifest-list": manifest_list,
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
     moved = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 7}
-    # The branch that it asserts is another one, so the server looks whether it can rebase the append.
-    stale = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 5}
-    return _commit({"action": "add-snapshot", "snapshot": added}, moved, requirements=[stale])
+    stale = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": parent}
+    return _commit({"action": "add-snapshot", "snapshot": snapshot}, moved, requirements=[stale])
 
 
 _COLUMNS = [{"id": number, "name": f"c{number}", "required": False, "type": "int"} for number in range(1, 20)]
@@ -259,19 +278,16 @@ def place_bombs(location: Path) -> Mapping[str, tuple[Attack, float]]:
     """Write files into the folder of `evil`, where the location policy lets it name them. Returns the attacks."""
     folder = location / "metadata"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "bomb.gz.metadata.json").write_bytes(gzip.compress(b'{"a":"' + b" " * 1_500 * MIB, 6))
+    (folder / "bomb.gz.metadata.json").write_bytes(gzip.compress(b'{"a":"') + 40 * gzip.compress(b" " * 50 * MIB))
     records = 300_000
     (folder / "records.avro").write_bytes(container(LIST, [(records, deflate(list_record() * records))], "deflate"))
-    (folder / "block.avro").write_bytes(container(LIST, [(1, deflate(b"\0" * 400 * MIB))], "deflate"))
+    (folder / "block.avro").write_bytes(container(LIST, [(1, deflate(b"\0" * 100 * MIB))], "deflate"))
     os.mkfifo(folder / "fifo.metadata.json")
     (folder / "zero.metadata.json").symlink_to("/dev/zero")
     path = f"file:{folder}"
     return {
         "gzip bombs": (_registers(f"{path}/bomb.gz.metadata.json"), 1.0),
-        "Avro bombs": (
-            _repeated(*(("POST", "{evil}", _snapshot(f"{path}/{name}.avro")) for name in ("records", "block"))),
-            0.5,
-        ),
+        "Avro bombs": (_appends(*(f"{path}/{name}.avro" for name in ("records", "block"))), 0.5),
         "FIFO, /dev/zero": (
             _registers(*(f"{path}/{name}.metadata.json" for name in ("fifo", "zero")), "file:/dev/zero", at_once=8),
             0.5,
