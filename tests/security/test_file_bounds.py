@@ -141,6 +141,23 @@ def test_an_error_does_not_keep_what_was_inflated() -> None:
         tracemalloc.stop()
 
 
+def test_a_bomb_is_refused_before_memory_holds_what_it_inflates_to() -> None:
+    data = gzip.compress(os.urandom(MIB // 2) + b" " * 300 * MIB)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptFile, match="250 times"):
+            metadata_file.decode(data, "x")
+        assert tracemalloc.get_traced_memory()[1] < 100 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_metadata_that_inflates_to_much_is_read() -> None:
+    text = orjson.dumps({**documents.V2, "properties": {"long": "ab" * 40 * MIB}})
+    data = gzip.compress(text)
+    assert len(metadata_file.decode(data, "x", bounds(inflate_ratio=2_000)).properties["long"]) == 80 * MIB
+
+
 def test_many_gzip_members_are_refused() -> None:
     member = gzip.compress(b"")
     with pytest.raises(CorruptFile, match="more than 1000 gzip members"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from iceberg_hms.caller_left import stop_if_caller_left
@@ -21,6 +21,8 @@ METADATA_PATH: Final = "write.metadata.path"
 _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 #: Bytes that are inflated at a time.
 _CHUNK_BYTES: Final = 16 * 1024
+#: Text that is kept while it is not known whether the rest is within bounds.
+_HELD_BYTES: Final = 64 * 1024 * 1024
 #: Writers make one.
 _MEMBERS_MAX: Final = 1_000
 #: Python's objects for an object, a list and another value of JSON, by the sign that stands for it.
@@ -76,6 +78,26 @@ def _inflated(data: bytes, location: str, bounds: FileBounds) -> bytes:
         )
         exceeded = bounds.inflate_ratio.exceeded
     parts: list[bytes] = []
+    size = 0
+    try:
+        for part in _parts(data, location, limit, what, exceeded):
+            size += len(part)
+            # What is too large is refused before memory holds all of it. So what is large is inflated twice.
+            if size <= _HELD_BYTES:
+                parts.append(part)
+            else:
+                parts.clear()
+    except CorruptFile:
+        # The error holds this frame until the garbage collector comes.
+        parts.clear()
+        raise
+    return b"".join(parts if size <= _HELD_BYTES else _parts(data, location, limit, what, exceeded))
+
+
+def _parts(
+    data: bytes, location: str, limit: int, what: str, exceeded: Callable[[str, str], CorruptFile]
+) -> Iterator[bytes]:
+    """What the gzip members of a file inflate to, of at most `limit` bytes. Raises as `_inflated`."""
     left, at, members = limit, 0, 0
     while at < len(data):
         members += 1
@@ -92,14 +114,12 @@ def _inflated(data: bytes, location: str, bounds: FileBounds) -> bytes:
             part = inflater.decompress(chunk, left + 1)
             left -= len(part)
             if left < 0:
-                # The error holds this frame until the garbage collector comes.
-                parts, part = [], b""
+                part = b""
                 raise exceeded(location, what)
-            parts.append(part)
+            yield part
         at -= len(inflater.unused_data)
         while data[at : at + 1] == b"\0":
             at += 1
-    return b"".join(parts)
 
 
 def _parsed_bytes(text: bytes) -> int:
