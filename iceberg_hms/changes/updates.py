@@ -133,15 +133,22 @@ def _snapshots(source: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"snapshot-ids": read.require_long_list(source, "snapshot-ids", "remove-snapshots")}
 
 
+def set_field(source: Mapping[str, Any]) -> str:
+    """The field of a `set-properties` that has the values: "updated" if the client is older than Iceberg 1.0."""
+    return "updated" if "updated" in source and "updates" not in source else "updates"
+
+
+def removed_field(source: Mapping[str, Any]) -> str:
+    """The field of a `remove-properties` that has the keys, likewise."""
+    return "removed" if "removed" in source and "removals" not in source else "removals"
+
+
 def _properties(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    # Clients older than Iceberg 1.0 say "updated" and "removed".
-    name = "updated" if "updated" in source and "updates" not in source else "updates"
-    return {"updates": read.require_str_map(source, name, "set-properties")}
+    return {"updates": read.require_str_map(source, set_field(source), "set-properties")}
 
 
 def _removals(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = "removed" if "removed" in source and "removals" not in source else "removals"
-    return {"removals": _str_list(source, name, "remove-properties")}
+    return {"removals": _str_list(source, removed_field(source), "remove-properties")}
 
 
 def _encryption(_source: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -185,3 +185,22 @@ def test_a_table_that_carries_junk_still_loads_and_commits(
     assert web("GET", ORDERS).json()["metadata"]["properties"][key] == value
     assert web("POST", ORDERS, commit(setting(**{key: value}, a="b"))).status_code == 200
     assert properties_of(catalog) == {key: value, "a": "b"}
+
+
+@pytest.mark.parametrize("key", CHANGED)
+def test_old_names_of_fields_need_the_admin_scope_too(
+    catalog: ScriptedCatalog, as_caller: Callable[[str], Web], key: str
+) -> None:
+    """Clients before Iceberg 1.0 say "updated" and "removed"."""
+    web, admin = as_caller("writer"), as_caller("admin")
+    body = commit({"action": "set-properties", "updated": {key: CHANGED[key]}})
+    assert error_of(web("POST", ORDERS, body))[0] == 403
+    assert properties_of(catalog) == {}
+    assert admin("POST", ORDERS, body).status_code == 200
+    removal = commit({"action": "remove-properties", "removed": [key]})
+    assert error_of(web("POST", ORDERS, removal))[0] == 403
+    assert properties_of(catalog) == {key: CHANGED[key]}
+    unchanged = commit({"action": "set-properties", "updated": {key: CHANGED[key], "a": "b"}})
+    assert web("POST", ORDERS, unchanged).status_code == 200
+    assert admin("POST", ORDERS, removal).status_code == 200
+    assert properties_of(catalog) == {"a": "b"}

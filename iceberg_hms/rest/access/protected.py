@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from iceberg_hms.changes.blind_append import ALL, NONE, PLAIN, REBASE_APPENDS
+from iceberg_hms.changes.updates import removed_field, set_field
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.locking.lock_modes import EXCLUSIVE, HIVE_LOCK_ENABLED, LOCK_MARK, LockMode
@@ -82,12 +83,12 @@ def checked_namespace(properties: Mapping[str, str], removals: Collection[str] =
 
 
 def _set(update: Mapping[str, Any]) -> Mapping[str, Any]:
-    values = update.get("updates") if update.get("action") == "set-properties" else None
+    values = update.get(set_field(update)) if update.get("action") == "set-properties" else None
     return values if isinstance(values, dict) else {}
 
 
 def _removed(update: Mapping[str, Any]) -> Collection[Any]:
-    keys = update.get("removals") if update.get("action") == "remove-properties" else None
+    keys = update.get(removed_field(update)) if update.get("action") == "remove-properties" else None
     return keys if isinstance(keys, list) else ()
 
 
