@@ -278,6 +278,18 @@ class Catalog:
         wait = self._access.wait_seconds(wait_seconds)
         return self.services.coordinator.submit(name, change, wait_seconds=wait, size=size, locations=self._locations)
 
+    def refusal(
+        self,
+        identifier: Identifier,
+        requirements: Sequence[Mapping[str, Any]],
+        updates: Sequence[Mapping[str, Any]],
+        error: Exception,
+    ) -> Exception:
+        """As `Coordinator.refusal`, for a commit to an existing table. Raises InvalidInput as `commit`."""
+        name = table_name(identifier)
+        change = self._client_change(name, requirements, updates, None, None)
+        return self.services.coordinator.refusal(name, change, error)
+
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(event)` for every event of this catalog's commits (`coordinator.ports.EventListener` lists
         them), on the thread that published it; it should return at once."""

@@ -113,6 +113,11 @@ class Coordinator:
                 raise self._refuse_queue(name, error) from error
         return commit
 
+    def refusal(self, name: TableName, change: Change, error: Exception) -> Exception:
+        """What to raise for a change that is not queued because of `error`: that, or CommitStateUnknown if an earlier
+        send of the change may be in the table. Blocks, and raises nothing."""
+        return AlreadyCommitted(name, self._sources).failed_or_unknown(change.identity, error).error
+
     def _enqueue(self, name: TableName, commit: PendingCommit, size: int) -> bool:
         """True if the table has no worker yet. Raises QueueFull."""
         with self._mutex:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, with_caller
-from iceberg_hms.errors import AlreadyExists, InvalidInput, RequirementFailed
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.audit import SNAPSHOTS_MAX
 from iceberg_hms.rest.access.authorization import Action
@@ -62,8 +62,12 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
             raise RequirementFailed("assert-create", "table already exists") from error
 
     def settle_protected() -> Response:
-        current = request.catalog.load(table).metadata.properties
-        request.require_protected(protected.changed_by(body.updates, current), *table)
+        try:
+            current = request.catalog.load(table).metadata.properties
+            request.require_protected(protected.changed_by(body.updates, current), *table)
+        except IcebergHmsError as error:
+            # Its client may have sent it before, and it may have landed.
+            raise request.catalog.refusal(table, body.requirements, body.updates, error) from None
         updates = protected.without_unchanged(body.updates, current)
         return answer(request.catalog.commit(table, body.requirements, updates, **arguments))
 

@@ -9,12 +9,16 @@ from typing import Any
 import orjson
 import pytest
 
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.errors import MissingFile
+from iceberg_hms.format.manifests.manifest_list import encode_list
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.security.callers import callers
 
 TABLE = ("sales", "orders")
 ORDERS = "/v1/namespaces/sales/tables/orders"
 SCOPES = {"writer": "write[*]", "admin": "admin[*]"}
+SNAPSHOT_LIST = "file:/warehouse/sales.db/orders/metadata/snap-7.avro"
 CHANGED = {"iceberg-hms.lock": "zookeeper", "iceberg-hms.exclusive": "true", "engine.hive.lock-enabled": "false"}
 UNCHANGED = {"iceberg-hms.lock": "hms", "iceberg-hms.exclusive": "false", "engine.hive.lock-enabled": "true"}
 JUNK = {
@@ -204,3 +208,37 @@ def test_old_names_of_fields_need_the_admin_scope_too(
     assert web("POST", ORDERS, unchanged).status_code == 200
     assert admin("POST", ORDERS, removal).status_code == 200
     assert properties_of(catalog) == {"a": "b"}
+
+
+def append_and_set(key: str, value: str) -> dict[str, Any]:
+    snapshot = {"snapshot-id": 7, "sequence-number": 1, "timestamp-ms": SYSTEM_CLOCK.now_ms(), "schema-id": 0}
+    snapshot |= {"manifest-list": SNAPSHOT_LIST, "summary": {"operation": "append"}}
+    return commit({"action": "add-snapshot", "snapshot": snapshot}, setting(**{key: value}))
+
+
+def renamed(catalog: ScriptedCatalog) -> None:
+    catalog.rename_table(TABLE, ("sales", "elsewhere"))
+
+
+def changed_back(catalog: ScriptedCatalog) -> None:
+    catalog.commit(TABLE, [], [setting(**{"iceberg-hms.lock": "hms"})])
+
+
+def unreadable(catalog: ScriptedCatalog) -> None:
+    catalog.errors["load"] = MissingFile(SNAPSHOT_LIST)
+
+
+@pytest.mark.parametrize("meanwhile", [renamed, changed_back, unreadable])
+def test_a_commit_that_landed_is_not_refused_when_it_is_sent_again(
+    catalog: ScriptedCatalog, as_caller: Callable[[str], Web], meanwhile: Callable[[ScriptedCatalog], None]
+) -> None:
+    """A 4xx would make its client delete files that the table names."""
+    catalog.commit(TABLE, [], [setting(**{"iceberg-hms.lock": "zookeeper"})])
+    catalog.files.write(SNAPSHOT_LIST, encode_list(2, 7, None, 1, None, [])[0])
+    web = as_caller("writer")
+    body = append_and_set("iceberg-hms.lock", "zookeeper")
+    body["requirements"].append({"type": "assert-table-uuid", "uuid": catalog.load(TABLE).metadata.uuid})
+    assert web("POST", ORDERS, body).status_code == 200
+    meanwhile(catalog)
+    response = web("POST", ORDERS, body)
+    assert response.status_code == 200 or error_of(response)[:2] == (500, "CommitStateUnknownException")

@@ -8,8 +8,9 @@ files that the table names. Each caller of this module needs another strength of
                           committed only if the lock covers that metadata (`commit_group`).
     refused_at_once       when a change is refused under the lock. Reads nothing: most refusals need no more proof than
                           the metadata at hand.
-    failed_or_unknown     before a caller is answered "failed": whenever `refused_at_once` cannot tell, when a group
-                          failed before its swap, and when a caller withdrew in time. Looks for the change's snapshot
+    failed_or_unknown     before a caller is answered "failed": whenever `refused_at_once` cannot tell, when a change is
+                          refused before it is queued, when a group failed before its swap, and when a caller withdrew
+                          in time. Looks for the change's snapshot
                           ids; if they are not there, for what came after them (`changes.lineage`), since they may have
                           expired; and if the table as it is does not tell, in the metadata files that it had before.
 
