@@ -26,7 +26,7 @@ from pyarrow import fs
 from iceberg_hms.caller_left import working_for
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
-from iceberg_hms.errors import CommitFailed, CorruptFile
+from iceberg_hms.errors import CommitFailed, CorruptFile, InvalidInput
 from iceberg_hms.format.avro import avro_file, manifest_schemas
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds, Limit
 from iceberg_hms.format.manifests.manifest import live_data_files
@@ -38,6 +38,7 @@ from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
 from tests.format import documents
+from tests.rest.fakes import SCHEMA, ScriptedCatalog
 
 MIB = 1024 * 1024
 SYNC = bytes(16)
@@ -176,6 +177,28 @@ def test_json_of_far_too_many_values_is_not_parsed(value: bytes) -> None:
     data = b'{"a":[' + value * (8 * MIB // len(value)) + b"0]}"
     with little_memory(), pytest.raises(CorruptFile, match="far more values than table metadata has"):
         metadata_file.decode(data, "x")
+
+
+@pytest.mark.parametrize(
+    ("properties", "settings"),
+    [
+        ({"long": "{" * 400_000}, {}),
+        ({"long": "a" * 30 * MIB, "write.metadata.compression-codec": "gzip"}, {}),
+        ({"long": "a" * 100_000}, {"max_metadata_bytes": 50_000}),
+    ],
+)
+def test_no_commit_makes_a_table_that_cannot_be_read(properties: dict[str, str], settings: dict[str, Any]) -> None:
+    catalog = ScriptedCatalog(**settings)
+    name = ("default", "t")
+    before = catalog.create_table(name, SCHEMA).metadata_location
+    hostile = {"action": "set-properties", "updates": properties}
+    with pytest.raises(InvalidInput, match="The table's metadata would "):
+        catalog.commit(name, [], [hostile])
+    with pytest.raises(InvalidInput, match="The table's metadata would "):
+        catalog.create_table(("default", "u"), SCHEMA, properties=properties)
+    assert catalog.pointer(name).metadata_location == before
+    report = catalog.commit(name, [], [{"action": "set-properties", "updates": {"a": "b"}}])
+    assert metadata_file.decode(catalog.files.read(report.metadata_location), "x").properties["a"] == "b"
 
 
 def large_metadata(schemas: int, snapshots: int) -> bytes:

@@ -9,6 +9,8 @@ from iceberg_hms.coordinator.ports import CommitPorts, Manifests, Pointer
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.staging import Staging
+from iceberg_hms.errors import CommitConflict, InvalidInput
+from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -68,9 +70,16 @@ def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, un
     )
 
 
-def write(ports: CommitPorts, attempt: CommitAttempt, manifests: Manifests) -> CommitAttempt:
+def write(ports: CommitPorts, attempt: CommitAttempt, manifests: Manifests, bounds: FileBounds) -> CommitAttempt:
     """The attempt with its metadata file and the staged manifest lists on disk, written side by side. Raises
-    StorageError; the metadata file may be there then."""
-    location, data = attempt.location, metadata_file.encode(attempt.metadata)
+    StorageError; the metadata file may be there then. Raises InvalidInput for metadata beyond the bounds, or
+    CommitConflict if several changes share it: nobody can tell which of them is at fault, so each may come again."""
+    location = attempt.location
+    try:
+        data = metadata_file.encode(attempt.metadata, bounds)
+    except InvalidInput as error:
+        if len(attempt.commits) > 1:
+            raise CommitConflict(f"The changes of its group cannot be written together: {error.message}") from error
+        raise
     lists, _ = ports.runtime.gather([manifests.flush, lambda: ports.files.write(location, data)])
     return replace(attempt, written=(location, *lists))

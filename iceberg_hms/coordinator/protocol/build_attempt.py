@@ -87,7 +87,7 @@ def build_attempt(
         return
     attempt = attempt_of(staging, staging.metadata, base, group.ports.runtime.uuid())
     try:
-        progress.attempt = write(group.ports, attempt, staging.manifests)
+        progress.attempt = write(group.ports, attempt, staging.manifests, group.cache.bounds)
     except Exception:
         group.files.not_written(attempt.location)
         raise

@@ -119,7 +119,7 @@ class CatalogOperations:
                 return self._creations.report_if_ours(other, change, manifests)
             raise shared_folder(metadata.location, other.name)
         location = metadata_file.new_location(metadata, None, self._ports.runtime.uuid())
-        data = metadata_file.encode(metadata)
+        data = metadata_file.encode(metadata, self._cache.bounds)
         lists, _ = self._ports.runtime.gather([manifests.flush, lambda: self._ports.files.write(location, data)])
         self._cache.put(location, metadata)
         try:
@@ -183,7 +183,7 @@ class CatalogOperations:
                 raise perhaps_created(name, f"{another.name} has the uuid {metadata.uuid}")
             return _report(name, location, metadata, None)
         copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())
-        data = metadata_file.encode(metadata)
+        data = metadata_file.encode(metadata, self._cache.bounds)
         self._ports.files.write(copy, data)
         self._cache.put(copy, metadata)
         sent: list[CommitAttempt] = []

@@ -39,7 +39,7 @@ class _Entry:
 
 class MetadataCache:
     """Keeps what was used last: at most VERSIONS of each table, so that a busy table does not evict the others, and at
-    most `max_bytes` of all tables together. Safe for threads.
+    most `max_bytes` of all tables together. Safe for threads. bounds: of the files that it reads.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class MetadataCache:
         self._runtime = runtime
         self._max_bytes = max_bytes
         self._read_retries = read_retries
-        self._bounds = bounds
+        self.bounds = bounds
         self._mutex = self._runtime.mutex()
         #: Location -> entry, the least recently used first.
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -124,16 +124,16 @@ class MetadataCache:
                 del self._versions[entry.table]
 
     def _decoded(self, location: str) -> TableMetadata:
-        return metadata_file.decode(self._read(location), location, self._bounds)
+        return metadata_file.decode(self._read(location), location, self.bounds)
 
     def _read(self, location: str) -> bytes:
         """Reads the file, and retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as Java
         does. Does not retry if the file is missing."""
         for attempt in range(self._read_retries):
             try:
-                return self._files.read(location, self._bounds.metadata_bytes)
+                return self._files.read(location, self.bounds.metadata_bytes)
             except (MissingFile, CorruptFile):
                 raise
             except StorageError:
                 self._runtime.sleep(min(5.0, 0.1 * 4**attempt))
-        return self._files.read(location, self._bounds.metadata_bytes)
+        return self._files.read(location, self.bounds.metadata_bytes)

@@ -38,13 +38,31 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_LEVEL: Final = 6
 
 
-def encode(metadata: TableMetadata) -> bytes:
+def encode(metadata: TableMetadata, bounds: FileBounds = DEFAULT_BOUNDS) -> bytes:
     """The bytes of a metadata file, compressed if the table's `write.metadata.compression-codec` is gzip.
 
-    Equal metadata gives equal bytes. Raises InvalidInput for values that JSON cannot express.
+    Equal metadata gives equal bytes. Raises InvalidInput for values that JSON cannot express, and for metadata that
+    `decode` would refuse: a table that points at it could be read and mended by nobody here.
     """
-    data = metadata.to_bytes()
-    return gzip.compress(data, compresslevel=_GZIP_LEVEL, mtime=0) if _codec(metadata) == "gzip" else data
+    text = metadata.to_bytes()
+    data = gzip.compress(text, compresslevel=_GZIP_LEVEL, mtime=0) if _codec(metadata) == "gzip" else text
+    largest = bounds.metadata_bytes
+    if max(len(text), len(data)) > largest.value:
+        raise InvalidInput(
+            f"The table's metadata would have more than {largest.value} bytes",
+            next_step=f"expire snapshots, or raise `{largest.key}`",
+        )
+    if data is not text and len(text) > bounds.inflated_bytes(len(data)):
+        raise InvalidInput(
+            f"The table's metadata would inflate to more than {bounds.inflate_ratio.value} times its size",
+            next_step=f"set `{COMPRESSION_CODEC}` to none, or raise `{bounds.inflate_ratio.key}`",
+        )
+    if len(text) * _OBJECT_BYTES[b"{"] > _SMALL_PARSED_BYTES and _has_too_many_values(text):
+        raise InvalidInput(
+            "The table's metadata would have far more values than table metadata has",
+            next_step="keep brackets, braces and commas by the million out of properties and comments",
+        )
+    return data
 
 
 def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> TableMetadata:
@@ -57,7 +75,7 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> T
         text = _inflated(data, location, bounds) if data.startswith(_GZIP_MAGIC) else data
     except (EOFError, zlib.error) as error:
         raise CorruptFile(location, f"it cannot be decompressed: {error}") from error
-    if _parsed_bytes(text) > max(_SMALL_PARSED_BYTES, _TIMES_TEXT * len(text)):
+    if _has_too_many_values(text):
         raise CorruptFile(location, f"its {len(text)} bytes of JSON have far more values than table metadata has")
     try:
         return TableMetadata.parse(text).verify()
@@ -122,9 +140,10 @@ def _parts(
             at += 1
 
 
-def _parsed_bytes(text: bytes) -> int:
-    """About how much memory Python's objects of a JSON text take. A comma in a text counts, so it may be too high."""
-    return sum(text.count(mark) * size for mark, size in _OBJECT_BYTES.items())
+def _has_too_many_values(text: bytes) -> bool:
+    """Whether Python's objects of a JSON text would take memory out of proportion. A comma in a text counts, too."""
+    parsed = sum(text.count(mark) * size for mark, size in _OBJECT_BYTES.items())
+    return parsed > max(_SMALL_PARSED_BYTES, _TIMES_TEXT * len(text))
 
 
 def folder(metadata: TableMetadata) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
+from iceberg_hms.errors import CommitConflict, InvalidInput
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
@@ -37,3 +40,21 @@ def test_an_attempt_replaces_the_row_as_it_was_read_last() -> None:
     assert moved.base.pointer is row
     assert moved.base.metadata is base.metadata
     assert moved.location == "file:/m"
+
+
+def test_changes_beside_one_that_cannot_be_written_may_come_again() -> None:
+    harness = Harness()
+    before = harness.create()
+    hostile, honest = set_properties(long="{" * 400_000), set_properties(a="b")
+    group = harness.members(hostile, honest)
+    harness.group(*group)
+    for one in group:
+        with pytest.raises(CommitConflict):
+            one.result()
+    [alone] = harness.members(hostile)
+    harness.group(alone)
+    with pytest.raises(InvalidInput):
+        alone.result()
+    assert harness.metadata() == before
+    harness.commit(honest)
+    assert harness.metadata().properties["a"] == "b"
