@@ -79,6 +79,9 @@ _TEXTS: Final[Mapping[type, str]] = {
     errors.AlreadyExists: "",
     errors.NamespaceNotEmpty: "",
     errors.CommitFailed: "",
+    # These name who holds a lock, from which host, and repeat the metastore's words on changes of others.
+    errors.LockNotAcquired: "The lock of the table was not acquired in time",
+    errors.CommitConflict: "The commit was not made, because of other commits",
     errors.QueueFull: "",
     errors.NotAuthenticated: "",
     errors.ScopeMissing: "",

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from iceberg_hms import errors
+from iceberg_hms.errors import proved
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.errors import error_response
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
@@ -82,6 +83,15 @@ def test_a_new_kind_of_error_shows_nothing_until_somebody_decides() -> None:
     class NewKind(errors.IcebergHmsError): ...
 
     assert b"hunter2" not in bytes(error_response(NewKind(SECRET), "the-id").body)
+
+
+@pytest.mark.parametrize("kind", [errors.CommitConflict, errors.LockNotAcquired])
+def test_a_conflict_shows_neither_the_holder_of_a_lock_nor_the_metastore_s_words(
+    kind: type[errors.CommitFailed],
+) -> None:
+    body = bytes(error_response(proved(kind(SECRET)), "the-id", commit=True).body)
+    assert b"hunter2" not in body
+    assert b"the-id" in body
 
 
 def test_every_kind_of_error_has_a_text() -> None:
