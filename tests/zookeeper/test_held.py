@@ -202,7 +202,7 @@ def test_heartbeats_renew_the_lock_until_it_is_released(writers: Any) -> None:
 
 
 def test_heartbeats_go_on_after_one_that_failed(writers: Any, caplog: pytest.LogCaptureFixture) -> None:
-    writer = writers(lease_seconds=0.05)
+    writer = writers(lease_seconds=1.0)
     held = take(writer)
     writer.session.lose_reply = ["write"]
     held.start()

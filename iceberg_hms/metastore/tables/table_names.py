@@ -35,18 +35,19 @@ _HAS_UUID_FILTER: Final = f'{_PARAMETER}{UUID} like ".*"'
 _PLAIN: Final = re.compile(r"[0-9A-Za-z-]+")
 #: Text that a filter asks for as "anything": the rest need no escaping in any of the metastore's databases.
 _NOT_PLAIN: Final = re.compile(r"[^0-9A-Za-z-]+")
-#: Each folder above another one costs one more comparison with each row.
+#: Each folder above another one costs one more call.
 _FOLDERS_MAX: Final = 32
 
 
-def _near_folder_filter(path: str) -> str | None:
-    """The filter for rows whose metadata files lie in a folder, or in `metadata` of one above it; None if it would say
-    too much, or nothing."""
+def _near_folder_filters(path: str) -> Sequence[str]:
+    """Filters for rows whose metadata files lie in a folder, or in `metadata` of one above it; none if they would say
+    too much, or nothing. One for each folder: the metastore joins its tables anew for each term of a filter, and Derby
+    takes a second to plan eight joins."""
     *above, last = [_NOT_PLAIN.sub(".*", each) for each in path.strip("/").split("/")]
     if not last.strip(".*") or len(above) > _FOLDERS_MAX:
-        return None
+        return ()
     patterns = [f".*/{last}/.*", *(f".*/{each}/metadata/.*" for each in dict.fromkeys(above))]
-    return " or ".join(f'{_PARAMETER}{METADATA_LOCATION} like "{each}"' for each in patterns)
+    return [f'{_PARAMETER}{METADATA_LOCATION} like "{each}"' for each in patterns]
 
 
 class TableNames:
@@ -94,11 +95,11 @@ class TableNames:
         slashes. Raises MetastoreUnavailable after this time."""
         deadline = self._clock.monotonic() + seconds
         try:
-            words = _near_folder_filter(path)
-            if not self._filters or words is None:
+            filters = _near_folder_filters(path)
+            if not self._filters or not filters:
                 return list(self._iceberg_rows(namespace, deadline))
             try:
-                names = self._filtered(namespace, words)
+                names = list(dict.fromkeys(name for each in filters for name in self._filtered(namespace, each)))
             except ServerFault as fault:
                 rows = list(self._iceberg_rows(namespace, deadline))
                 self._note_refused_filter(fault)
