@@ -14,9 +14,9 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "a table is registered over with a copy: no metadata location comes back",
         _CATALOG_OPERATIONS,
         "        copy = metadata_file.new_location(metadata, taken.metadata_location, self._ports.runtime.uuid())\n"
-        "        data = metadata_file.encode(metadata)\n"
+        "        data = metadata_file.encode(metadata, self._cache.bounds)\n"
         "        self._ports.files.write(copy, data)\n",
-        "        copy = location\n        data = metadata_file.encode(metadata)\n",
+        "        copy = location\n        data = metadata_file.encode(metadata, self._cache.bounds)\n",
         scenario="operations",
     ),
     Mutant(
