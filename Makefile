@@ -17,8 +17,9 @@ PY := .venv/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --custom-compile-command "make lock"
-# A file's tests stay together, in the order of conftest.py: each process starts the servers that its files ask for.
-ON_BOTH_CORES := -n 2 --dist loadfile --no-loadscope-reorder
+# Much of what tests on real servers do is waiting, so three processes share two cores. A file's tests stay together, in
+# the order of conftest.py: each process starts the servers that its files ask for.
+IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
@@ -34,7 +35,7 @@ demo: setup java  ## the main job on real servers: about two minutes, ends by it
 	$(RUN) .venv/bin/iceberg-hms demo
 
 test: setup java lint types layers simulate  ## lint, types, layers, tests, and the main paths on a real metastore and Spark
-	$(RUN) $(PY) -m pytest tests integration -m "not slow" $(ON_BOTH_CORES)
+	$(RUN) $(PY) -m pytest tests integration -m "not slow" $(IN_PARALLEL)
 
 test-all: setup java engines lint types layers simulate mutants  ## the slow tests and other metastores as well, but not `make matrix`; an hour
 	$(RUN) $(PY) -m pytest tests integration \
@@ -55,10 +56,10 @@ layers: setup  ## import-linter: who may import whom
 	.venv/bin/lint-imports --no-logo
 
 tests: setup  ## the quick tests alone: no servers
-	$(RUN) $(PY) -m pytest tests $(ON_BOTH_CORES)
+	$(RUN) $(PY) -m pytest tests $(IN_PARALLEL)
 
 integration: setup java  ## the tests on real servers alone, without the slow ones
-	$(RUN) $(PY) -m pytest integration -m "not slow" $(ON_BOTH_CORES)
+	$(RUN) $(PY) -m pytest integration -m "not slow" $(IN_PARALLEL)
 
 faults: setup java  ## lost replies, killed writers and the like on a real metastore; SEEDS=50 varies the timing 50 times
 	FAULT_SEEDS=$(or $(SEEDS),1) $(RUN) $(PY) -m pytest integration/test_faults_*.py

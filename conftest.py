@@ -7,8 +7,8 @@ from types import FrameType
 
 import pytest
 
-#: The files on real servers that take longest (`--durations=0`), the longest first: on two cores the last file must be
-#: a short one, or one core waits for it.
+#: The files on real servers that take longest (`--durations=0`), the longest first: the last file must be a short
+#: one, or the other processes wait for it.
 LONGEST = (
     "integration/test_spark_iceberg_tables.py",
     "integration/test_spark_session_catalog.py",

@@ -170,7 +170,7 @@ def test_make_test_runs_every_check_and_pytest_last(checkout: Path) -> None:
     ran = commands(checkout, "test")
     for name in ("lint", "types", "layers"):
         assert commands(checkout, name) <= ran
-    assert lines[-1].endswith('-m pytest tests integration -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder')
+    assert lines[-1].endswith('-m pytest tests integration -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder')
 
 
 def test_make_test_all_leaves_nothing_out_but_the_pairs_that_make_matrix_runs(checkout: Path) -> None:
