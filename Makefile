@@ -95,7 +95,7 @@ fuzz: setup  ## right and mutated requests of every kind, each of which must lea
 	$(RUN) $(PY) -m tests.security.fuzz --requests $(or $(REQUESTS),100000) --seed $(SEED)
 
 siege: setup java  ## honest clients beside all attacks on the server's resources: MINUTES=10
-	$(RUN) $(PY) -m benchmarks siege --minutes $(or $(MINUTES),10)
+	$(RUN) $(PY) -m tests.security.siege --minutes $(or $(MINUTES),10)
 
 wheel: setup  ## wheel and sdist in dist/, after the wheel was tried on Python 3.11, 3.12 and 3.13, all of which it needs
 	$(RUN) $(PY) -m pytest integration/test_distributions.py

@@ -13,12 +13,10 @@ BENCHMARKS = {
     "single-writer": ("library", "single_writer", "one writer beside the bare metastore calls of its commits"),
     "many-writers": ("library", "many_writers", "many processes on one table beside one process"),
     "duplicate-check": ("library", "duplicate_check", "appends with and without the check for duplicate files"),
-    "siege": ("siege", "siege", "honest clients beside all attacks on the server's resources"),
 }
 #: Processes that benchmarks start.
 PROCESSES = {
     "worker": ("writers", "run_worker"),
-    "attackers": ("siege", "run_attackers"),
     "watched-server": ("instruments", "run_watched_server"),
 }
 

@@ -44,6 +44,8 @@ RATIO_MAX = 2.0
 MEMORY_MAX = 1 << 30
 #: How many descriptors more than before may be open when it is over.
 DESCRIPTORS_LEFT_MAX = 32
+#: The argument that makes this program the attackers' process.
+ATTACKERS = "attackers"
 #: How long the server may take to close what attackers left.
 SETTLE_SECONDS = 180
 
@@ -137,8 +139,8 @@ def measure(
     before = Usage.of(server.pid)
     target = Target(port, tokens["insider"], NAMESPACE, "t0", evil[1])
     given = {"target": asdict(target), "location": str(evil[0]), "only": arguments.only}
-    command = [sys.executable, "-m", "benchmarks", "attackers"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=instruments.ROOT) as attackers:  # noqa: S603 - our own program
+    command = [sys.executable, "-m", "tests.security.siege", ATTACKERS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=instruments.ROOT) as attackers:
         assert attackers.stdin is not None
         assert attackers.stdout is not None
         attackers.stdin.write(orjson.dumps(given) + b"\n")
@@ -308,3 +310,10 @@ def problems_of(phases: Sequence[dict[str, Any]], usage: dict[str, Any]) -> list
     if left > DESCRIPTORS_LEFT_MAX:
         problems.append(f"{left} descriptors are left")
     return problems
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == [ATTACKERS]:
+        run_attackers()
+    else:
+        siege()
