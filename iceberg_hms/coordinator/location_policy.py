@@ -12,7 +12,7 @@ scheme, authority and the parts of the path say so, and if the same holds once s
 are refused rather than resolved, and so is whatever a store, a client or a log might take for something else than a
 name.
 
-Nothing here protects the caller of the Python API, who has the process's rights anyway.
+The policy does not restrict callers of the Python API: they have the process's rights anyway.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     attacked = asyncio.create_task(besiege(Target(...), attacks))
 
-Paced, since they share the machine with the server: what they show is what the server does with an attack, not who has
-more processors.
+Each attack waits between its requests: attackers and server share one machine, and the figures must show what the
+server does with a request, not how many processors the attackers took from it.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ async def slow_bodies(target: Target, count: Callable[[object], None]) -> None:
         reader, writer = await client.open()
         writer.write(client.head("POST", target.evil, MIB))
         answer = asyncio.ensure_future(reader.readuntil(b"\r\n"))
-        # Who is cancelled while it drips retrieves no answer.
+        # An attacker that is cancelled while it drips does not read its answer.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         while not answer.done():
             writer.write(b"[")

@@ -1,4 +1,4 @@
-"""TLS: what listens on the network learns nothing, and who has no certificate of a client authority is not served."""
+"""TLS: a listener on the network reads nothing, and the server refuses clients that its authority did not certify."""
 
 from __future__ import annotations
 
