@@ -106,16 +106,9 @@ def test_each_change_has_one_line(
     assert line == {**expected, "status": response.status_code, **more}
 
 
-@pytest.mark.parametrize(("method", "path", "body", "action", "target", "more"), CHANGES)
+@pytest.mark.parametrize(("method", "path", "body", "action"), [change[:4] for change in CHANGES])
 def test_each_refused_change_has_one_line(
-    as_caller: Callable[[str], Web],
-    lines: Lines,
-    method: str,
-    path: str,
-    body: Any,
-    action: str,
-    target: list[str],
-    more: dict[str, Any],
+    as_caller: Callable[[str], Web], lines: Lines, method: str, path: str, body: Any, action: str
 ) -> None:
     assert as_caller("reader")(method, path, body).status_code == 403
     [line] = lines.parsed()

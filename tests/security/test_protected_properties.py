@@ -12,6 +12,7 @@ import pytest
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import MissingFile
 from iceberg_hms.format.manifests.manifest_list import encode_list
+from iceberg_hms.format.updates.create import create_updates
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.security.callers import callers
 
@@ -51,20 +52,8 @@ def setting(**properties: str) -> dict[str, Any]:
 
 
 def creation(catalog: ScriptedCatalog, properties: dict[str, str]) -> dict[str, Any]:
-    staged = catalog.stage_table(("sales", "new"), SCHEMA).metadata.fields
-    return commit(
-        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": SCHEMA},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": staged["location"]},
-        setting(**properties),
-        creates=True,
-    )
+    staged = catalog.stage_table(("sales", "new"), SCHEMA).metadata
+    return commit(*create_updates(staged), setting(**properties), creates=True)
 
 
 def properties_of(catalog: ScriptedCatalog, name: tuple[str, str] = TABLE) -> dict[str, str]:
