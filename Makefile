@@ -23,7 +23,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz siege matrix wheel lock audit sbom deploy-lint release-tools format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz siege matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,12 @@ frozen: setup java  ## holders of a lock that stop, vanish or sleep: how long th
 
 matrix: setup java  ## each verb of each engine beside each other, on real servers: an hour and more; MODE=plain for a third
 	$(RUN) $(PY) -m pytest integration/matrix -v $(if $(MODE),-k "not under_ or under_$(MODE)")
+
+clients: client-tools java engines  ## stock engines as clients of the server: what works and what is refused; ENGINE=trino for one
+	$(RUN) $(PY) -m integration.clients $(ENGINE)
+
+client-tools: setup
+	@$(INSTALL) --no-build-isolation --editable '.[clients]'
 
 bench-commit: setup java  ## commits of many writers beside Java's and PyIceberg's catalogs: 12 minutes; QUICK=1 for a small run
 	$(RUN) $(PY) -m benchmarks commit $(if $(QUICK),--quick)

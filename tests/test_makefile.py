@@ -183,6 +183,13 @@ def test_make_test_all_leaves_nothing_out_but_the_pairs_that_make_matrix_runs(ch
     assert "pytest integration/matrix -v" in make(checkout, "--dry-run", "matrix").stdout
 
 
+def test_make_clients_installs_what_it_needs_and_runs_one_engine_or_all(checkout: Path) -> None:
+    lines = make(checkout, "--dry-run", "clients", "ENGINE=trino").stdout.splitlines()
+    assert lines[-1].endswith("-m integration.clients trino")
+    assert any(line.endswith("--editable '.[clients]'") for line in lines)
+    assert "clients" not in make(checkout, "--dry-run", "test").stdout
+
+
 def test_continuous_integration_calls_make_test() -> None:
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert text.splitlines()[-1] == "exec make --no-print-directory test"
