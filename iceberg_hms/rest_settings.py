@@ -138,6 +138,10 @@ class RestSettings:
         "rest.audit-log",
         "File for the audit trail, a line of JSON for each change and each refusal; empty: with the log.",
     )
+    rest_log_metrics_reports: bool = flag(
+        "rest.log-metrics-reports",
+        "Log what clients report of their scans and commits, a line of JSON for each report.",
+    )
     rest_ssl_certfile: str = text(
         "rest.ssl-certfile", "PEM file of the server's certificate chain: the server speaks TLS. Read again on change."
     )

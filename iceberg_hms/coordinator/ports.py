@@ -371,6 +371,7 @@ class EventListener(Protocol):
                                 how it ended; none comes if the metastore refused it
         lock-left-to-expire     `table`, `seconds`: the outcome is still unknown, so the lock was not given back; its
                                 lease ends it after so many seconds
+        metrics-report          `table`, `report`: a rest.metrics_reports.MetricsReport that a REST client sent
         """
         ...
 

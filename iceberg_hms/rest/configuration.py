@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from iceberg_hms.rest import commits, namespaces, tables
+from iceberg_hms.rest import commits, metrics_reports, namespaces, tables
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
@@ -34,7 +34,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", _TABLE, commits.commit_table, Action.COMMIT, takes_locks=True, commit=True, never_blocks=True),
     Endpoint("DELETE", _TABLE, tables.drop_table, Action.DROP_TABLE, takes_locks=True),
     Endpoint("HEAD", _TABLE, tables.table_exists, Action.LOAD_TABLE),
-    Endpoint("POST", _TABLE + "/metrics", tables.report_metrics, Action.REPORT_METRICS),
+    Endpoint("POST", _TABLE + "/metrics", metrics_reports.report_metrics, Action.REPORT_METRICS),
     Endpoint("POST", _NAMESPACE + "/register", tables.register_table, Action.REGISTER_TABLE, takes_locks=True),
     Endpoint("POST", "/v1/tables/rename", tables.rename_table, Action.RENAME_TABLE, takes_locks=True),
 )

@@ -26,6 +26,8 @@ GROUP_SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
 #: Events that count as waits, with the metric's name; and events that are only counted.
 _WAITS: Final = {"retry-priority-wait": "retry_priority_wait", "foreign-writer-backoff": "foreign_writer_backoff"}
 _COUNTED: Final = {"overdue": "operations_overdue", "lock-left-to-expire": "locks_left_to_expire"}
+#: Types of metrics reports that have a label of their own.
+_REPORTS: Final = frozenset(("scan-report", "commit-report"))
 #: Outcome of a commit by the status of its answer.
 _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 
@@ -43,6 +45,7 @@ class Counters:
         self._groups: Counter[int] = Counter()
         self._work: dict[str, float] = dict.fromkeys(_WORK, 0.0)
         self._counted: dict[str, int] = dict.fromkeys(_WARNINGS, 0)
+        self._reports: Counter[str] = Counter()
         self._in_flight = 0
         self._connections = 0
         self._closed: Counter[str] = Counter()
@@ -90,7 +93,7 @@ class Counters:
             self._conflicts[cause] += 1
 
     def count_event(self, event: Mapping[str, Any]) -> None:
-        """Count an event of the catalog's commits."""
+        """Count an event of the catalog."""
         name = _WAITS.get(event["event"])
         if name is not None:
             with self._lock:
@@ -100,6 +103,10 @@ class Counters:
         if counted is not None:
             with self._lock:
                 self._counted[counted] += 1
+        if event["event"] == "metrics-report":
+            sent = event["report"].type
+            with self._lock:
+                self._reports[sent if sent in _REPORTS else "other"] += 1
 
     def connections(self, count: int) -> None:
         """So many connections are open now."""
@@ -136,6 +143,9 @@ class Counters:
         yield from _head("rest_commit_conflicts_total", "counter", "Commits that got status 409, by cause.")
         for cause, count in sorted(self._conflicts.items()):
             yield _sample("rest_commit_conflicts_total", {"cause": cause}, count)
+        yield from _head("rest_metrics_reports_total", "counter", "Metrics reports of clients, by type.")
+        for sent, count in sorted(self._reports.items()):
+            yield _sample("rest_metrics_reports_total", {"type": sent}, count)
         yield from _head("rest_commit_group_size", "histogram", "Commits in the group of a successful commit.")
         for bound in GROUP_SIZES:
             within = sum(count for size, count in self._groups.items() if size <= bound)

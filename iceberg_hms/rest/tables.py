@@ -1,4 +1,4 @@
-"""Tables: list, create, load, exists, drop, rename, register, metrics (REST spec: the paths under `tables`).
+"""Tables: list, create, load, exists, drop, rename, register (REST spec: the paths under `tables`).
 
 Only Iceberg tables exist here: GET, HEAD and DELETE of a missing table, of a Hive table or view, and of anything in a
 missing namespace are 404 NoSuchTableException, after which Spark's session catalog asks Hive.
@@ -27,12 +27,10 @@ from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import (
     CreateTable,
-    Fields,
     Page,
     RegisterTable,
     RenameTable,
     boolean,
-    parse_object,
     single_level_table,
     single_namespace,
 )
@@ -161,12 +159,6 @@ def register_table(request: RestRequest) -> Response:
         # With the location, which the client itself named.
         raise NotFound(error.message) from error
     return _served(registered)
-
-
-def report_metrics(request: RestRequest) -> Response:
-    """POST metrics: checks the report's shape and drops it."""
-    Fields(parse_object(request.body)).text("report-type")
-    return no_content()
 
 
 def named_table(request: RestRequest) -> tuple[str, str]:

@@ -302,12 +302,3 @@ def test_a_missing_or_damaged_metadata_file_is_not_registered(web: Web, table: s
     assert message.startswith("The metadata file cannot be read, or is not table metadata")
     catalog.errors["register_table"] = CorruptFile("file:/another", "cut")
     assert web("POST", path, {"name": "x", "metadata-location": "file:/warehouse/cut"}).status_code == 500
-
-
-def test_metrics_reports_are_accepted_and_dropped(web: Web, table: str, catalog: ScriptedCatalog) -> None:
-    catalog.calls.clear()
-    response = web("POST", table + "/metrics", {"report-type": "scan-report", "table-name": "x"})
-    assert (response.status_code, response.content) == (204, b"")
-    assert error_of(web("POST", table + "/metrics", {}))[:2] == (400, "BadRequestException")
-    assert error_of(web("POST", table + "/metrics", content=b"x"))[:2] == (400, "BadRequestException")
-    assert catalog.calls == []

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from iceberg_hms.errors import CommitStateUnknown, MetastoreUnavailable
-from iceberg_hms.rest.access.audit import LOGGER, SNAPSHOTS_MAX, STRANGERS_PER_SECOND, TEXT_MAX
+from iceberg_hms.rest.access.audit import LOGGER, SNAPSHOTS_MAX, STRANGERS_PER_SECOND
 from iceberg_hms.rest.app import create_app
+from iceberg_hms.rest.log_lines import TEXT_MAX
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
 from tests.security.callers import ByHand, callers
 

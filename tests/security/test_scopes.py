@@ -37,7 +37,7 @@ CASES: dict[str, tuple[Level | None, str, Any]] = {
     "POST /v1/namespaces/{namespace}/tables/{table}/metrics": (
         Level.READ,
         f"{ORDERS}/metrics",
-        {"report-type": "scan-report"},
+        {"report-type": "another"},
     ),
     "POST /v1/namespaces/{namespace}/register": (
         Level.WRITE,

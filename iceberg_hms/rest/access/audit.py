@@ -3,28 +3,25 @@ r"""The audit trail: one line of JSON for each change and each refusal, on the l
     {"time": "2026-11-22T16:12:48.031Z", "request": "0f6a...", "caller": "etl", "peer": "10.0.0.7", "action": "commit",
      "object": ["sales", "orders"], "outcome": "done", "status": 200, "snapshots": [5103...]}
 
-outcome: `done`; `refused`: nothing was changed; `unknown`: the change may be made, now or later. A line has only ASCII,
-with all else as `\u....`, and every text in it has a bound, so no client can forge a line or make one long. Strangers
-cannot fill the log either: it has so many of their refusals a second, and the number of the others.
+outcome: `done`; `refused`: nothing was changed; `unknown`: the change may be made, now or later. No client can forge a
+line or make one long (`log_lines`). Strangers cannot fill the log either: it has so many of their refusals a second,
+and the number of the others.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from iceberg_hms.clock import Clock
 from iceberg_hms.rest.access.authorization import CATALOG, AccessTarget, Action
 from iceberg_hms.rest.access.scopes import Caller
+from iceberg_hms.rest.log_lines import cut, json_line, time_of
 
 LOGGER: Final = "iceberg_hms.audit"
-#: How much a line repeats of each text that a client sent.
-TEXT_MAX: Final = 256
 #: How many snapshot ids a line names.
 SNAPSHOTS_MAX: Final = 16
 #: How many refusals of requests without a known caller get a line of their own in a second.
@@ -89,24 +86,23 @@ class AuditTrail:
             return
         if not self._logger.isEnabledFor(logging.INFO) or (entry.caller is None and not self._has_room()):
             return
-        ended = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
-            "time": ended.replace("+00:00", "Z"),
+            "time": time_of(self._clock),
             "request": entry.request_id,
             "caller": None if entry.caller is None else entry.caller.name,
-            "peer": _cut(entry.peer),
-            "action": entry.action or _cut(f"{method} {path}"),
-            "object": [_cut(part) for part in entry.target if part is not None],
+            "peer": cut(entry.peer),
+            "action": entry.action or cut(f"{method} {path}"),
+            "object": [cut(part) for part in entry.target if part is not None],
             "outcome": _outcome(status),
             "status": status,
         }
         if entry.snapshots:
             line["snapshots"] = list(entry.snapshots[:SNAPSHOTS_MAX])
         for name, value in entry.details.items():
-            line[name] = _cut(value) if isinstance(value, str) else [_cut(part) for part in value]
+            line[name] = cut(value) if isinstance(value, str) else [cut(part) for part in value]
         if entry.caller is None and self._unlogged:
             line["unlogged"], self._unlogged = self._unlogged, 0
-        self._logger.info("%s", json.dumps(line).replace("\x7f", "\\u007f"))
+        self._logger.info("%s", json_line(line))
 
     def _has_room(self) -> bool:
         now = self._clock.monotonic()
@@ -124,7 +120,3 @@ def _outcome(status: int) -> str:
         return "done"
     # 499: the client left, or the server was stopped, before there was an answer.
     return "refused" if status < 499 else "unknown"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}... {len(text)} characters"
