@@ -25,9 +25,11 @@ from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.operation_requests import find_taken
 from iceberg_hms.coordinator.protocol.own_files import refuse_shared_folder, tables_sharing
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
-from iceberg_hms.errors import InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
+from iceberg_hms.errors import AlreadyExists, InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
+from iceberg_hms.format.metadata.metadata_file import folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_table_name, table_name
@@ -186,11 +188,31 @@ class Catalog:
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> LoadedTable:
-        """What `create_table` would create, without creating it: writes no file and only reads the metastore.
+        """What `create_table` would create, without creating it: only reads the metastore, and writes no file.
+
+        On a local disk it makes the folder of the table's metadata: clients write manifests there before the commit
+        that creates the table, and DuckDB makes no folder for them. Without that commit the empty folder stays.
 
         location: by default `<location of the namespace>/<name>`, with a random suffix if another table there has that
-        folder. Raises NoSuchNamespace, InvalidInput (also for a location that another table of the namespace has)."""
+        folder. Raises AlreadyExists, NoSuchNamespace, StorageError, InvalidInput (also for a location that another
+        table of the namespace has)."""
         name = new_table_name(identifier)
+        if find_taken(self.services.ports, name) is not None:
+            # Before its client writes the data.
+            raise AlreadyExists(f"Table already exists: {name}")
+        staged = self._staged(name, schema, partition_spec, sort_order, location, properties)
+        self.services.ports.files.make_folder(folder(staged.metadata))
+        return staged
+
+    def _staged(
+        self,
+        name: TableName,
+        schema: Any,
+        partition_spec: Any,
+        sort_order: Any,
+        location: str | None,
+        properties: Mapping[str, str] | None,
+    ) -> LoadedTable:
         namespace = self.services.namespaces.load(name.namespace)
         guard = self._guard(namespace)
         if guard is not None and location:
@@ -229,10 +251,11 @@ class Catalog:
         client: its caller owns the table; else the setting `user` does.
         Raises AlreadyExists (also for a Hive table or a view of this name), NoSuchNamespace, InvalidInput.
         """
-        staged = self.stage_table(identifier, schema, partition_spec, sort_order, location, properties)
+        name = new_table_name(identifier)
+        staged = self._staged(name, schema, partition_spec, sort_order, location, properties)
         change = from_request([{"type": "assert-create"}], create_updates(staged.metadata), client)
-        report = self._create(staged.name, change, folder_is_free=True)
-        return Table(self._access, staged.name, report.metadata, report.metadata_location)
+        report = self._create(name, change, folder_is_free=True)
+        return Table(self._access, name, report.metadata, report.metadata_location)
 
     def commit(
         self,

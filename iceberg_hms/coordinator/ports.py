@@ -288,6 +288,12 @@ class Files(Protocol):
         `write`, and then removes all of them, as far as it can."""
         ...
 
+    def make_folder(self, location: str) -> None:
+        """Make a folder with its parents, if the file system is one in which a writer may not find it missing: a local
+        disk. HDFS makes the folders of a file with the file, and an object store has none. Harmless if the folder is
+        there. Raises StorageError."""
+        ...
+
     def length(self, location: str) -> int:
         """Bytes. Raises MissingFile, StorageError."""
         ...

@@ -169,6 +169,16 @@ class PyArrowFiles:
             raise StorageError(f"Wrote {len(data)} bytes to {location}, but it has {length}")
         usage.wrote(length)
 
+    def make_folder(self, location: str) -> None:
+        """As the port says."""
+        filesystem, path, parsed = self._resolve(location)
+        if not _is_local(filesystem, parsed):
+            return
+        try:
+            local_files.make_folder(path, fsync=self._fsync)
+        except OSError as error:
+            raise StorageError(f"Cannot make the folder {location}: {error}") from error
+
     def length(self, location: str) -> int:
         """The length in bytes. Raises MissingFile, StorageError."""
         filesystem, path, parsed = self._resolve(location)

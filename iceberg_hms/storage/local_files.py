@@ -67,7 +67,7 @@ def create(files: Sequence[NewFile], *, fsync: bool, gather: Gather = run_sequen
     """
     folders = dict.fromkeys(file.folder for file in files)
     for folder in folders:
-        _make_folder(Path(folder), fsync=fsync)
+        make_folder(folder, fsync=fsync)
     made: list[str] = []
     try:
         _make(files, made, fsync=fsync, gather=gather)
@@ -187,9 +187,9 @@ def _remove(path: str) -> None:
         os.unlink(path)  # noqa: PTH108 - as in `read`
 
 
-def _make_folder(folder: Path, *, fsync: bool) -> None:
-    """Create a folder and its parents; a new folder is durable once its parent folder is flushed."""
-    missing = []
+def make_folder(path: str, *, fsync: bool) -> None:
+    """Create a folder and its parents; a new folder is durable once its parent folder is flushed. Raises OSError."""
+    folder, missing = Path(path), []
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent

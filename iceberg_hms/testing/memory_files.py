@@ -18,6 +18,7 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self._files: dict[Location, tuple[str, bytes]] = {}
+        self._folders: list[str] = []
         self._mutex = threading.Lock()
 
     def read(self, location: str, limit: Limit = DEFAULT_BOUNDS.metadata_bytes) -> bytes:
@@ -48,6 +49,11 @@ class MemoryFiles:
                 self.delete(location)
             raise
 
+    def make_folder(self, location: str) -> None:
+        folder = parse(location)
+        with self._mutex:
+            self._folders.append(folder.path)
+
     def length(self, location: str) -> int:
         return len(self._get(location))
 
@@ -69,6 +75,11 @@ class MemoryFiles:
         """The locations of all files, as their writers spelled them, in the order of writing."""
         with self._mutex:
             return tuple(location for location, _ in self._files.values())
+
+    def folders(self) -> tuple[str, ...]:
+        """The paths of the folders that `make_folder` made, in order."""
+        with self._mutex:
+            return tuple(self._folders)
 
     def _get(self, location: str) -> bytes:
         key = parse(location)

@@ -95,6 +95,9 @@ class SimulatedFiles:
         for location, data in files:
             self.write(location, data)
 
+    def make_folder(self, location: str) -> None:
+        """As the port says: this store has no folders."""
+
     def length(self, location: str) -> int:
         """As the port says."""
         return len(self.read(location))

@@ -77,7 +77,31 @@ def test_unique_locations_differ():
         assert catalog.create_table("db.t", SCHEMA).metadata.location != first.metadata.location
 
 
-def test_staging_a_table_writes_nothing_and_a_commit_creates_it(catalog, files, pointer):
+def test_staging_a_table_makes_the_folder_of_its_metadata(catalog, files):
+    catalog.stage_table("logging.events", SCHEMA)
+    catalog.stage_table("logging.more", SCHEMA, properties={"write.metadata.path": "file:/warehouse/meta/"})
+    assert files.folders() == ("/warehouse/logging.db/events/metadata", "/warehouse/meta")
+
+
+def test_a_refused_staging_and_a_creation_make_no_folder(catalog, files):
+    catalog.create_table("logging.events", SCHEMA)
+    with pytest.raises(InvalidInput):
+        catalog.stage_table("logging.more", SCHEMA, location="file:/warehouse/logging.db/events")
+    with pytest.raises(NoSuchNamespace):
+        catalog.stage_table("none.t", SCHEMA)
+    assert files.folders() == ()
+
+
+def test_a_taken_name_cannot_be_staged(catalog, files, pointer):
+    catalog.create_table("logging.events", SCHEMA)
+    pointer.add_hive_table(TableName("logging", "raw"))
+    for name in ("logging.events", "logging.Events", "logging.raw"):
+        with pytest.raises(AlreadyExists, match=f"Table already exists: {name.lower()}"):
+            catalog.stage_table(name, SCHEMA)
+    assert files.folders() == ()
+
+
+def test_staging_a_table_writes_no_file_and_a_commit_creates_it(catalog, files, pointer):
     staged = catalog.stage_table("logging.events", SCHEMA, location="file:/my/place/")
     assert staged.metadata_location is None
     assert staged.metadata.location == "file:/my/place"

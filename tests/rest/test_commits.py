@@ -48,11 +48,10 @@ def test_a_commit_returns_the_new_metadata(web: Web, table: str) -> None:
 
 def test_a_staged_table_is_created_by_its_commit(web: Web, catalog: ScriptedCatalog) -> None:
     web("POST", "/v1/namespaces/default/tables", {"name": "t", "schema": SCHEMA, "stage-create": True})
-    updates = create_updates(catalog.stage_table(("default", "t"), SCHEMA).metadata)
+    updates, another = (create_updates(catalog.stage_table(("default", "t"), SCHEMA).metadata) for _ in range(2))
     body = {"requirements": [{"type": "assert-create"}], "updates": updates}
     assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 200
     assert TableName("default", "t") in catalog.metastore.rows
-    another = create_updates(catalog.stage_table(("default", "t"), SCHEMA).metadata)
     response = web("POST", "/v1/namespaces/default/tables/t", {**body, "updates": another})
     assert error_of(response)[:2] == (409, "CommitFailedException")
     missing = web("POST", "/v1/namespaces/none/tables/t", body)

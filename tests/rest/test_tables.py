@@ -56,14 +56,16 @@ def test_a_staged_table_is_not_created(web: Web, catalog: ScriptedCatalog) -> No
     assert staged.json()["metadata"]["location"] == "file:/warehouse/default.db/t"
     assert catalog.list_tables("default") == []
     assert catalog.files.locations() == ()
+    assert catalog.files.folders() == ("/warehouse/default.db/t/metadata",)
 
 
 def test_a_hive_table_takes_a_name_too(web: Web, table: str, catalog: ScriptedCatalog) -> None:
-    response = web("POST", "/v1/namespaces/logging/tables", {"name": "events", "schema": SCHEMA})
-    assert error_of(response) == (409, "AlreadyExistsException", "Table already exists: logging.events")
     catalog.metastore.add_hive_table(TableName("logging", "raw"))
-    response = web("POST", "/v1/namespaces/logging/tables", {"name": "raw", "schema": SCHEMA})
-    assert error_of(response)[:2] == (409, "AlreadyExistsException")
+    for name in ("events", "raw"):
+        for stage in (False, True):
+            body = {"name": name, "schema": SCHEMA, "stage-create": stage}
+            response = web("POST", "/v1/namespaces/logging/tables", body)
+            assert error_of(response) == (409, "AlreadyExistsException", f"Table already exists: logging.{name}")
 
 
 @pytest.mark.parametrize("namespace", ["none", "a%1Fb"])

@@ -178,7 +178,8 @@ class World:
     def _whole(self, body: Any, table: str) -> Any:
         """A body of a client that has read the table: an append as a stock client makes it, or a creation."""
         if body == "@creation":
-            staged = self.catalog.stage_table(("logging", "fresh"), SCHEMA).metadata
+            # By a name that no request creates: a taken one cannot be staged.
+            staged = self.catalog.stage_table(("logging", "staged"), SCHEMA).metadata
             return {"requirements": [{"type": "assert-create"}], "updates": create_updates(staged)}
         if not isinstance(body, str) or TableName("logging", table) not in self.pointer.rows:
             return body

@@ -54,6 +54,19 @@ def test_other_stores_keep_the_contract(check: Check, tmp_path: Path) -> None:
     check(RemoteFiles(tmp_path), "s3://bucket/root")
 
 
+def test_only_a_local_disk_gets_folders_before_their_files(tmp_path: Path) -> None:
+    PyArrowFiles().make_folder(f"file:{tmp_path}/a/b c")
+    assert (tmp_path / "a" / "b c").is_dir()
+    RemoteFiles(tmp_path).make_folder("s3://bucket/a/b")
+    assert list((tmp_path / "bucket").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="Cannot make the folder"):
+        PyArrowFiles().make_folder(f"file:{tmp_path}/file/below")
+
+
 def test_all_spellings_of_a_local_file_are_equal(tmp_path: Path) -> None:
     all_spellings_of_a_local_file_name_one_file(PyArrowFiles(), str(tmp_path))
 

@@ -50,6 +50,16 @@ def a_write_creates_folders(files: Files, root: str) -> None:
     expect_equal(files.read(f"{root}/one/two/three/x"), b"deep", "content")
 
 
+def a_folder_can_be_made_before_its_files(files: Files, root: str) -> None:
+    for _ in range(2):
+        files.make_folder(f"{root}/made/deep")
+    files.write(f"{root}/made/deep/x", b"in it")
+    files.make_folder(f"{root}/made/deep")
+    expect_equal(files.read(f"{root}/made/deep/x"), b"in it", "content")
+    with expect_raises(InvalidInput, "a relative folder"):
+        files.make_folder("made/deep")
+
+
 def a_write_never_overwrites(files: Files, root: str) -> None:
     files.write(f"{root}/once", b"first")
     with expect_raises(AlreadyExists, "second write"):
@@ -115,6 +125,7 @@ CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
     a_file_beyond_the_limit_is_refused,
     a_missing_file_raises_missing_file,
     a_write_creates_folders,
+    a_folder_can_be_made_before_its_files,
     a_write_never_overwrites,
     a_deleted_name_can_be_written_again,
     locations_are_not_decoded,
