@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import NamespaceNotEmpty as NamespaceNotEmpty
     from iceberg_hms.errors import NoSuchNamespace as NoSuchNamespace
     from iceberg_hms.errors import NoSuchTable as NoSuchTable
+    from iceberg_hms.errors import NoSuchWarehouse as NoSuchWarehouse
     from iceberg_hms.errors import NotAnIcebergTable as NotAnIcebergTable
     from iceberg_hms.errors import NotAuthenticated as NotAuthenticated
     from iceberg_hms.errors import NotFound as NotFound
@@ -88,6 +89,7 @@ _ERRORS = (
     "NamespaceNotEmpty",
     "NoSuchNamespace",
     "NoSuchTable",
+    "NoSuchWarehouse",
     "NotAnIcebergTable",
     "NotAuthenticated",
     "NotFound",

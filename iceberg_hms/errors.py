@@ -123,6 +123,19 @@ class NoSuchNamespace(NotFound):
         super().__init__(f"Namespace does not exist: {namespace}", next_step=next_step)
 
 
+class NoSuchWarehouse(NotFound):
+    """The server serves no warehouse of this name. Proves nothing of a commit: its client may have sent it before, when
+    there was such a warehouse."""
+
+    proved_failed = False
+
+    def __init__(
+        self, warehouse: str, *, next_step: str = "set the client's `warehouse` to one that it serves"
+    ) -> None:
+        self.warehouse = warehouse
+        super().__init__(f"Warehouse does not exist: {warehouse[:128]}", next_step=next_step)
+
+
 class NoSuchTable(NotFound):
     """The metastore has no table of this name."""
 

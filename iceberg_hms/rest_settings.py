@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from iceberg_hms.setting import DAY_MS, MIB, flag, number, text
+
+#: The settings of a REST server in which its warehouses may differ. It has the others only once.
+OF_ONE_WAREHOUSE: Final = frozenset(
+    {
+        "rest.allowed-locations",
+        "rest.caller-in-summary",
+        "rest.commit-threads",
+        "rest.commit-wait-ms",
+        "rest.locations",
+        "rest.purge",
+        "rest.threads",
+    }
+)
 
 
 class PurgePolicy(StrEnum):

@@ -24,7 +24,11 @@ CONFIG_FILE_VARIABLE: Final = "ICEBERG_HMS_CONFIG"
 MIB: Final = 1024 * 1024
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
+#: The table of a TOML file with settings of further warehouses, by their names.
+WAREHOUSES: Final = "warehouses"
+
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_SECTION: Final = "write [warehouses.NAME], and below it the settings of that warehouse"
 _BOOLEANS: Final = {"true": True, "false": False}
 
 Value = str | int | bool
@@ -106,9 +110,10 @@ def gathered(
     by_name = {name: setting for setting in settings for name in (setting.attribute, setting.key)}
     by_variable = {variable(name): setting for name, setting in by_name.items()}
     values: dict[str, Value] = {}
-    path = file or (Path(environ[CONFIG_FILE_VARIABLE]) if environ.get(CONFIG_FILE_VARIABLE) else None)
+    path = _file(file, environ)
     if path is not None:
-        values |= _parse(_flatten(_read_toml(path)), by_name, f" in {path}")
+        top = {name: value for name, value in _read_toml(path).items() if name != WAREHOUSES}
+        values |= _parse(_flatten(top), by_name, f" in {path}")
     variables = [
         (name, value)
         for name, value in environ.items()
@@ -116,6 +121,28 @@ def gathered(
     ]
     values |= _parse(variables, by_variable, " in the environment")
     return values | _parse(((name, value) for name, value in keywords.items() if value is not None), by_name, "")
+
+
+def warehouse_sections(
+    settings: Sequence[Setting], environ: Mapping[str, str], file: Path | None
+) -> dict[str, dict[str, Value]]:
+    """What the sections `[warehouses.NAME]` of the TOML file say, by the name of the warehouse and by attribute.
+
+    file, environ: as for `gathered`. Raises ConfigError as `gathered`.
+    """
+    path = _file(file, environ)
+    sections = {} if path is None else _read_toml(path).get(WAREHOUSES, {})
+    if not isinstance(sections, dict) or not all(isinstance(section, dict) for section in sections.values()):
+        raise ConfigError(f"`{WAREHOUSES}` in {path} has something else than sections", next_step=_SECTION)
+    by_name = {name: setting for setting in settings for name in (setting.attribute, setting.key)}
+    return {
+        name: _parse(_flatten(section), by_name, f" of warehouse {name!r} in {path}")
+        for name, section in sections.items()
+    }
+
+
+def _file(file: Path | None, environ: Mapping[str, str]) -> Path | None:
+    return file or (Path(environ[CONFIG_FILE_VARIABLE]) if environ.get(CONFIG_FILE_VARIABLE) else None)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import resource
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -26,9 +29,15 @@ from iceberg_hms.cli.common import (
 )
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import ConfigError
+from iceberg_hms.errors import ConfigError, IcebergHmsError
 from iceberg_hms.rest.access.authorization import Access
 from iceberg_hms.rest.access.tokens import Everyone, FirstThatKnows, OneToken, TokenFile, new_token
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, load_warehouses
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.catalog import Catalog
+
+logger = logging.getLogger(__name__)
 
 #: The collector scans the young objects when the process has created this many more than it has freed.
 _YOUNG_OBJECTS = 20_000
@@ -69,10 +78,10 @@ def serve(
         rest_port=port,
         rest_audit_log=audit_log,
     )
+    warehouses = load_warehouses(settings, file=config)
     access, token = choose_access(token_file, settings, no_auth=no_auth)
     made = {} if token is None else {"token": token}
     require_extra("server", "starlette", "uvicorn")
-    from iceberg_hms.catalog.catalog import Catalog
     from iceberg_hms.rest.server import RestServer
 
     raise_open_files(settings.rest_max_open_files)
@@ -80,22 +89,19 @@ def serve(
         logs.in_background(settings.rest_audit_log) as log,
         environment(context).lifetime(exit_with_stdin) as lifetime,
         open_catalog(context, settings) as catalog,
+        open_warehouses(context, settings, warehouses) as others,
     ):
         # Report a wrong address now, and not to the first client.
         catalog.list_namespaces()
-        server = RestServer(cast(Catalog, catalog), settings.rest_host, settings.rest_port, access=access)
+        served = cast("Catalog", catalog)
+        server = RestServer(served, settings.rest_host, settings.rest_port, access=access, warehouses=others)
         try:
             uri = server.start()
             lifetime.ready()
             _settle_heap()
-            output.print_event(
-                "listening",
-                uri=uri,
-                metastore_uri=settings.metastore_uri,
-                warehouse=settings.warehouse,
-                pid=os.getpid(),
-                **made,
-            )
+            where = {"metastore_uri": settings.metastore_uri, "warehouse": settings.warehouse}
+            names = {"warehouses": sorted(others)} if others else {}
+            output.print_event("listening", uri=uri, **where, pid=os.getpid(), **made, **names)
             lifetime.wait()
         finally:
             server.stop()
@@ -103,6 +109,32 @@ def serve(
         # Nobody reads stderr, so the interpreter's own exit would block. Everything is stopped and closed already.
         os._exit(0)
     output.note("stopped")
+
+
+@contextmanager
+def open_warehouses(
+    context: typer.Context, default: Settings, warehouses: Mapping[str, Settings]
+) -> Iterator[dict[str, Catalog]]:
+    """The catalogs of all warehouses but the default one.
+
+    Logs which do not answer: they must not keep the others from being served. And which have one metastore: there a
+    scope for one opens the same tables as a scope for the other."""
+    names_of: dict[tuple[str, ...], list[str]] = {}
+    for name, settings in {DEFAULT_WAREHOUSE: default, **warehouses}.items():
+        names_of.setdefault(tuple(sorted(settings.metastore_uris)), []).append(name)
+    for names in names_of.values():
+        if len(names) > 1:
+            logger.warning("warehouses %s have the same metastore, and so the same tables", ", ".join(names))
+    with ExitStack() as stack:
+        opened: dict[str, Catalog] = {}
+        for name, settings in warehouses.items():
+            catalog = stack.enter_context(open_catalog(context, settings))
+            opened[name] = cast("Catalog", catalog)
+            try:
+                catalog.list_namespaces()
+            except IcebergHmsError as error:
+                logger.warning("warehouse %s does not answer, and is served all the same: %s", name, error)
+        yield opened
 
 
 def _settle_heap() -> None:

@@ -9,7 +9,8 @@ time than a commit spends in its group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 from urllib.parse import quote
 
@@ -21,9 +22,9 @@ from starlette.types import Receive, Scope, Send
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.errors import IcebergHmsError, NoSuchWarehouse
 from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, request_id
-from iceberg_hms.rest.access.authorization import Access
+from iceberg_hms.rest.access.authorization import Access, AccessTarget
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
 from iceberg_hms.rest.admission import Admission
@@ -34,12 +35,15 @@ from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadR
 from iceberg_hms.rest.errors import error_response
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
 from iceberg_hms.rest.request_threads import RequestThreads
-from iceberg_hms.rest.routing import Routes
+from iceberg_hms.rest.routing import Match, Routes
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 #: Answered without a token: they show nothing of the tables.
 OPEN_PATHS: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
 
 _NO_ROUTE: Final = "none"
+#: What the paths of the protocol begin with. After it comes the prefix: the name of a warehouse.
+_ROOT: Final = "/v1/"
 #: Proxies' status for a request without an answer: the client left, or the server was stopped.
 _NOT_ANSWERED: Final = 499
 
@@ -51,6 +55,7 @@ def create_app(
     settings: Settings,
     access: Access | None = None,
     free_locations: bool = False,
+    warehouses: Mapping[str, Catalog] | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> App:
     """The REST catalog of a catalog.
@@ -58,20 +63,44 @@ def create_app(
     access: who calls, and what they may do. Without it everyone who sends `token` may do everything, and without a
     token everyone.
     free_locations: clients may name every location, since they have the process's rights anyway.
-    Raises ConfigError for a blank token, and as `Catalog.for_clients`. The caller keeps the catalog and closes it.
+    warehouses: further catalogs by their names, with the settings that they were made with (`load_warehouses`).
+    Raises ConfigError for a blank token, and as `Catalog.for_clients`. The caller keeps the catalogs and closes them.
     """
+    catalogs = {DEFAULT_WAREHOUSE: catalog, **(warehouses or {})}
+    settings_of = {name: each.settings for name, each in catalogs.items()} | {DEFAULT_WAREHOUSE: settings}
     context = ServerContext(
         catalog=catalog if free_locations else catalog.for_clients(),
         settings=settings,
         access=access or (Everyone() if token is None else OneToken(token)),
         counters=Counters(),
-        read_threads=RequestThreads("iceberg-hms-rest-read", settings.rest_threads),
-        write_threads=RequestThreads("iceberg-hms-rest-write", settings.rest_commit_threads),
+        read_threads=_read_threads(settings),
+        write_threads=_write_threads(settings),
         admission=Admission(settings.rest_max_requests_per_caller, settings.rest_body_memory_max_bytes),
         clock=clock,
+        warehouses=settings_of,
     )
     catalog.subscribe(context.counters.count_event)
-    return App(context)
+    contexts = [context]
+    for name, each in (warehouses or {}).items():
+        own = replace(
+            context,
+            catalog=each if free_locations else each.for_clients(),
+            settings=each.settings,
+            read_threads=_read_threads(each.settings),
+            write_threads=_write_threads(each.settings),
+            warehouse=name,
+        )
+        each.subscribe(context.counters.count_event)
+        contexts.append(own)
+    return App(contexts)
+
+
+def _read_threads(settings: Settings) -> RequestThreads:
+    return RequestThreads("iceberg-hms-rest-read", settings.rest_threads)
+
+
+def _write_threads(settings: Settings) -> RequestThreads:
+    return RequestThreads("iceberg-hms-rest-write", settings.rest_commit_threads)
 
 
 class _Handler(Protocol):
@@ -85,10 +114,13 @@ class _Handler(Protocol):
 class App:
     """An ASGI application. Ends its threads at the end of its lifespan."""
 
-    def __init__(self, context: ServerContext) -> None:
-        self._context = context
+    def __init__(self, contexts: Sequence[ServerContext]) -> None:
+        """contexts: of all warehouses, the default one first."""
+        self._contexts = contexts
+        context = self._context = contexts[0]
         self._trail = AuditTrail(context.clock)
-        self._routes = Routes(_targets(context))
+        self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context))
+        self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
         hosts = f"{context.settings.rest_host},{context.settings.rest_allowed_hosts}"
         self._browsers = BrowserCheck(hosts) if isinstance(context.access, Everyone) else None
 
@@ -111,9 +143,11 @@ class App:
         status, route = _NOT_ANSWERED, _NO_ROUTE
         raw = scope.get("raw_path")
         path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
+        context, match = self._served(path)
         headers = Headers(scope=scope)
         peer = scope.get("client")
         entry = AuditEntry(request_id(headers.get("x-request-id"), clock), "" if peer is None else str(peer[0]))
+        entry.target = AccessTarget(warehouse=context.warehouse)
         counters.begin()
         try:
             response: Response | None
@@ -121,13 +155,12 @@ class App:
                 if path not in OPEN_PATHS:
                     if self._browsers is not None:
                         self._browsers.check(headers)
-                    entry.caller = await self._caller(headers)
+                    entry.caller = await self._caller(headers, context)
             except (IcebergHmsError, HTTPException) as error:
                 response = error_response(error, entry.request_id)
             else:
-                if (match := self._routes.find(path)) is None:
-                    no_route = HTTPException(404, f"No such route: {scope['method']} {path}")
-                    response = error_response(no_route, entry.request_id)
+                if match is None:
+                    response = self._no_route(scope["method"], path, entry.request_id)
                 else:
                     route, target = match.target
                     incoming = UnreadRequest(scope, headers, match.parameters, receive, started, entry)
@@ -137,21 +170,44 @@ class App:
                 response.raw_headers.append((b"x-request-id", entry.request_id.encode()))
                 await response(scope, receive, send)
         finally:
-            counters.end(scope["method"], route, status, clock.monotonic() - started)
+            counters.end(scope["method"], route, status, clock.monotonic() - started, context.warehouse)
             self._trail.close(entry, status, scope["method"], path)
 
-    async def _caller(self, headers: Headers) -> Caller:
+    def _served(self, path: str) -> tuple[ServerContext, Match[tuple[str, _Handler]] | None]:
+        """The context of the path's warehouse, and the route of the path if there is one."""
+        if path.startswith(_ROOT):
+            prefix, _, rest = path.removeprefix(_ROOT).partition("/")
+            if (found := self._prefixed.get(prefix)) is not None:
+                context, routes = found
+                return context, routes.find(_ROOT + rest)
+        return self._context, self._routes.find(path)
+
+    def _no_route(self, method: str, path: str, request: str) -> Response:
+        """The refusal of a request whose path leads nowhere."""
+        prefix, _, rest = path.removeprefix(_ROOT).partition("/")
+        _, routes = self._prefixed[DEFAULT_WAREHOUSE]
+        found = routes.find(_ROOT + rest) if path.startswith(_ROOT) else None
+        if found is None:
+            return error_response(HTTPException(404, f"No such route: {method} {path}"), request)
+        template, _ = found.target
+        if any(each.commit and (each.method, each.template) == (method, template) for each in ENDPOINTS):
+            return error_response(NoSuchWarehouse(prefix), request, commit=True)
+        # A 404 would say that there is no such table, after which Spark asks Hive.
+        return error_response(HTTPException(400, f"Warehouse does not exist: {prefix[:128]}"), request)
+
+    async def _caller(self, headers: Headers, context: ServerContext) -> Caller:
         """Raises as `Access.identify`."""
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         bearer = sent.strip() if scheme.lower() == "bearer" else None
-        return await self._context.access.identify(bearer, self._context.read_threads.run)
+        return await context.access.identify(bearer, context.read_threads.run)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self._context.read_threads.close()
-        self._context.write_threads.close()
+        for context in self._contexts:
+            context.read_threads.close()
+            context.write_threads.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -159,8 +215,12 @@ def _targets(context: ServerContext) -> Iterator[tuple[str, tuple[str, _Handler]
     health = Health(context)
     for path in OPEN_PATHS:
         yield path, (path, health)
+    yield from _resources(context, (CONFIG, *ENDPOINTS))
+
+
+def _resources(context: ServerContext, endpoints: Sequence[Endpoint]) -> Iterator[tuple[str, tuple[str, _Handler]]]:
     by_template: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in (CONFIG, *ENDPOINTS):
+    for endpoint in endpoints:
         by_template.setdefault(endpoint.template, {})[endpoint.method] = endpoint
-    for template, endpoints in by_template.items():
-        yield template, (template, Resource(context, endpoints))
+    for template, methods in by_template.items():
+        yield template, (template, Resource(context, methods))

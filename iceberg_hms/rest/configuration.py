@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from iceberg_hms.errors import NoSuchWarehouse
 from iceberg_hms.rest import commits, metrics_reports, namespaces, tables
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
@@ -45,12 +46,19 @@ def advertised(endpoint: Endpoint) -> str:
     return f"{endpoint.method} {endpoint.template.replace('/v1/', '/v1/{prefix}/', 1)}"
 
 
-def get_config(request: RestRequest) -> Response:  # noqa: ARG001 - a handler takes the request
-    """GET config. The server has one warehouse, so it ignores the query parameter `warehouse`. It sets no client
-    properties."""
-    return json_response(
-        {"defaults": {}, "overrides": {}, "endpoints": [advertised(endpoint) for endpoint in ENDPOINTS]}
-    )
+def get_config(request: RestRequest) -> Response:
+    """GET config. The query parameter `warehouse` chooses a warehouse by its name; clients then put the prefix before
+    the paths. A server with one warehouse ignores it, and so do requests that name the default one's location."""
+    context = request.context
+    asked = request.query.get("warehouse", "")
+    overrides: dict[str, str] = {}
+    if len(context.warehouses) > 1 and asked and asked.rstrip("/") != context.settings.warehouse.rstrip("/"):
+        if asked not in context.warehouses:
+            raise NoSuchWarehouse(asked)
+        request.require_warehouse(asked)
+        overrides["prefix"] = asked
+    endpoints = [advertised(endpoint) for endpoint in ENDPOINTS]
+    return json_response({"defaults": {}, "overrides": overrides, "endpoints": endpoints})
 
 
 CONFIG: Final = Endpoint("GET", CONFIG_TEMPLATE, get_config, Action.GET_CONFIG)

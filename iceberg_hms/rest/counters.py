@@ -1,6 +1,7 @@
 """The server's metrics, in the text format that Prometheus scrapes (exposition format 0.0.4).
 
-Labels are methods, route templates, statuses and outcomes: a bounded set that names no table. docs/decisions.md says
+Labels are methods, route templates, statuses, outcomes and warehouses other than the default one: a bounded set that
+names no table. docs/decisions.md says
 why prometheus-client is not used.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from iceberg_hms.errors import RequirementFailed
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 if TYPE_CHECKING:
     from iceberg_hms.coordinator.protocol.commit_report import CommitReport
@@ -37,11 +39,12 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._buckets: Counter[tuple[str, str, float]] = Counter()
-        self._seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
-        self._commits: Counter[str] = Counter()
-        self._conflicts: Counter[str] = Counter()
+        # Keys end with the warehouse.
+        self._requests: Counter[tuple[str, str, int, str]] = Counter()
+        self._buckets: Counter[tuple[str, str, float, str]] = Counter()
+        self._seconds: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+        self._commits: Counter[tuple[str, str]] = Counter()
+        self._conflicts: Counter[tuple[str, str]] = Counter()
         self._groups: Counter[int] = Counter()
         self._work: dict[str, float] = dict.fromkeys(_WORK, 0.0)
         self._counted: dict[str, int] = dict.fromkeys(_WARNINGS, 0)
@@ -55,23 +58,23 @@ class Counters:
         with self._lock:
             self._in_flight += 1
 
-    def end(self, method: str, route: str, status: int, seconds: float) -> None:
+    def end(self, method: str, route: str, status: int, seconds: float, warehouse: str = DEFAULT_WAREHOUSE) -> None:
         """The server responded to a request. Methods that HTTP does not define share one label, so that labels stay
         few."""
         method = method if method in _METHODS else "OTHER"
         with self._lock:
             self._in_flight -= 1
-            self._requests[method, route, status] += 1
-            self._seconds[method, route] += seconds
+            self._requests[method, route, status, warehouse] += 1
+            self._seconds[method, route, warehouse] += seconds
             for bound in BUCKETS:
                 if seconds <= bound:
-                    self._buckets[method, route, bound] += 1
+                    self._buckets[method, route, bound, warehouse] += 1
 
-    def commit_answered(self, status: int) -> None:
+    def commit_answered(self, status: int, warehouse: str = DEFAULT_WAREHOUSE) -> None:
         """The server responded to a commit of table updates with this status."""
         outcome = _OUTCOMES.get(status) or ("unknown" if status >= 500 else "refused")
         with self._lock:
-            self._commits[outcome] += 1
+            self._commits[outcome, warehouse] += 1
 
     def committed(self, report: CommitReport) -> None:
         """Count what a successful commit took."""
@@ -86,11 +89,11 @@ class Counters:
             self._work["swap_seconds"] += report.swap_ms / 1000
             self._work["shared"] += report.group_size > 1
 
-    def conflict(self, error: Exception) -> None:
+    def conflict(self, error: Exception, warehouse: str = DEFAULT_WAREHOUSE) -> None:
         """The server responded with 409 to a commit, for this reason."""
         cause = error.name if isinstance(error, RequirementFailed) else type(error).__name__
         with self._lock:
-            self._conflicts[cause] += 1
+            self._conflicts[cause, warehouse] += 1
 
     def count_event(self, event: Mapping[str, Any]) -> None:
         """Count an event of the catalog."""
@@ -132,17 +135,18 @@ class Counters:
         for reason, count in sorted(self._closed.items()):
             yield _sample("rest_connections_closed_total", {"reason": reason}, count)
         yield from _head("rest_requests_total", "counter", "Requests with a response.")
-        for (method, route, status), count in sorted(self._requests.items()):
-            yield _sample("rest_requests_total", {"method": method, "route": route, "status": str(status)}, count)
+        for (method, route, status, warehouse), count in sorted(self._requests.items()):
+            labels = {"method": method, "route": route, "status": str(status)}
+            yield _sample("rest_requests_total", labels | _of(warehouse), count)
         yield from _head("rest_request_seconds", "histogram", "Time from request to response.")
-        for (method, route), seconds in sorted(self._seconds.items()):
-            yield from self._histogram({"method": method, "route": route}, seconds)
+        for key, seconds in sorted(self._seconds.items()):
+            yield from self._histogram(key, seconds)
         yield from _head("rest_commits_total", "counter", "Commits by outcome.")
-        for outcome, count in sorted(self._commits.items()):
-            yield _sample("rest_commits_total", {"outcome": outcome}, count)
+        for (outcome, warehouse), count in sorted(self._commits.items()):
+            yield _sample("rest_commits_total", {"outcome": outcome} | _of(warehouse), count)
         yield from _head("rest_commit_conflicts_total", "counter", "Commits that got status 409, by cause.")
-        for cause, count in sorted(self._conflicts.items()):
-            yield _sample("rest_commit_conflicts_total", {"cause": cause}, count)
+        for (cause, warehouse), count in sorted(self._conflicts.items()):
+            yield _sample("rest_commit_conflicts_total", {"cause": cause} | _of(warehouse), count)
         yield from _head("rest_metrics_reports_total", "counter", "Metrics reports of clients, by type.")
         for sent, count in sorted(self._reports.items()):
             yield _sample("rest_metrics_reports_total", {"type": sent}, count)
@@ -160,11 +164,12 @@ class Counters:
             yield from _head(f"rest_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_{name}_total {self._counted[name]}"
 
-    def _histogram(self, labels: Mapping[str, str], seconds: float) -> Iterator[str]:
-        method, route = labels["method"], labels["route"]
-        count = sum(n for (m, r, _), n in self._requests.items() if (m, r) == (method, route))
+    def _histogram(self, key: tuple[str, str, str], seconds: float) -> Iterator[str]:
+        method, route, warehouse = key
+        labels = {"method": method, "route": route} | _of(warehouse)
+        count = sum(n for (m, r, _, w), n in self._requests.items() if (m, r, w) == key)
         for bound in BUCKETS:
-            in_bucket = self._buckets[method, route, bound]
+            in_bucket = self._buckets[method, route, bound, warehouse]
             yield _sample("rest_request_seconds_bucket", {**labels, "le": f"{bound:g}"}, in_bucket)
         yield _sample("rest_request_seconds_bucket", {**labels, "le": "+Inf"}, count)
         yield _sample("rest_request_seconds_sum", labels, seconds)
@@ -189,6 +194,11 @@ _WARNINGS: Final = {
     "operations_overdue": "Swaps, renames and drops without an answer in time; their tables stay locked meanwhile.",
     "locks_left_to_expire": "Locks that were not released, since an unanswered swap under them may still take effect.",
 }
+
+
+def _of(warehouse: str) -> dict[str, str]:
+    """The label of a warehouse. The default one has none, so that servers with one warehouse have no label more."""
+    return {} if warehouse == DEFAULT_WAREHOUSE else {"warehouse": warehouse}
 
 
 def _head(name: str, kind: str, doc: str) -> Iterator[str]:

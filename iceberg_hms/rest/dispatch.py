@@ -40,6 +40,7 @@ from iceberg_hms.rest.pending_response import PendingResponse
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
 from iceberg_hms.rest.responses import compressed, worth_compressing
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +79,12 @@ class UnreadRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What all requests share. access: who calls, and what they may do. read_threads: for loads and lists.
-    write_threads: for requests that take locks. admission: what callers may hold at once."""
+    """What all requests to a warehouse share. access: who calls, and what they may do. read_threads: for loads and
+    lists. write_threads: for requests that take locks. admission: what callers may hold at once.
+    warehouse: its name. warehouses: the settings of all that the server has, by name.
+
+    Warehouses have threads of their own, since one whose metastore hangs must not take those of the others. All else is
+    the server's, except catalog and settings."""
 
     catalog: Catalog
     settings: Settings
@@ -91,6 +96,8 @@ class ServerContext:
     clock: Clock = SYSTEM_CLOCK
     bodies: ResponseBodyCache = field(default_factory=ResponseBodyCache)
     compress_seconds: float = COMPRESS_SECONDS
+    warehouse: str = DEFAULT_WAREHOUSE
+    warehouses: Mapping[str, Settings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +127,13 @@ class RestRequest:
 
     def require(self, action: Action, namespace: str, table: str | None = None) -> None:
         """Ask for a right on a name that only the body has. Raises ScopeMissing."""
-        self.entry.action, self.entry.target = action, AccessTarget(namespace, table)
+        self.entry.action, self.entry.target = action, AccessTarget(namespace, table, self.context.warehouse)
         require(self.context.access, self.caller, action, self.entry.target)
+
+    def require_warehouse(self, warehouse: str) -> None:
+        """Ask for any right in a warehouse. Raises ScopeMissing."""
+        self.entry.target = AccessTarget(warehouse=warehouse)
+        require(self.context.access, self.caller, Action.GET_CONFIG, self.entry.target)
 
     def require_protected(self, keys: Sequence[str], namespace: str, table: str | None = None) -> None:
         """Ask for the right to change these properties, if there are any. Raises ScopeMissing that names the first."""
@@ -134,7 +146,7 @@ class RestRequest:
 
     def may(self, action: Action, namespace: str) -> bool:
         """Whether the caller has a right, for answers that depend on it."""
-        return self.context.access.allow(self.caller, action, AccessTarget(namespace))
+        return self.context.access.allow(self.caller, action, AccessTarget(namespace, None, self.context.warehouse))
 
     @property
     def seconds_left(self) -> float:
@@ -192,9 +204,9 @@ class Resource:
         except Exception as error:  # noqa: BLE001 - for any error the client gets an ErrorModel without a stack
             response = error_response(error, incoming.entry.request_id, commit=endpoint.commit)
             if endpoint.commit and response.status_code == CONFLICT:
-                counters.conflict(error)
+                counters.conflict(error, self._context.warehouse)
         if endpoint.commit:
-            counters.commit_answered(response.status_code)
+            counters.commit_answered(response.status_code, self._context.warehouse)
         return response
 
     def _not_allowed(self, incoming: UnreadRequest) -> HTTPException:
@@ -267,8 +279,8 @@ class Resource:
         if entry.caller is None:
             raise not_authenticated()
         entry.action = endpoint.action
-        if parameters:
-            entry.target = AccessTarget(parameters.get("namespace"), parameters.get("table"))
+        warehouse = self._context.warehouse
+        entry.target = AccessTarget(parameters.get("namespace"), parameters.get("table"), warehouse)
         require(self._context.access, entry.caller, endpoint.action, entry.target)
         return entry.caller
 

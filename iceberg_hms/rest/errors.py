@@ -49,6 +49,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.ScopeMissing: ErrorRule(403, "ForbiddenException"),
     errors.LocationNotAllowed: ErrorRule(403, "ForbiddenException"),
     errors.NoSuchNamespace: ErrorRule(404, "NoSuchNamespaceException"),
+    errors.NoSuchWarehouse: ErrorRule(404, "NoSuchWarehouseException"),
     errors.NoSuchTable: ErrorRule(404, "NoSuchTableException"),
     errors.NotFound: ErrorRule(404, "NotFoundException"),
     errors.AlreadyExists: ErrorRule(409, "AlreadyExistsException"),

@@ -13,6 +13,7 @@ import logging
 import resource
 import socket
 import threading
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, cast
 
@@ -41,11 +42,11 @@ MAX_PORT: Final = 65_535
 
 
 class RestServer:
-    """A REST server for one catalog. Use it once: start, stop.
+    """A REST server for a catalog. Use it once: start, stop.
 
-    host, port: where to listen; port 0 takes any free one. token, access, free_locations: as for `create_app`.
-    The caller keeps the catalog and closes it after `stop`. Raises ConfigError for a host that other machines reach if
-    nothing says who may call: `access=Everyone()` says so too.
+    host, port: where to listen; port 0 takes any free one. token, access, free_locations, warehouses: as for
+    `create_app`. The caller keeps the catalogs and closes them after `stop`. Raises ConfigError for a host that other
+    machines reach if nothing says who may call: `access=Everyone()` says so too.
     """
 
     def __init__(
@@ -57,11 +58,17 @@ class RestServer:
         *,
         access: Access | None = None,
         free_locations: bool = False,
+        warehouses: Mapping[str, Catalog] | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._app = create_app(
-            catalog, token=token, settings=catalog.settings, access=access, free_locations=free_locations
+            catalog,
+            token=token,
+            settings=catalog.settings,
+            access=access,
+            free_locations=free_locations,
+            warehouses=warehouses,
         )
         self._settings = catalog.settings
         self._server: _Uvicorn | None = None

@@ -137,7 +137,7 @@ def register_table(request: RestRequest) -> Response:
     body = RegisterTable.parse(request.body)
     identifier = (namespace, body.name)
     request.entry.details["file"] = body.metadata_location
-    request.require(Action.READ_ANY_FILE, str(EVERYWHERE))
+    request.require(Action.READ_ANY_FILE, EVERYWHERE)
     request.require(Action.REGISTER_TABLE, *identifier)
 
     def check(metadata: TableMetadata) -> None:

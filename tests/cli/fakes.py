@@ -85,7 +85,8 @@ def run(
         return MemoryCatalog() if catalog is None else catalog
 
     where = {"ICEBERG_HMS_URI": METASTORE} if metastore else {}
-    environment = Environment(connect=connect, lifetime=lambda exit_with_stdin: OneMoment(during), **world)
+    world.setdefault("connect", connect)
+    environment = Environment(lifetime=lambda exit_with_stdin: OneMoment(during), **world)
     return CliRunner().invoke(app, list(arguments), obj=environment, env=where)
 
 

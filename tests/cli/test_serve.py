@@ -15,9 +15,10 @@ import pytest
 from iceberg_hms.cli.serve import choose_access, raise_open_files
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
-from tests.cli.fakes import METASTORE, run
+from tests.cli.fakes import METASTORE, Asked, run
 from tests.rest.fakes import ScriptedCatalog
 from tests.security.callers import write_private
+from tests.test_setting import toml
 
 
 class Visit:
@@ -49,6 +50,44 @@ def test_it_announces_itself_in_one_line_and_serves_until_it_is_ended() -> None:
     assert catalog.closed == 1
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{uri}/v1/config", timeout=30)
+
+
+TWO = """
+uri = "thrift://127.0.0.1:9083"
+[warehouses.sales]
+uri = "thrift://127.0.0.1:9084"
+[warehouses.lab]
+"""
+
+
+def test_every_warehouse_of_the_file_is_opened_and_closed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    opened, asked = ScriptedCatalog(), Asked()
+    visit = Visit()
+    config = str(toml(tmp_path, TWO))
+    result = run("serve", "--port", "0", "--no-auth", "--config", config, catalog=opened, during=visit, asked=asked)
+    assert result.exit_code == 0, result.stderr
+    assert [each.metastore_uri for each in asked.settings] == [METASTORE, "thrift://127.0.0.1:9084", METASTORE]
+    assert visit.event["warehouses"] == ["lab", "sales"]
+    assert opened.closed == 3
+    assert "warehouses default, lab have the same metastore" in caplog.text
+
+
+def test_a_warehouse_that_does_not_answer_keeps_no_other_from_being_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    down = ScriptedCatalog()
+    down.errors["list_namespaces"] = MetastoreUnavailable("down")
+    up = ScriptedCatalog()
+
+    def connect(settings: Settings) -> ScriptedCatalog:
+        return up if settings.metastore_uri == METASTORE else down
+
+    visit = Visit()
+    config = str(toml(tmp_path, TWO))
+    result = run("serve", "--port", "0", "--no-auth", "--config", config, during=visit, connect=connect)
+    assert result.exit_code == 0, result.stderr
+    assert visit.status == 200
+    assert "warehouse sales does not answer" in caplog.text
 
 
 def test_without_a_word_on_tokens_it_makes_one_and_tells_it() -> None:

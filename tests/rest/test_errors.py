@@ -18,6 +18,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.NoSuchNamespace("n"), 404, "NoSuchNamespaceException", 404, "NoSuchNamespaceException"),
     (errors.NoSuchTable("n.t"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
     (errors.NotAnIcebergTable("n.t", "a view"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
+    (errors.NoSuchWarehouse("w"), 404, "NoSuchWarehouseException", 500, "CommitStateUnknownException"),
     (errors.MissingFile("file:/x"), 404, "NotFoundException", 404, "NotFoundException"),
     (errors.AlreadyExists("x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
     (errors.NamespaceNotEmpty("n"), 409, "NamespaceNotEmptyException", 409, "NamespaceNotEmptyException"),

@@ -20,6 +20,7 @@ from iceberg_hms.clock import Clock
 from iceberg_hms.rest.access.authorization import CATALOG, AccessTarget, Action
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.log_lines import cut, json_line, time_of
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 LOGGER: Final = "iceberg_hms.audit"
 #: How many snapshot ids a line names.
@@ -92,10 +93,12 @@ class AuditTrail:
             "caller": None if entry.caller is None else entry.caller.name,
             "peer": cut(entry.peer),
             "action": entry.action or cut(f"{method} {path}"),
-            "object": [cut(part) for part in entry.target if part is not None],
+            "object": [cut(part) for part in entry.target.names],
             "outcome": _outcome(status),
             "status": status,
         }
+        if entry.target.warehouse != DEFAULT_WAREHOUSE:
+            line["warehouse"] = entry.target.warehouse
         if entry.snapshots:
             line["snapshots"] = list(entry.snapshots[:SNAPSHOTS_MAX])
         for name, value in entry.details.items():

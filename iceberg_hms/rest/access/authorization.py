@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from iceberg_hms.errors import ScopeMissing
 from iceberg_hms.rest.access.scopes import Caller, Level
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 Result = TypeVar("Result")
 
@@ -71,19 +72,25 @@ LEVELS: Final[Mapping[Action, Level]] = {
 
 
 class AccessTarget(NamedTuple):
-    """What an action is about, as the client spells it. namespace None: the catalog as a whole, which every caller may
-    ask for; what it lists is asked for name by name. table None: the namespace itself."""
+    """What an action is about, as the client spells it. namespace None: the warehouse as a whole; what it lists is
+    asked for name by name. table None: the namespace itself."""
 
     namespace: str | None = None
     table: str | None = None
+    warehouse: str = DEFAULT_WAREHOUSE
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The namespace and the table, as far as there are."""
+        return tuple(part for part in (self.namespace, self.table) if part is not None)
 
     def __str__(self) -> str:
-        return ".".join(part for part in self if part is not None)
+        return ".".join(self.names)
 
 
 CATALOG: Final = AccessTarget()
-#: All namespaces at once. Only a scope for `*` covers it, since no namespace can have this name.
-EVERYWHERE: Final = AccessTarget("*")
+#: All namespaces of a warehouse at once. Only a scope for `*` covers it, since no namespace can have this name.
+EVERYWHERE: Final = "*"
 
 
 class Access(Protocol):
@@ -104,7 +111,9 @@ class ByScopes:
 
     def allow(self, caller: Caller, action: Action, target: AccessTarget) -> bool:
         """As the port says."""
-        return target.namespace is None or caller.may(LEVELS[action], scope_name(target.namespace))
+        if target.namespace is None:
+            return caller.may_enter(target.warehouse)
+        return caller.may(LEVELS[action], scope_name(target.namespace), target.warehouse)
 
 
 def scope_name(namespace: str) -> str:
@@ -117,5 +126,7 @@ def require(access: Access, caller: Caller, action: Action, target: AccessTarget
     """Raises ScopeMissing, which names the scope, unless the caller may do this."""
     if access.allow(caller, action, target):
         return
-    name = scope_name(target.namespace or "*")[:_SHOWN]
+    name = scope_name(target.namespace or EVERYWHERE)[:_SHOWN]
+    if target.warehouse != DEFAULT_WAREHOUSE:
+        name = f"{target.warehouse}/{name}"
     raise ScopeMissing(caller.name, f"{LEVELS[action]}[{name}]", action)

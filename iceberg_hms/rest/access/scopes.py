@@ -3,10 +3,13 @@
     read[*]                      load and list everything
     write[sales marketing_*]     change tables and properties of these namespaces
     admin[dev]                   make and drop the namespace too, and set what decides how its tables are locked
+    write[lab/ns_*]              change those namespaces of the warehouse `lab`
+    read[*/*]                    load and list everything in every warehouse
 
-Each level includes the lower ones. Patterns only ever admit, and consist of characters that name themselves and of `*`
-for any others. So a spelling that the metastore folds to a name (case, accents, blanks at the ends) matches no pattern
-that the name itself does not match.
+Each level includes the lower ones. A pattern without a warehouse is for the default warehouse alone, `*` too:
+namespaces of two warehouses have the same name by chance. Patterns only ever admit, and consist of characters that name
+themselves and of `*` for any others. So a spelling that the metastore folds to a name (case, accents, blanks at the
+ends) matches no pattern that the name itself does not match.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from enum import IntEnum
 from typing import Final
 
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 #: How many scopes a caller may have: each request may compare its namespace with all of them.
 SCOPES_MAX: Final = 256
 
-_PATTERN: Final = re.compile(r"[a-z0-9_*-]{1,128}")
+_PATTERN: Final = re.compile(r"(?:[a-z0-9_*-]{1,63}/)?[a-z0-9_*-]{1,128}")
 _GROUP: Final = re.compile(r"(read|write|admin)\[([^\[\]]*)\]")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/|-]{0,127}")
 
@@ -38,30 +42,15 @@ class Level(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """A level in the namespaces that match `pattern`. Raises InvalidInput for a pattern that can match no namespace."""
+class _Pattern:
+    """Text with `*` for any characters."""
 
-    level: Level
-    pattern: str
-    _parts: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    __slots__ = ("_parts",)
 
-    def __post_init__(self) -> None:
-        # Scopes are for whole namespaces: `sales.*` says the same as `sales`.
-        pattern = self.pattern.lower().removesuffix(".*")
-        if not _PATTERN.fullmatch(pattern):
-            raise InvalidInput(
-                f"not a pattern of namespaces: {self.pattern[:128]!r}",
-                next_step="use letters, digits, '_', '-' and '*', such as sales or marketing_*",
-            )
-        object.__setattr__(self, "pattern", pattern)
-        object.__setattr__(self, "_parts", tuple(pattern.split("*")))
+    def __init__(self, text: str) -> None:
+        self._parts = text.split("*")
 
-    def covers(self, level: Level, namespace: str) -> bool:
-        """Whether it permits what needs `level` in a namespace, given in lower case."""
-        return self.level >= level and self._matches(namespace)
-
-    def _matches(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """In linear time, whatever the pattern: names come from clients."""
         first, *middle = self._parts
         if not middle:
@@ -77,6 +66,38 @@ class Scope:
             at += len(part)
         return True
 
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A level in the namespaces that match `pattern`: `namespaces`, or `warehouses/namespaces`. Raises InvalidInput for
+    a pattern that can match no namespace."""
+
+    level: Level
+    pattern: str
+    _warehouse: _Pattern = field(init=False, repr=False, compare=False)
+    _namespace: _Pattern = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Scopes are for whole namespaces: `sales.*` says the same as `sales`.
+        pattern = self.pattern.lower().removesuffix(".*").removeprefix(f"{DEFAULT_WAREHOUSE}/")
+        if not _PATTERN.fullmatch(pattern):
+            raise InvalidInput(
+                f"not a pattern of namespaces: {self.pattern[:128]!r}",
+                next_step="use letters, digits, '_', '-' and '*', such as sales or marketing_*, or warehouse/sales",
+            )
+        warehouse, _, namespace = pattern.rpartition("/")
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "_warehouse", _Pattern(warehouse or DEFAULT_WAREHOUSE))
+        object.__setattr__(self, "_namespace", _Pattern(namespace))
+
+    def covers(self, level: Level, namespace: str, warehouse: str = DEFAULT_WAREHOUSE) -> bool:
+        """Whether it permits what needs `level` in a namespace of a warehouse, given in lower case."""
+        return self.level >= level and self._namespace.matches(namespace) and self.enters(warehouse)
+
+    def enters(self, warehouse: str) -> bool:
+        """Whether it permits anything in a warehouse."""
+        return self._warehouse.matches(warehouse)
+
     def __str__(self) -> str:
         return f"{self.level}[{self.pattern}]"
 
@@ -89,13 +110,17 @@ class Caller:
     name: str
     scopes: tuple[Scope, ...]
 
-    def may(self, level: Level, namespace: str) -> bool:
-        """Whether one of its scopes permits `level` in a namespace, given in lower case."""
-        return any(scope.covers(level, namespace) for scope in self.scopes)
+    def may(self, level: Level, namespace: str, warehouse: str = DEFAULT_WAREHOUSE) -> bool:
+        """Whether one of its scopes permits `level` in a namespace of a warehouse, given in lower case."""
+        return any(scope.covers(level, namespace, warehouse) for scope in self.scopes)
+
+    def may_enter(self, warehouse: str) -> bool:
+        """Whether one of its scopes permits anything in a warehouse. Every caller may enter the default one."""
+        return warehouse == DEFAULT_WAREHOUSE or any(scope.enters(warehouse) for scope in self.scopes)
 
 
 #: Every right everywhere: what the server's only token has, and everyone on a server without tokens.
-EVERYTHING: Final = (Scope(Level.ADMIN, "*"),)
+EVERYTHING: Final = (Scope(Level.ADMIN, "*/*"),)
 
 
 def parse_scopes(text: str) -> tuple[Scope, ...]:

@@ -36,8 +36,8 @@ def test_the_error_names_the_caller_the_scope_and_the_action() -> None:
 def test_the_catalog_as_a_whole_is_for_every_caller_and_everything_for_few() -> None:
     one, all_ = Caller("a", parse_scopes("admin[sales]")), Caller("b", parse_scopes("read[*]"))
     assert ByScopes().allow(one, Action.GET_CONFIG, CATALOG)
-    assert not ByScopes().allow(one, Action.READ_ANY_FILE, EVERYWHERE)
-    assert ByScopes().allow(all_, Action.READ_ANY_FILE, EVERYWHERE)
+    assert not ByScopes().allow(one, Action.READ_ANY_FILE, AccessTarget(EVERYWHERE))
+    assert ByScopes().allow(all_, Action.READ_ANY_FILE, AccessTarget(EVERYWHERE))
 
 
 def test_names_are_compared_as_the_catalog_folds_them() -> None:

@@ -44,7 +44,64 @@ def test_tables_of_a_namespace_are_the_namespace() -> None:
     assert str(Scope(Level.WRITE, "sales.*")) == "write[sales]"
 
 
-@pytest.mark.parametrize("pattern", ["", ".", ".*", "a.b", "a b", "a?", "[a]", "ä", "a\n", "a" * 129])
+@pytest.mark.parametrize(
+    ("pattern", "warehouse", "namespace", "covered"),
+    [
+        ("a", "default", "a", True),
+        ("a", "sales", "a", False),
+        ("*", "default", "a", True),
+        ("*", "sales", "a", False),
+        ("default/a", "default", "a", True),
+        ("default/a", "sales", "a", False),
+        ("sales/a", "sales", "a", True),
+        ("sales/a", "default", "a", False),
+        ("sales/a", "default", "sales/a", False),
+        ("Sales/A*", "sales", "ab", True),
+        ("s*/a", "sales", "a", True),
+        ("s*/a", "default", "a", False),
+        ("*/a", "default", "a", True),
+        ("*/*", "sales", "anything", True),
+        ("sales/*", "sales2", "a", False),
+    ],
+)
+def test_a_pattern_without_a_warehouse_is_for_the_default_one(
+    pattern: str, warehouse: str, namespace: str, covered: bool
+) -> None:
+    assert Scope(Level.READ, pattern).covers(Level.READ, namespace, warehouse) is covered
+
+
+def test_a_scope_enters_the_warehouses_of_its_pattern() -> None:
+    caller = Caller("etl", parse_scopes("write[sales/a] read[b]"))
+    assert [caller.may_enter(name) for name in ("default", "sales", "lab")] == [True, True, False]
+    assert Caller("etl", ()).may_enter("default")
+    assert [f"{scope}" for scope in parse_scopes("write[sales/a default/b */*]")] == [
+        "write[sales/a]",
+        "write[b]",
+        "write[*/*]",
+    ]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "",
+        ".",
+        ".*",
+        "/",
+        "/a",
+        "a/",
+        "a/b/c",
+        "a./b",
+        "a" * 64 + "/b",
+        "a.b",
+        "a b",
+        "a?",
+        "[a]",
+        "ä",
+        "a\n",
+        "a" * 129,
+    ],
+)
 def test_a_pattern_that_can_match_no_namespace_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidInput, match="pattern of namespaces"):
         Scope(Level.READ, pattern)

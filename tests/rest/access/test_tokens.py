@@ -93,7 +93,7 @@ def test_a_file_with_one_word_is_that_token_with_all_rights() -> None:
     assert only_token("s3cret\n") == "s3cret"
     assert only_token("two words") is None
     [caller] = parse_tokens(" s3cret\n", Path("tokens")).values()
-    assert (caller.name, [str(scope) for scope in caller.scopes]) == ("", ["admin[*]"])
+    assert (caller.name, [str(scope) for scope in caller.scopes]) == ("", ["admin[*/*]"])
 
 
 @pytest.mark.parametrize(
