@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from iceberg_hms.changes import evolution, requirements, updates
@@ -27,6 +28,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID
 
 #: `RequirementFailed.name` of the assumption that the branch has none of the files.
 NEW_FILES: Final = "append-files"
@@ -75,7 +77,7 @@ class Append:
         spec: PartitionSpec | None = None,
         check_duplicates: bool = True,
     ) -> None:
-        self._files = tuple(data_files)
+        self._files = tuple(map(_with_order, data_files))
         keys = _check_files(self._files, spec_id)
         self._keys = keys if check_duplicates else frozenset()
         #: Paths of manifests that were searched and have none of the files.
@@ -269,6 +271,12 @@ class Append:
         if base.current_schema_id != self._schema_id:
             mapping = evolution.add_schema_names(mapping, base.schema)
         return [updates.set_properties({NAME_MAPPING: mapping})]
+
+
+def _with_order(data_file: DataFile) -> DataFile:
+    """An unknown order counts as unsorted (spec: sort_order_id), and older releases of Trino fail to read an entry
+    without one (trinodb/trino#29211)."""
+    return data_file if data_file.sort_order_id is not None else replace(data_file, sort_order_id=UNSORTED_ORDER_ID)
 
 
 def _check_files(data_files: Sequence[DataFile], spec_id: int) -> frozenset[str]:

@@ -105,6 +105,13 @@ def test_totals_that_the_parent_lacks_are_left_out() -> None:
     assert {name: value for name, value in head.summary.items() if name.startswith("total-")} == {"total-records": "15"}
 
 
+def test_a_file_of_unknown_order_is_written_as_unsorted_and_a_sorted_one_as_it_is() -> None:
+    manifests = fresh()
+    new = committed(table(), append([data_file("a"), data_file("b", sort_order_id=1)]), manifests)
+    entries = manifests.entries(manifests.list(new.current_snapshot))
+    assert [entry.data_file.sort_order_id for entry in entries] == [0, 1]
+
+
 def test_an_append_of_nothing_is_an_empty_snapshot() -> None:
     manifests = fresh()
     new = committed(table(), append([]), manifests)
