@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from integration.clients import engines, lab, results
 from integration.clients.checks import CHECKS
@@ -39,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _tried(module: str, names: Sequence[str], words: str) -> list[str]:
     """Run an engine's checks and keep the results. Returns what went wrong."""
     with (
-        tempfile.TemporaryDirectory(prefix=f"clients-{module}-") as folder,
-        lab.opened(Path(folder)) as servers,
+        lab.opened(lab.DOWNLOADS / "runs" / module) as servers,
         engines.start(module, servers) as clients,
     ):
         all_ = [each for client in clients if words in client.engine for each in _checked(client, servers, names)]

@@ -54,6 +54,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Many writers": {
         "inserts beside others": "PyIceberg and the Python API append to the same table: none lost, none twice",
+        "inserts, rebased": "the same on a table with `iceberg-hms.rebase-appends=all`",
         "two sessions": "two sessions of the engine insert into one table",
         "row changes beside others": "UPDATE, DELETE or MERGE while others append",
         "two routes": "the engine by REST, and by its own Hive catalog, on one table at once",

@@ -40,6 +40,32 @@ class Tally:
         return words + (f", {len(self.unknown)} unknown" if self.unknown else "")
 
 
+@dataclass
+class Creator:
+    """create: makes the table, or raises. is_taken: whether an error says that the table exists already."""
+
+    name: str
+    create: Callable[[], object]
+    is_taken: Callable[[Exception], bool]
+
+
+def create(creators: Sequence[Creator]) -> None:
+    """Let all create one table at the same time, and check that one wins and that the others learn that it exists."""
+    gate, told = Barrier(len(creators)), [""] * len(creators)
+
+    def work(number: int, creator: Creator) -> None:
+        gate.wait(MEET)
+        try:
+            creator.create()
+        except Exception as error:  # noqa: BLE001 - what it says is what is asked
+            told[number] = "taken" if creator.is_taken(error) else f"{creator.name}: {type(error).__name__}: {error}"
+        else:
+            told[number] = "won"
+
+    _at_once([Thread(target=work, args=each, daemon=True) for each in enumerate(creators)], LAST_STATEMENT)
+    assert sorted(told) == ["taken"] * (len(creators) - 1) + ["won"], told
+
+
 def run(writers: Sequence[Writer], seconds: float = SECONDS) -> list[Tally]:
     """Let all writers insert, one row after the other each, until the time is over; ids are unique and start at 1."""
     ids, gate = itertools.count(1), Barrier(len(writers))
@@ -58,12 +84,16 @@ def run(writers: Sequence[Writer], seconds: float = SECONDS) -> list[Tally]:
                 tally.acknowledged.append(id_)
 
     threads = [Thread(target=work, args=pair, daemon=True) for pair in zip(writers, tallies, strict=True)]
+    _at_once(threads, seconds + LAST_STATEMENT)
+    return tallies
+
+
+def _at_once(threads: Sequence[Thread], seconds: float) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(seconds + MEET + LAST_STATEMENT)
+        thread.join(MEET + seconds)
     assert not any(thread.is_alive() for thread in threads), "a writer hangs"
-    return tallies
 
 
 def check(tallies: Sequence[Tally], present: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ from integration.clients.results import Verdict
 Check = Callable[[Place], Verdict | None]
 
 #: Modules of this package, in the order in which they run.
-MODULES: Final[tuple[str, ...]] = ()
+MODULES: Final[tuple[str, ...]] = ("trino",)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,7 +90,9 @@ def local(location: str) -> Path:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Lab]:
-    """A lab in an empty folder."""
+    """A lab in a folder, which it empties first, and which keeps the logs of a run until the next one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     with (
         LocalMetastore(folder / "hms") as metastore,
         _serving(folder, metastore) as uri,

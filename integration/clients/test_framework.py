@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
 
 from integration.clients import contention, results, table
 from integration.clients.checks import CHECKS, GROUPS
-from integration.clients.contention import Tally, Writer
+from integration.clients.contention import Creator, Tally, Writer
 from integration.clients.results import Result
 
 WORKS = Result("Trino, REST", "476", "insert", "works")
@@ -75,6 +76,22 @@ def test_writers_insert_unique_ids_until_the_time_is_over() -> None:
     assert not never.acknowledged
     assert unknown.unknown
     assert contention.check([always, unknown], there).startswith(f"one {len(always.acknowledged)}; three ")
+
+
+def test_of_those_who_create_one_table_one_must_win_and_the_others_must_learn_why() -> None:
+    gate = Semaphore(1)
+
+    def create() -> None:
+        if not gate.acquire(blocking=False):
+            raise ValueError("already exists")
+
+    told = Creator("one", create, lambda error: "exists" in str(error))
+    contention.create([told] * 3)
+    gate.release()
+    with pytest.raises(AssertionError, match="two: ValueError: already exists"):
+        contention.create([told, *[Creator("two", create, lambda error: False)] * 2])
+    with pytest.raises(AssertionError, match="'won', 'won'"):
+        contention.create([Creator("three", lambda: None, lambda error: False)] * 2)
 
 
 @pytest.mark.parametrize(

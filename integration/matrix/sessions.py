@@ -52,17 +52,22 @@ class Trino:
     def __init__(self, coordinator: str) -> None:
         self._http = httpx.Client(base_url=coordinator, timeout=120, headers={"X-Trino-User": "matrix"})
         self._settings: dict[str, str] = {}
+        self._transaction = "NONE"
         self.version = str(self.run("SELECT node_version FROM system.runtime.nodes")[0][0])
 
     def run(self, statement: str) -> list[list[Any]]:
         settings = ",".join(f"{name}={value}" for name, value in self._settings.items())
-        answer = self._http.post("/v1/statement", content=statement, headers={"X-Trino-Session": settings})
+        headers = {"X-Trino-Session": settings, "X-Trino-Transaction-Id": self._transaction}
+        answer = self._http.post("/v1/statement", content=statement.encode(), headers=headers)
         rows: list[list[Any]] = []
         while True:
             answer.raise_for_status()
             if setting := answer.headers.get("X-Trino-Set-Session"):
                 name, _, value = setting.partition("=")
                 self._settings[name] = value
+            self._transaction = answer.headers.get("X-Trino-Started-Transaction-Id", self._transaction)
+            if "X-Trino-Clear-Transaction-Id" in answer.headers:
+                self._transaction = "NONE"
             answer = answer.json()
             if "error" in answer:
                 raise StatementFailed(answer["error"]["message"])

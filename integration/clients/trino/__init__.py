@@ -1,0 +1,27 @@
+"""Trino, by its REST catalog and by its own hive_metastore catalog, on the same tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from integration.clients.engines import Check, Client
+from integration.clients.lab import Lab
+from integration.clients.trino import rows, server, tables, upkeep, writers
+from integration.clients.trino.catalog import HMS, REST, Catalog
+
+
+@contextmanager
+def start(lab: Lab) -> Iterator[Sequence[Client]]:
+    with server.running(lab) as coordinator:
+        rest, hms = Catalog(coordinator, REST), Catalog(coordinator, HMS)
+        yield [
+            Client("Trino, REST", rest.version, _checks(rest)),
+            Client("Trino, hive_metastore", hms.version, _checks(hms)),
+        ]
+
+
+def _checks(catalog: Catalog) -> dict[str, Check]:
+    checks = {**tables.CHECKS, **rows.CHECKS, **upkeep.CHECKS, **writers.CHECKS}
+    return {name: partial(check, catalog) for name, check in checks.items()}

@@ -1,0 +1,92 @@
+"""Trino beside other writers of one table, and beside itself."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Final
+
+from integration.clients import contention, others
+from integration.clients.contention import Writer
+from integration.clients.lab import Place
+from integration.clients.results import Verdict, works
+from integration.clients.trino.catalog import HMS, REST, Catalog
+
+
+def _inserts(catalog: Catalog, place: Place, name: str) -> Writer:
+    session, table = catalog.again(), catalog.table(place)
+    return Writer(name, lambda id_: session.insert(table, id_))
+
+
+def _run(catalog: Catalog, place: Place, *writers: Writer) -> Verdict:
+    tallies = contention.run(writers)
+    note = contention.check(tallies, (row["id"] for row in place.lab.rows(place.table())))
+    assert sorted(row["id"] for row in place.lab.rows(place.table())) == catalog.ids(catalog.table(place))
+    return works(f"acknowledged in {contention.SECONDS:.0f} s: {note}")
+
+
+def beside_others(catalog: Catalog, place: Place) -> Verdict:
+    catalog.make(place)
+    theirs = others.pyiceberg(place.lab, place.table())
+    return _run(catalog, place, _inserts(catalog, place, "Trino"), theirs, others.python_api(place, place.table()))
+
+
+def beside_others_rebased(catalog: Catalog, place: Place) -> Verdict:
+    catalog.make(place, properties="extra_properties = MAP(ARRAY['iceberg-hms.rebase-appends'], ARRAY['all'])")
+    theirs = others.pyiceberg(place.lab, place.table())
+    return _run(catalog, place, _inserts(catalog, place, "Trino"), theirs, others.python_api(place, place.table()))
+
+
+def two_sessions(catalog: Catalog, place: Place) -> Verdict:
+    catalog.make(place)
+    return _run(catalog, place, *(_inserts(catalog, place, f"Trino {number}") for number in (1, 2)))
+
+
+def two_routes(catalog: Catalog, place: Place) -> Verdict:
+    table = catalog.make(place)
+    routes = [_inserts(catalog, place, f"Trino, {catalog.name}")]
+    other = catalog.again(HMS if catalog.name == REST else REST)
+    routes.append(_inserts(other, place, f"Trino, {other.name}"))
+    verdict = _run(catalog, place, *routes, others.pyiceberg(place.lab, place.table()))
+    assert catalog.ids(table) == other.ids(other.table(place))
+    return verdict
+
+
+def row_changes(catalog: Catalog, place: Place) -> Verdict:
+    """Two sessions count up one row while others append: the row must have counted each acknowledged UPDATE once."""
+    table = catalog.table(place)
+    catalog.sql(f"CREATE TABLE {table} (id bigint, name varchar, count bigint)")
+    catalog.sql(f"INSERT INTO {table} VALUES (0, 'counter', 0)")
+    counted, guard = [0], Lock()
+
+    def counter(name: str) -> Writer:
+        session = catalog.again()
+
+        def count(_id: int) -> None:
+            session.sql(f"UPDATE {table} SET count = count + 1 WHERE id = 0")
+            with guard:
+                counted[0] += 1
+
+        return Writer(name, count)
+
+    updates = [counter(f"UPDATE {number}") for number in (1, 2)]
+    appends = [others.pyiceberg(place.lab, place.table()), _inserts_partly(catalog, place)]
+    tallies = contention.run([*updates, *appends])
+    rows = catalog.sql(f"SELECT id, count FROM {table}")
+    assert [row for row in rows if row[0] == 0] == [[0, counted[0]]], f"{rows}, acknowledged: {counted[0]}"
+    contention.check(tallies[2:], (row[0] for row in rows if row[0] != 0))
+    assert counted[0], "no UPDATE was acknowledged"
+    return works(f"acknowledged in {contention.SECONDS:.0f} s: {'; '.join(map(str, tallies))}")
+
+
+def _inserts_partly(catalog: Catalog, place: Place) -> Writer:
+    session, table = catalog.again(), catalog.table(place)
+    return Writer("INSERT", lambda id_: session.sql(f"INSERT INTO {table} (id, name) VALUES ({id_}, 'row {id_}')"))
+
+
+CHECKS: Final = {
+    "inserts beside others": beside_others,
+    "inserts, rebased": beside_others_rebased,
+    "two sessions": two_sessions,
+    "two routes": two_routes,
+    "row changes beside others": row_changes,
+}
