@@ -70,7 +70,7 @@ class Catalog:
 
         Raises ConfigError for a setting that names no plain location."""
         guarded = copy.copy(self)
-        guarded._locations = LocationPolicy(self.settings, self.services.ports.files.real_path)
+        guarded._locations = LocationPolicy(self.settings, self.services.ports.files)
         return guarded
 
     @property

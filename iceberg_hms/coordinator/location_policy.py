@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer
+from iceberg_hms.coordinator.ports import Files, Pointer
 from iceberg_hms.errors import ConfigError, IcebergHmsError, InvalidInput, LocationNotAllowed
 from iceberg_hms.format.locations import Location, contains, parse
 from iceberg_hms.format.metadata.metadata_file import folder
@@ -56,14 +56,14 @@ class _Root:
 
 
 class LocationPolicy:
-    """What all clients of a server share. Safe for threads. real_path: `Files.real_path`.
+    """What all clients of a server share. Safe for threads.
 
     Raises ConfigError for a warehouse or a folder of `rest.allowed-locations` that no location can be below.
     """
 
-    def __init__(self, settings: Settings, real_path: Callable[[str], str]) -> None:
+    def __init__(self, settings: Settings, files: Files) -> None:
         self.strict = settings.rest_locations == STRICT
-        self._real_path = real_path
+        self._files = files
         self.configured = tuple(_configured(settings))
         self._real_roots = self._resolved()
 
@@ -98,9 +98,16 @@ class LocationPolicy:
         if not location.is_local:
             return location
         try:
-            return parse(self._real_path(location.path))
+            return parse(self._files.real_path(location.path))
         except IcebergHmsError:
             return None
+
+    def may_lead_elsewhere(self, text: str) -> bool:
+        """Whether a file is a symbolic link, or nobody can say so. Costs a twentieth of `real`."""
+        try:
+            return parse(text).is_local and self._files.is_link(text)
+        except IcebergHmsError:
+            return True
 
     def _resolved(self) -> tuple[Location, ...]:
         found = (self.real(root.location) for root in self.configured)
@@ -141,8 +148,13 @@ class LocationGuard:
             return
         if not self._is_beside_the_base(location):
             self.check_file(location, what)
-            if not self._allows_folder(location):
+            # The links of its folder are resolved, so only the file itself can be one more.
+            if self._policy.may_lead_elsewhere(location) and not self._allows_folder(location):
                 self._refuse(location, what)
+        self._files.add(location)
+
+    def made(self, location: str) -> None:
+        """A file that this process makes, under a new name in a folder that was checked, needs no check."""
         self._files.add(location)
 
     def check_metadata(

@@ -307,6 +307,11 @@ class Files(Protocol):
         names need not exist. Raises InvalidInput, StorageError."""
         ...
 
+    def is_link(self, location: str) -> bool:
+        """Whether a location on a local disk is a symbolic link; its folders may be links all the same. False for what
+        does not exist, and in all other stores. Raises InvalidInput, StorageError."""
+        ...
+
 
 class ThreadEvent(Protocol):
     """A flag that threads wait for, as `threading.Event`."""

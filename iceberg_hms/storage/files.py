@@ -217,6 +217,12 @@ class PyArrowFiles:
             path = local_files.real_path(parsed.path) if parsed.is_local else parsed.path
         return f"{parsed.scheme}://{parsed.authority}{path}"
 
+    def is_link(self, location: str) -> bool:
+        """As the port says."""
+        parsed = parse(location)
+        with _mapped(location):
+            return parsed.is_local and local_files.is_link(parsed.path)
+
     def _resolve(self, location: str) -> tuple[Any, str, Location]:
         parsed = parse(location)
         key = (parsed.scheme, parsed.authority)

@@ -162,6 +162,14 @@ def real_path(path: str) -> str:
         return os.path.realpath(path)
 
 
+def is_link(path: str) -> bool:
+    """Whether a path is a symbolic link; False for what does not exist. Raises OSError."""
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def delete(path: str) -> bool:
     """Delete a file and the checksum file that Hadoop may have left beside it; False if there was no file."""
     try:

@@ -66,6 +66,10 @@ class MemoryFiles:
         parsed = parse(location)
         return f"{parsed.scheme}://{parsed.authority}{parsed.path}"
 
+    def is_link(self, location: str) -> bool:
+        parse(location)
+        return False
+
     def replace(self, location: str, data: bytes) -> None:
         """Overwrite a file, to damage it in a test; the port cannot do that."""
         with self._mutex:

@@ -112,6 +112,10 @@ class SimulatedFiles:
         """As the port says: there are no links here."""
         return location
 
+    def is_link(self, _location: str) -> bool:
+        """As the port says."""
+        return False
+
 
 class SimulatedManifests:
     """changes.change.Manifests of one group of one process: the fake in memory, with faults where it writes."""

@@ -18,11 +18,12 @@ from iceberg_hms.errors import ConfigError, LocationNotAllowed
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.storage.files import PyArrowFiles
+from iceberg_hms.testing.memory_files import MemoryFiles
 
 
 def policy(allowed: str = "", *, warehouse: str = "file:/w", **settings: str) -> LocationPolicy:
     keywords = {"warehouse": warehouse, "rest.allowed-locations": allowed, **settings}
-    return LocationPolicy(Settings.load(keywords, environ={}), lambda location: location)
+    return LocationPolicy(Settings.load(keywords, environ={}), MemoryFiles())
 
 
 def allows(guard: LocationGuard, location: str) -> bool:
@@ -61,7 +62,7 @@ def test_a_bucket_is_a_root(root: str) -> None:
 @pytest.mark.parametrize("key", ["warehouse", "rest.allowed-locations"])
 def test_an_odd_root_is_refused_at_the_start(text: str, key: str) -> None:
     with pytest.raises(ConfigError, match=key):
-        LocationPolicy(Settings.load({key: text}, environ={}), lambda location: location)
+        LocationPolicy(Settings.load({key: text}, environ={}), MemoryFiles())
 
 
 def test_a_container_of_azure_is_a_root() -> None:
@@ -179,7 +180,7 @@ def test_no_spelling_of_an_outside_path_is_allowed(prefix: str, parts: list[str]
 @given(st.lists(st.sampled_from(["in", "out", "up", "a", "b", "file"]), min_size=1, max_size=5))
 def test_no_chain_of_links_leads_outside(lake: Path, parts: list[str]) -> None:
     settings = Settings.load({"warehouse": f"file:{lake}/w"}, environ={})
-    guard = LocationPolicy(settings, PyArrowFiles().real_path).guard()
+    guard = LocationPolicy(settings, PyArrowFiles()).guard()
     path = lake.joinpath("w", *parts)
     inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(lake / "w"))
     assert allows(guard, f"file:{path}") == inside
@@ -201,7 +202,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_link_to_itself_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     settings = Settings.load({"warehouse": f"file:{tmp_path}"}, environ={})
-    guard = LocationPolicy(settings, PyArrowFiles().real_path).guard()
+    guard = LocationPolicy(settings, PyArrowFiles()).guard()
     assert not allows(guard, f"file:{tmp_path}/loop")
     assert not allows(guard, f"file:{tmp_path}/loop/t")
 
@@ -212,9 +213,7 @@ def test_a_file_that_is_read_is_no_link_to_the_outside(tmp_path: Path) -> None:
     (tmp_path / "w" / "inside").touch()
     (tmp_path / "w" / "good").symlink_to(tmp_path / "w" / "inside")
     (tmp_path / "w" / "evil").symlink_to(tmp_path / "secret")
-    guard = LocationPolicy(
-        Settings.load({"warehouse": f"file:{tmp_path}/w"}, environ={}), PyArrowFiles().real_path
-    ).guard()
+    guard = LocationPolicy(Settings.load({"warehouse": f"file:{tmp_path}/w"}, environ={}), PyArrowFiles()).guard()
     guard.check_read(f"file:{tmp_path}/w/good", "manifest-list")
     with refused():
         guard.check_read(f"file:{tmp_path}/w/evil", "manifest-list")
@@ -225,7 +224,7 @@ def test_an_operator_may_point_a_linked_warehouse_elsewhere(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
     link = tmp_path / "w"
     link.symlink_to(tmp_path / "one")
-    linked = LocationPolicy(Settings.load({"warehouse": f"file:{link}"}, environ={}), PyArrowFiles().real_path)
+    linked = LocationPolicy(Settings.load({"warehouse": f"file:{link}"}, environ={}), PyArrowFiles())
     assert allows(linked.guard(), f"file:{link}/t")
     link.unlink()
     link.symlink_to(tmp_path / "other")
@@ -235,7 +234,7 @@ def test_an_operator_may_point_a_linked_warehouse_elsewhere(tmp_path: Path) -> N
 def test_a_link_below_a_metastores_folder_stays_below_it(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "out").symlink_to(tmp_path)
-    far = LocationPolicy(Settings.load({"warehouse": "file:/w"}, environ={}), PyArrowFiles().real_path)
+    far = LocationPolicy(Settings.load({"warehouse": "file:/w"}, environ={}), PyArrowFiles())
     guard = far.guard(f"file:{tmp_path}/t")
     assert allows(guard, f"file:{tmp_path}/t/metadata")
     assert not allows(guard, f"file:{tmp_path}/t/out/metadata")
@@ -244,14 +243,16 @@ def test_a_link_below_a_metastores_folder_stays_below_it(tmp_path: Path) -> None
 def test_a_folder_is_looked_at_once(tmp_path: Path) -> None:
     looked: list[str] = []
 
-    def real(location: str) -> str:
-        looked.append(location)
-        return location
+    class Watched(PyArrowFiles):
+        def real_path(self, location: str) -> str:
+            looked.append(location)
+            return super().real_path(location)
 
-    guard = LocationPolicy(Settings.load({"warehouse": f"file:{tmp_path}"}, environ={}), real).guard()
+    guard = LocationPolicy(Settings.load({"warehouse": f"file:{tmp_path}"}, environ={}), Watched()).guard()
     looked.clear()
     for number in range(10):
         guard.check_file(f"file:{tmp_path}/t/metadata/{number}.avro", "manifest-list")
+        guard.check_read(f"file:{tmp_path}/t/metadata/{number}.avro", "manifest-list")
     assert looked == [f"{tmp_path}/t/metadata"]
 
 

@@ -214,6 +214,17 @@ def test_a_real_path_follows_links_as_far_as_they_are_there(tmp_path: Path) -> N
         local_files.real_path(f"{tmp_path}/loop/x")
 
 
+def test_only_the_last_part_of_a_path_can_make_it_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "file").touch()
+    for name, target in (("link", "real"), ("loop", "loop"), ("nowhere", "none")):
+        (tmp_path / name).symlink_to(target)
+    links = [name for name in ("link", "loop", "nowhere") if local_files.is_link(f"{tmp_path}/{name}")]
+    assert links == ["link", "loop", "nowhere"]
+    others = ("real", "link/file", "real/file", "none", "real/file/x")
+    assert not [name for name in others if local_files.is_link(f"{tmp_path}/{name}")]
+
+
 def test_a_part_at_a_time_is_read_until_there_is_none() -> None:
     asked: list[int] = []
     data = bytes(100_000)

@@ -61,7 +61,9 @@ class GuardedManifests:
     def stage_list(self, metadata: TableMetadata, snapshot: Snapshot, files: Sequence[ManifestFile]) -> str:
         """As the port says."""
         self._guard.check_metadata_folder(metadata)
-        return self._manifests.stage_list(metadata, snapshot, files)
+        location = self._manifests.stage_list(metadata, snapshot, files)
+        self._guard.made(location)
+        return location
 
     def _check_snapshot(self, snapshot: Snapshot) -> None:
         if snapshot.manifest_list is not None:

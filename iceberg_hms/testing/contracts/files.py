@@ -119,6 +119,12 @@ def a_real_path_names_the_same_file_once_more(files: Files, root: str) -> None:
     expect(files.real_path(f"{root}/real/none/y").startswith(real[:-1]), "a file that is not there has no real path")
 
 
+def only_links_are_links(files: Files, root: str) -> None:
+    files.write(f"{root}/plain/x", b"one")
+    for location in (f"{root}/plain/x", f"{root}/plain", f"{root}/plain/none", f"{root}/none/x", f"{root}/plain/x/y"):
+        expect(not files.is_link(location), f"{location} is no link")
+
+
 CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
     a_read_returns_the_written_bytes,
     an_empty_file_exists,
@@ -132,6 +138,7 @@ CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
     relative_locations_are_refused,
     one_of_many_concurrent_writers_wins,
     a_real_path_names_the_same_file_once_more,
+    only_links_are_links,
 )
 
 

@@ -55,7 +55,7 @@ def calls(folder: str) -> dict[str, Callable[[GuardedManifests], object]]:
 
 @pytest.mark.parametrize("name", calls(""))
 def test_no_call_opens_what_is_outside(name: str) -> None:
-    policy = LocationPolicy(Settings.load({"warehouse": "file:/warehouse"}, environ={}), MemoryFiles().real_path)
+    policy = LocationPolicy(Settings.load({"warehouse": "file:/warehouse"}, environ={}), MemoryFiles())
     guarded = GuardedManifests(Inner(), policy.guard())  # type: ignore[arg-type]
     with pytest.raises(Opened):
         calls("file:/warehouse/t/metadata")[name](guarded)

@@ -67,7 +67,7 @@ def test_only_the_commits_of_clients_are_bound_to_locations(harness, knows_row):
     move = set_properties(**{"write.data.path": "file:/elsewhere"})
     client, caller, inside = harness.members(move, move, set_properties(**{"write.data.path": "file:/wh/x"}))
     settings = Settings.load({"warehouse": "file:/wh"}, environ={})
-    client.locations = inside.locations = LocationPolicy(settings, harness.ports.files.real_path)
+    client.locations = inside.locations = LocationPolicy(settings, harness.ports.files)
     row = harness.ports.pointer.load(NAME) if knows_row else None
     manifests = harness.manifests.open()
     members = [client, caller, inside]
