@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from io import TextIOWrapper
 from logging.handlers import QueueHandler, WatchedFileHandler
-from queue import Full, Queue
+from queue import SimpleQueue
 from typing import Final
 
 from iceberg_hms.errors import ConfigError
@@ -23,24 +23,38 @@ from iceberg_hms.rest.access.audit import LOGGER as AUDIT_LOGGER
 
 #: Lines that wait to be written; more are dropped.
 LINES_MAX: Final = 10_000
+#: How long a line may wait for others. Without that, a busy server wakes the thread for each line, and each time a
+#: thread that commits loses its turn.
+BATCH_SECONDS: Final = 0.02
 #: How long the end of a server waits for its last lines.
 END_SECONDS: Final = 2.0
 
 logger = logging.getLogger(__name__)
 
+#: None: there are no more lines.
+_Lines = SimpleQueue[logging.LogRecord | None]
+
 
 class _DroppingHandler(QueueHandler):
     """Puts lines into the queue, and drops those that do not fit. dropped: how many since the last warning."""
 
-    def __init__(self, lines: Queue[logging.LogRecord | None]) -> None:
+    def __init__(self, lines: _Lines) -> None:
         super().__init__(lines)
+        self._lines = lines
         self.dropped = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """The record with its text made, since the arguments may change. No other handler gets it."""
+        if record.exc_info or record.exc_text or record.stack_info:
+            return super().prepare(record)  # type: ignore[no-any-return]
+        record.msg, record.args = record.getMessage(), None
+        return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Never waits."""
-        try:
-            self.queue.put_nowait(record)
-        except Full:
+        if self._lines.qsize() < LINES_MAX:
+            self._lines.put(record)
+        else:
             self.dropped += 1
 
 
@@ -76,17 +90,18 @@ def _handed_over(source: logging.Logger, handlers: Sequence[logging.Handler], na
     """Within this block a thread of this name writes what `source` logs, with these handlers."""
     background = Background()
     handlers, own = list(handlers), list(source.handlers)
-    lines: Queue[logging.LogRecord | None] = Queue(LINES_MAX)
+    lines: _Lines = SimpleQueue()
     handler = _DroppingHandler(lines)
-    thread = threading.Thread(target=_write, args=(handler, lines, handlers), name=name, daemon=True)
+    ended = threading.Event()
+    thread = threading.Thread(target=_write, args=(handler, lines, handlers, ended), name=name, daemon=True)
     thread.start()
     _replace(source, own, [handler])
     try:
         yield background
     finally:
         _replace(source, [handler], own)
-        with contextlib.suppress(Full):
-            lines.put(None, timeout=END_SECONDS)
+        ended.set()
+        lines.put(None)
         thread.join(END_SECONDS)
         background.is_written = not thread.is_alive()
 
@@ -116,9 +131,11 @@ def _replace(root: logging.Logger, old: Sequence[logging.Handler], new: Sequence
 
 
 def _write(
-    dropping: _DroppingHandler, lines: Queue[logging.LogRecord | None], handlers: Sequence[logging.Handler]
+    dropping: _DroppingHandler, lines: _Lines, handlers: Sequence[logging.Handler], ended: threading.Event
 ) -> None:
     while (record := lines.get()) is not None:
+        if lines.empty():
+            ended.wait(BATCH_SECONDS)
         for handler in handlers:
             if record.levelno >= handler.level:
                 handler.handle(record)

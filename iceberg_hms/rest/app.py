@@ -23,7 +23,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError, NoSuchWarehouse
-from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, request_id
+from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, RequestIds
 from iceberg_hms.rest.access.authorization import Access, AccessTarget
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
@@ -119,6 +119,7 @@ class App:
         self._contexts = contexts
         context = self._context = contexts[0]
         self._trail = AuditTrail(context.clock)
+        self._request_ids = RequestIds(context.clock)
         self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context))
         self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
         hosts = f"{context.settings.rest_host},{context.settings.rest_allowed_hosts}"
@@ -146,7 +147,7 @@ class App:
         context, match = self._served(path)
         headers = Headers(scope=scope)
         peer = scope.get("client")
-        entry = AuditEntry(request_id(headers.get("x-request-id"), clock), "" if peer is None else str(peer[0]))
+        entry = AuditEntry(self._request_ids.id_of(headers.get("x-request-id")), "" if peer is None else str(peer[0]))
         entry.target = AccessTarget(warehouse=context.warehouse)
         counters.begin()
         try:

@@ -1,7 +1,7 @@
 r"""The audit trail: one line of JSON for each change and each refusal, on the logger `iceberg_hms.audit`.
 
-    {"time": "2026-11-22T16:12:48.031Z", "request": "0f6a...", "caller": "etl", "peer": "10.0.0.7", "action": "commit",
-     "object": ["sales", "orders"], "outcome": "done", "status": 200, "snapshots": [5103...]}
+    {"time": "2026-11-22T16:12:48.031Z", "request": "0f6a...-1c", "caller": "etl", "peer": "10.0.0.7",
+     "action": "commit", "object": ["sales", "orders"], "outcome": "done", "status": 200, "snapshots": [5103...]}
 
 outcome: `done`; `refused`: nothing was changed; `unknown`: the change may be made, now or later. No client can forge a
 line or make one long (`log_lines`). Strangers cannot fill the log either: it has so many of their refusals a second,
@@ -10,6 +10,7 @@ and the number of the others.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ CHANGES: Final = frozenset(
     }
 )
 _REFUSALS: Final = (401, 403)
+#: Hexadecimal digits that tell the requests of one process from those of another.
+_PROCESS_DIGITS: Final = 16
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -65,9 +68,19 @@ class AuditEntry:
     details: dict[str, str | list[str]] = field(default_factory=dict)
 
 
-def request_id(sent: str | None, clock: Clock) -> str:
-    """The client's own id of a request (header `X-Request-ID`) if it can be read in any log, else a new one."""
-    return sent if sent is not None and _REQUEST_ID.fullmatch(sent) else clock.uuid()
+class RequestIds:
+    """Ids of requests: one random part for the process, and a number. A random id for each request would be a call of
+    the system, at each of which the event loop may lose its turn to another thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._process = clock.uuid().replace("-", "")[:_PROCESS_DIGITS]
+        self._numbers = itertools.count(1)
+
+    def id_of(self, sent: str | None) -> str:
+        """The client's own id of a request (header `X-Request-ID`) if it can be read in any log, else a new one."""
+        if sent is not None and _REQUEST_ID.fullmatch(sent):
+            return sent
+        return f"{self._process}-{next(self._numbers):x}"
 
 
 class AuditTrail:
@@ -105,7 +118,8 @@ class AuditTrail:
             line[name] = cut(value) if isinstance(value, str) else [cut(part) for part in value]
         if entry.caller is None and self._unlogged:
             line["unlogged"], self._unlogged = self._unlogged, 0
-        self._logger.info("%s", json_line(line))
+        # Not `info`, which looks for the caller's line of code.
+        self._logger.handle(self._logger.makeRecord(LOGGER, logging.INFO, __file__, 0, json_line(line), (), None))
 
     def _has_room(self) -> bool:
         now = self._clock.monotonic()

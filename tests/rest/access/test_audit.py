@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
-from iceberg_hms.rest.access.audit import LOGGER, AuditEntry, AuditTrail, request_id
+from iceberg_hms.rest.access.audit import LOGGER, AuditEntry, AuditTrail, RequestIds
 from iceberg_hms.rest.access.authorization import LEVELS, Action
 from iceberg_hms.rest.access.scopes import EVERYTHING, Caller, Level
 from tests.security.callers import ByHand
@@ -54,6 +55,18 @@ def test_a_log_that_wants_no_lines_gets_none(caplog: pytest.LogCaptureFixture) -
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("text", ["ä", "\x7f", "\ud800"])
+def test_a_line_has_only_ascii(caplog: pytest.LogCaptureFixture, text: str) -> None:
+    with caplog.at_level(logging.INFO, LOGGER):
+        AuditTrail(ByHand()).close(AuditEntry("an id", text, CALLER, Action.COMMIT), 403, "GET", "/")
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["peer"] == text
+
+
 def test_a_request_without_an_id_gets_a_new_one() -> None:
-    assert request_id("a-1", ByHand()) == "a-1"
-    assert request_id(None, ByHand()) != request_id(None, ByHand())
+    ids = RequestIds(ByHand())
+    assert ids.id_of("a-1") == "a-1"
+    assert ids.id_of("a\n1") not in ("a\n1", ids.id_of(None))
+    assert len({each.id_of(None) for each in (ids, ids, RequestIds(ByHand()))}) == 3
