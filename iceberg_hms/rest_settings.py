@@ -152,6 +152,11 @@ class RestSettings:
         "rest.audit-log",
         "File for the audit trail, a line of JSON for each change and each refusal; empty: with the log.",
     )
+    rest_access_log: bool = flag(
+        "rest.access-log",
+        "Log every request, a line of JSON for each one. Changes, refusals, conflicts and failures have lines without"
+        " it.",
+    )
     rest_log_metrics_reports: bool = flag(
         "rest.log-metrics-reports",
         "Log what clients report of their scans and commits, a line of JSON for each report.",

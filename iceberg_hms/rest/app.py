@@ -27,12 +27,14 @@ from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, RequestIds
 from iceberg_hms.rest.access.authorization import Access, AccessTarget
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
+from iceberg_hms.rest.access_log import AccessLog
 from iceberg_hms.rest.admission import Admission
 from iceberg_hms.rest.browsers import BrowserCheck
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import Endpoint, Resource, ServerContext, UnreadRequest
 from iceberg_hms.rest.errors import error_response
+from iceberg_hms.rest.failure_log import FailureLog
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.routing import Match, Routes
@@ -122,6 +124,11 @@ class App:
         self._request_ids = RequestIds(context.clock)
         self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context))
         self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
+        self._failures = FailureLog(context.clock)
+        several = len(contexts) > 1
+        self._access_log = AccessLog(
+            context.clock, enabled=context.settings.rest_access_log, several_warehouses=several
+        )
         hosts = f"{context.settings.rest_host},{context.settings.rest_allowed_hosts}"
         self._browsers = BrowserCheck(hosts) if isinstance(context.access, Everyone) else None
 
@@ -150,14 +157,15 @@ class App:
         entry = AuditEntry(self._request_ids.id_of(headers.get("x-request-id")), "" if peer is None else str(peer[0]))
         entry.target = AccessTarget(warehouse=context.warehouse)
         counters.begin()
+        response: Response | None = None
         try:
-            response: Response | None
             try:
                 if path not in OPEN_PATHS:
                     if self._browsers is not None:
                         self._browsers.check(headers)
                     entry.caller = await self._caller(headers, context)
             except (IcebergHmsError, HTTPException) as error:
+                entry.error = error
                 response = error_response(error, entry.request_id)
             else:
                 if match is None:
@@ -171,8 +179,14 @@ class App:
                 response.raw_headers.append((b"x-request-id", entry.request_id.encode()))
                 await response(scope, receive, send)
         finally:
-            counters.end(scope["method"], route, status, clock.monotonic() - started, context.warehouse)
+            seconds = clock.monotonic() - started
+            counters.end(scope["method"], route, status, seconds, context.warehouse)
             self._trail.close(entry, status, scope["method"], path)
+            self._failures.write(entry, scope["method"], path, status)
+            # Its trace names the frames that hold the request.
+            entry.error = None
+            if path not in OPEN_PATHS or status >= 400:
+                self._access_log.write(entry, scope["method"], path, status, response, seconds)
 
     def _served(self, path: str) -> tuple[ServerContext, Match[tuple[str, _Handler]] | None]:
         """The context of the path's warehouse, and the route of the path if there is one."""
@@ -209,6 +223,7 @@ class App:
         for context in self._contexts:
             context.read_threads.close()
             context.write_threads.close()
+        self._failures.flush()
         await send({"type": "lifespan.shutdown.complete"})
 
 

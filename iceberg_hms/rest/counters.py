@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from iceberg_hms.errors import RequirementFailed
+from iceberg_hms.rest.errors import cause_of
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ class Counters:
 
     def conflict(self, error: Exception, warehouse: str = DEFAULT_WAREHOUSE) -> None:
         """The server responded with 409 to a commit, for this reason."""
-        cause = error.name if isinstance(error, RequirementFailed) else type(error).__name__
         with self._lock:
-            self._conflicts[cause, warehouse] += 1
+            self._conflicts[cause_of(error), warehouse] += 1
 
     def count_event(self, event: Mapping[str, Any]) -> None:
         """Count an event of the catalog."""

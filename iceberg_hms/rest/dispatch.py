@@ -34,7 +34,7 @@ from iceberg_hms.rest.access.tokens import not_authenticated
 from iceberg_hms.rest.admission import Admission, HeldByRequest, count_values, parsed_bytes
 from iceberg_hms.rest.connections import peer_of
 from iceberg_hms.rest.counters import Counters
-from iceberg_hms.rest.errors import error_response
+from iceberg_hms.rest.errors import CONFLICT, error_response
 from iceberg_hms.rest.payloads import decode_segment
 from iceberg_hms.rest.pending_response import PendingResponse
 from iceberg_hms.rest.request_threads import RequestThreads
@@ -50,9 +50,6 @@ SMALL_BODY_BYTES: Final = 64 * 1024
 
 #: How long a response may wait for its compression; after that it is sent uncompressed.
 COMPRESS_SECONDS: Final = 1.0
-
-#: The status of a commit that provably failed and that its client may try again.
-CONFLICT: Final = 409
 
 _NO_QUERY: Final = QueryParams()
 
@@ -202,6 +199,7 @@ class Resource:
             logger.debug("the client left before its request was complete: %s", endpoint.template)
             return None
         except Exception as error:  # noqa: BLE001 - for any error the client gets an ErrorModel without a stack
+            incoming.entry.error = error
             response = error_response(error, incoming.entry.request_id, commit=endpoint.commit)
             if endpoint.commit and response.status_code == CONFLICT:
                 counters.conflict(error, self._context.warehouse)

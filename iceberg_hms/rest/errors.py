@@ -12,7 +12,6 @@ Stock clients act on the status, and some on the name (ErrorHandlers.java of Ice
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,10 +22,11 @@ from starlette.responses import Response
 
 from iceberg_hms import errors
 
-logger = logging.getLogger(__name__)
-
 #: How long clients wait before they send a refused request again: the shortest time that the header can express.
 RETRY_AFTER_SECONDS: Final = 1
+
+#: The status of a commit that provably failed and that its client may try again.
+CONFLICT: Final = 409
 
 _RETRY: Final = {"Retry-After": str(RETRY_AFTER_SECONDS)}
 
@@ -133,25 +133,36 @@ def rule_for(error: Exception, *, commit: bool) -> ErrorRule:
 
 
 def error_response(error: Exception, request_id: str, *, commit: bool = False) -> Response:
-    """The response for an error: an ErrorModel without a stack. An unexpected error is logged with the request's id,
-    and the client gets only the id."""
+    """The response for an error: an ErrorModel without a stack. Of an unexpected error, and of one whose text is
+    hidden, the client gets the request's id, under which the log has the error (`failure_log`)."""
     if isinstance(error, HTTPException):
         rule = ErrorRule(error.status_code, _HTTP_TYPES.get(error.status_code, "RESTException"), error.headers or {})
         return render(rule, error.detail)
     rule = rule_for(error, commit=commit)
     if isinstance(error, errors.IcebergHmsError):
-        instead = _TEXTS[next(kind for kind in type(error).__mro__ if kind in _TEXTS)]
-        if instead:
-            logger.warning("answered %d %s to request %s: %s", rule.status, rule.type, request_id, error)
+        instead = _instead_of(error)
         return render(rule, _hidden(error, instead, request_id) if instead else _text(error, rule))
-    logger.error("unexpected error in request %s", request_id, exc_info=error)
     return render(rule, f"Internal error; the server's log has it under {request_id}")
+
+
+def is_hidden(error: Exception) -> bool:
+    """Whether the client gets another text than the error's own."""
+    return isinstance(error, errors.IcebergHmsError) and bool(_instead_of(error))
+
+
+def cause_of(error: Exception) -> str:
+    """One of few names: the requirement that failed, or the type of the error."""
+    return error.name if isinstance(error, errors.RequirementFailed) else type(error).__name__
 
 
 def render(rule: ErrorRule, message: str) -> Response:
     """An ErrorModel (REST spec: IcebergErrorResponse)."""
     body = {"error": {"message": message, "type": rule.type, "code": rule.status}}
     return Response(orjson.dumps(body), rule.status, dict(rule.headers), "application/json")
+
+
+def _instead_of(error: errors.IcebergHmsError) -> str:
+    return _TEXTS[next(kind for kind in type(error).__mro__ if kind in _TEXTS)]
 
 
 def _hidden(error: errors.IcebergHmsError, instead: str, request_id: str) -> str:

@@ -29,6 +29,6 @@ def time_of(clock: Clock) -> str:
     return ended.replace("+00:00", "Z")
 
 
-def cut(text: str) -> str:
+def cut(text: str, most: int = TEXT_MAX) -> str:
     """The text, or its beginning and how long it is."""
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}... {len(text)} characters"
+    return text if len(text) <= most else f"{text[:most]}... {len(text)} characters"

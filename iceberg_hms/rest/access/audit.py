@@ -55,7 +55,7 @@ class AuditEntry:
 
     request_id: finds its log lines, and is returned to the client. peer: the address that it came from. caller: None
     before the server knows. begun: whether a handler was called, so that a change may have been made.
-    details: more for the line, name by name.
+    details: more for the line, name by name. error: what the client got instead of a result.
     """
 
     request_id: str
@@ -66,6 +66,7 @@ class AuditEntry:
     begun: bool = False
     snapshots: Sequence[int] = ()
     details: dict[str, str | list[str]] = field(default_factory=dict)
+    error: Exception | None = None
 
 
 class RequestIds:
