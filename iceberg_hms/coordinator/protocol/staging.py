@@ -12,6 +12,7 @@ from iceberg_hms.caller_left import working_for
 from iceberg_hms.changes.change import Change, Manifests, StagedChange
 from iceberg_hms.changes.referenced_specs import check_added
 from iceberg_hms.changes.reruns import refuse_another_job
+from iceberg_hms.changes.sorted_files import has_files_sorted_as
 from iceberg_hms.coordinator.location_policy import LocationGuard
 from iceberg_hms.coordinator.ports import Pointer
 from iceberg_hms.coordinator.protocol.already_committed import committed_as
@@ -197,7 +198,12 @@ def stage_one(
     try:
         staged = change.stage(savepoint, manifests)
         now = now_ms()
-        metadata = apply(savepoint, staged.updates, now_ms=now)
+        metadata = apply(
+            savepoint,
+            staged.updates,
+            now_ms=now,
+            claims_order=lambda order, added: has_files_sorted_as(order, added, manifests),
+        )
         check_transition(savepoint, metadata)
         added = added_snapshots(savepoint, metadata)
         check_clock(savepoint, added, now)

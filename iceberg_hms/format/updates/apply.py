@@ -56,12 +56,23 @@ _LAYOUT_FIELDS: Final = (
 _ENTRIES: Final = {"schemas": "schema", "partition-specs": "partition spec", "sort-orders": "sort order"}
 
 
-def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, now_ms: int) -> TableMetadata:
+#: Whether files of new snapshots, given by their JSON, claim the sort order with an id.
+ClaimsOrder = Callable[[int, Sequence[Mapping[str, Any]]], bool]
+
+
+def apply(
+    base: TableMetadata | None,
+    updates: Sequence[Mapping[str, Any]],
+    *,
+    now_ms: int,
+    claims_order: ClaimsOrder = lambda _id, _added: True,
+) -> TableMetadata:
     """The metadata after all updates, in their order; `base` itself if they change nothing.
 
     base: None makes a new table: the updates must set uuid, location, schema, spec and sort order.
     updates: of the shapes that `changes.updates.parse` checks. `apply` checks only what it copies into the metadata.
     now_ms: wall clock; becomes last-updated-ms, which never falls.
+    claims_order: called only if a sort order gets another id than the client sent, and snapshots come with it.
 
     Raises InvalidInput for an update that is unknown or can never be applied, UnsupportedFormat for format version 4
     and encryption, and CommitFailed for a snapshot that was made for an older state of the table: the client makes it
@@ -79,7 +90,7 @@ def apply(base: TableMetadata | None, updates: Sequence[Mapping[str, Any]], *, n
     if base is not None and not draft.changed:
         return base
     _check_identity(draft)
-    _check_ids(draft)
+    _check_ids(draft, updates, claims_order)
     _finish_layout(draft)
     snapshots.update_snapshot_log(draft)
     draft.raw["last-updated-ms"] = draft.updated_ms
@@ -109,21 +120,24 @@ def _check_identity(draft: MetadataDraft) -> None:
         raise InvalidInput("a table needs a location: set-location is missing")
 
 
-def _check_ids(draft: MetadataDraft) -> None:
+def _check_ids(draft: MetadataDraft, updates: Sequence[Mapping[str, Any]], claims_order: ClaimsOrder) -> None:
     # A client chooses ids by the table that it read, and its manifests state the spec's id. CREATE OR REPLACE asserts
     # neither the spec nor the schema, so only this check finds that another writer took the id. Nobody else adds any to
     # a table that these updates create.
     if draft.base is None or not draft.added_snapshots or not draft.reassigned_ids:
         return
-    key, sent, found = draft.reassigned_ids[0]
-    what = _ENTRIES[key]
-    raise RequirementFailed(
-        f"added-{what.replace(' ', '-')}-id",
-        f"the {what} that was sent as {sent} would become {found}, and a snapshot of the same commit was written with "
-        f"{sent}: another writer has added one since",
-        expected=sent,
-        found=found,
-    )
+    added = [update["snapshot"] for update in updates if update["action"] == "add-snapshot"]
+    for key, sent, found in draft.reassigned_ids:
+        # Each file may say how it is sorted, and most say nothing.
+        if key != "sort-orders" or claims_order(sent, added):
+            what = _ENTRIES[key]
+            raise RequirementFailed(
+                f"added-{what.replace(' ', '-')}-id",
+                f"the {what} that was sent as {sent} would become {found}, and a snapshot of the same commit was "
+                f"written with {sent}: another writer has added one since",
+                expected=sent,
+                found=found,
+            )
 
 
 def _finish_layout(draft: MetadataDraft) -> None:
