@@ -52,21 +52,26 @@ class Coordinator:
             ports.runtime,
             max_bytes=settings.metadata_cache_max_bytes,
             read_retries=settings.metadata_refresh_max_retries,
+            check_seconds=settings.metadata_cache_check_ms / 1000,
             bounds=FileBounds.of(settings.as_dict()),
         )
         uuid_lookup = UuidLookup(ports, self._cache, settings)
         self._sources = LookupSources(
-            lambda name: self.load(name).metadata, uuid_lookup.find, self._cache.peek, SentSwaps(ports.runtime)
+            lambda name: self._cache.version(ports.pointer.load(name)).metadata,
+            uuid_lookup.find,
+            self._cache.peek,
+            SentSwaps(ports.runtime),
         )
         #: Create, register, rename, drop.
         self.operations = CatalogOperations(ports, self._cache, settings, uuid_lookup)
 
     def load(self, name: TableName) -> TableVersion:
-        """The table as it is now: one metastore call, and the metadata from the cache or its file.
+        """The table as it is now, for its readers: one metastore call, and the metadata from its file, or from the
+        cache if the file is still there (`MetadataCache.present_version`).
 
         Raises NoSuchTable, NotAnIcebergTable, MissingFile, CorruptFile, MetastoreError, StorageError.
         """
-        return self._cache.version(self._ports.pointer.load(name))
+        return self._cache.present_version(self._ports.pointer.load(name))
 
     def commit(
         self,

@@ -83,7 +83,12 @@ def load_table(request: RestRequest) -> Response:
     if mode not in _SNAPSHOT_MODES:
         raise InvalidInput(f"Query parameter snapshots must be one of {', '.join(_SNAPSHOT_MODES)}")
     with _missing_namespace_is_missing_table(table := named_table(request)):
-        loaded = request.catalog.load(table)
+        try:
+            loaded = request.catalog.load(table)
+        except MissingFile as error:
+            # With the location, as Java does: the file is the table's own. Not NoSuchTable, after which Spark would
+            # read the table through Hive.
+            raise NotFound(error.message) from error
     if loaded.metadata_location is None:
         raise NoSuchTable(".".join(table))
     tag = entity_tag(version_of(loaded.metadata, loaded.metadata_location), mode)

@@ -8,7 +8,6 @@ from iceberg_hms.errors import (
     CorruptFile,
     LockNotAcquired,
     MetastoreUnavailable,
-    MissingFile,
     NoSuchNamespace,
 )
 from iceberg_hms.format.manifests.manifest_list import encode_list
@@ -125,8 +124,10 @@ def test_an_outage_is_503_and_never_404(web: Web, table: str, catalog: ScriptedC
 
 
 def test_a_missing_metadata_file_is_not_a_missing_table(web: Web, table: str, catalog: ScriptedCatalog) -> None:
-    catalog.errors["load"] = MissingFile("file:/gone.json")
-    assert error_of(web("GET", table))[:2] == (404, "NotFoundException")
+    location = web("GET", table).json()["metadata-location"]
+    catalog.files.delete(location)
+    message = f"Failed to open input stream for file: {location}"
+    assert error_of(web("GET", table)) == (404, "NotFoundException", message)
 
 
 def test_a_table_whose_metadata_file_is_damaged_is_500_with_what_to_do(

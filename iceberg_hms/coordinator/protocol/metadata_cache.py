@@ -9,6 +9,7 @@ from typing import Final
 from iceberg_hms.coordinator.ports import Files, Pointer, Runtime
 from iceberg_hms.errors import CorruptFile, MissingFile, StorageError
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
+from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -30,16 +31,24 @@ _BYTES_PER_TEXT_BYTE: Final = 5
 _FIXED_BYTES: Final = 4_096
 
 
-@dataclass(frozen=True, slots=True)
+#: `_Entry.seen` of a file that was not there.
+_NEVER: Final = float("-inf")
+
+
+@dataclass(slots=True)
 class _Entry:
+    """seen: `Runtime.now()` when the file was last known to be there, or a caller began to look."""
+
     metadata: TableMetadata
     table: str
     bytes: int
+    seen: float
 
 
 class MetadataCache:
     """Keeps what was used last: at most VERSIONS of each table, so that a busy table does not evict the others, and at
-    most `max_bytes` of all tables together. Safe for threads. bounds: of the files that it reads.
+    most `max_bytes` of all tables together. Safe for threads. bounds: of the files that it reads. check_seconds: how
+    long `present_version` trusts that a file is still in its store; a local disk is asked each time.
     """
 
     def __init__(
@@ -49,12 +58,14 @@ class MetadataCache:
         *,
         max_bytes: int,
         read_retries: int,
+        check_seconds: float = 0.0,
         bounds: FileBounds = DEFAULT_BOUNDS,
     ) -> None:
         self._files = files
         self._runtime = runtime
         self._max_bytes = max_bytes
         self._read_retries = read_retries
+        self._check_seconds = check_seconds
         self.bounds = bounds
         self._mutex = self._runtime.mutex()
         #: Location -> entry, the least recently used first.
@@ -79,6 +90,32 @@ class MetadataCache:
         """The table that a row of the metastore points at. Raises as `get`."""
         return TableVersion(pointer, self.get(pointer.metadata_location))
 
+    def present_version(self, pointer: Pointer) -> TableVersion:
+        """As `version`, for callers who read the table: raises MissingFile also if the metadata is cached and its file
+        is gone. A store that does not answer leaves the cached metadata in use."""
+        self._check_present(pointer.metadata_location)
+        return self.version(pointer)
+
+    def _check_present(self, location: str) -> None:
+        # A look costs 4 microseconds on a local disk, and a round trip to any other store.
+        trusted = 0.0 if parse(location).is_local else self._check_seconds
+        with self._mutex:
+            entry = self._entries.get(location)
+            now = self._runtime.now()
+            if entry is None or now - entry.seen < trusted:
+                return
+            # One caller looks; the others need not wait for the store.
+            entry.seen = now
+        try:
+            self._files.length(location)
+        except MissingFile:
+            # The entry stays: what it says is still right, and the table's next commit, which does not look, writes it
+            # to a new file.
+            entry.seen = _NEVER
+            raise
+        except StorageError:
+            return
+
     def peek(self, location: str) -> TableMetadata:
         """As `get`, but does not keep what it reads: old versions of a table must not evict those in use. Raises as
         `get`."""
@@ -96,9 +133,8 @@ class MetadataCache:
         """Keep metadata that was just read or written, unless it alone takes more than `max_bytes`."""
         # Tables of old writers have no uuid. `to_bytes` makes the text before the mutex is taken, so nobody waits for
         # it.
-        entry = _Entry(
-            metadata, metadata.uuid or location, _FIXED_BYTES + _BYTES_PER_TEXT_BYTE * len(metadata.to_bytes())
-        )
+        size = _FIXED_BYTES + _BYTES_PER_TEXT_BYTE * len(metadata.to_bytes())
+        entry = _Entry(metadata, metadata.uuid or location, size, self._runtime.now())
         with self._mutex:
             self._forget(location)
             if entry.bytes > self._max_bytes:

@@ -276,3 +276,84 @@ def test_nobody_waits_while_the_text_of_a_large_table_is_made(monkeypatch):
     monkeypatch.setattr(TableMetadata, "to_bytes", making)
     cached.put("file:/a", table("a"))
     assert waits == [False]
+
+
+class LookedAt(CountedFiles):
+    """Counts looks at files. While `down`, the store does not answer them."""
+
+    def __init__(self):
+        super().__init__()
+        self.looks = 0
+        self.down = False
+
+    def length(self, location):
+        self.looks += 1
+        if self.down:
+            raise StorageError("timed out")
+        return super().length(location)
+
+
+class Clock(ThreadRuntime):
+    def __init__(self):
+        super().__init__()
+        self.time = 100.0
+
+    def now(self):
+        return self.time
+
+
+def looked_at(location, check_seconds=60.0):
+    """Files, a clock and a cache with the metadata of this location; and the row that points there."""
+    files, clock = LookedAt(), Clock()
+    files.write(location, DATA)
+    cached = MetadataCache(files, clock, max_bytes=1_000_000, read_retries=0, check_seconds=check_seconds)
+    row = Pointer(TableName("ns", "t"), location, None, {}, None)
+    cached.present_version(row)
+    return files, clock, cached, row
+
+
+def test_a_reader_of_cached_metadata_learns_that_its_local_file_is_gone_and_a_commit_still_has_it():
+    files, _, cached, row = looked_at("file:/a")
+    assert (cached.present_version(row).metadata.to_bytes(), files.looks) == (DATA, 1)
+    files.delete("file:/a")
+    for _ in range(2):
+        with pytest.raises(MissingFile, match="file:/a"):
+            cached.present_version(row)
+    assert cached.version(row).metadata.to_bytes() == DATA
+    files.write("file:/a", DATA)
+    assert cached.present_version(row).metadata.to_bytes() == DATA
+    assert files.reads == ["file:/a"]
+
+
+def test_another_store_is_asked_once_in_a_while_and_each_time_once_the_file_is_gone():
+    files, clock, cached, row = looked_at("s3://bucket/a")
+    clock.time += 59.9
+    cached.present_version(row)
+    assert files.looks == 0
+    clock.time += 0.1
+    cached.present_version(row)
+    cached.present_version(row)
+    assert files.looks == 1
+    clock.time += 60
+    files.delete("s3://bucket/a")
+    for looks in (2, 3):
+        with pytest.raises(MissingFile):
+            cached.present_version(row)
+        assert files.looks == looks
+
+
+@pytest.mark.parametrize("location", ["file:/a", "s3://bucket/a"])
+def test_a_store_that_does_not_answer_hides_no_table_whose_metadata_is_cached(location):
+    files, clock, cached, row = looked_at(location)
+    files.down = True
+    clock.time += 60
+    assert cached.present_version(row).metadata.to_bytes() == DATA
+    assert files.looks == 1
+
+
+def test_what_a_commit_wrote_counts_as_seen():
+    files, clock, cached, row = looked_at("s3://bucket/a")
+    clock.time += 60
+    cached.put("s3://bucket/a", TableMetadata.parse(DATA))
+    cached.present_version(row)
+    assert files.looks == 0
