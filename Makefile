@@ -23,7 +23,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 # Where it is there (Linux), setpriv ends the command when make itself is killed.
 RUN := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
-.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz siege matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
+.PHONY: help setup java engines demo test test-all lint types layers tests integration faults kills frozen bench-commit bench-appenders simulate mutants fuzz siege kit matrix clients wheel lock audit sbom deploy-lint release-tools client-tools format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,9 @@ kills: setup java  ## kill -9 of the server with 64 commits in flight: KILLS=20 
 
 frozen: setup java  ## holders of a lock that stop, vanish or sleep: how long the next commit takes; TIMES=20
 	FROZEN=$(or $(TIMES),20) $(RUN) $(PY) -m pytest integration/test_frozen_holders.py -s
+
+kit: setup java engines  ## Iceberg's REST compatibility kit on a server before two metastores: 2.3.10, and 4.1.0 on PostgreSQL
+	$(RUN) $(PY) -m pytest integration/test_compatibility_kit.py -v
 
 matrix: setup java  ## each verb of each engine beside each other, on real servers: an hour and more; MODE=plain for a third
 	$(RUN) $(PY) -m pytest integration/matrix -v $(if $(MODE),-k "not under_ or under_$(MODE)")
