@@ -114,6 +114,13 @@ class RestSettings:
         1_000_000,
         "REST requests of one caller without a response so far; further ones get status 429.",
     )
+    rest_max_page_size: int = number(
+        "rest.max-page-size",
+        10_000,
+        1,
+        1_000_000,
+        "Names in one page of a list, for clients that can read further pages: those that send `pageToken`.",
+    )
     rest_max_open_files: int = number(
         "rest.max-open-files",
         65_536,

@@ -151,6 +151,13 @@ class Catalog:
         namespace = namespace_name(namespace)
         return [TableName(namespace, name) for name in self.services.lister.list_tables(namespace)]
 
+    def list_tables_after(self, namespace: str, after: str | None, limit: int) -> tuple[list[TableName], bool]:
+        """A page of `list_tables`: the first `limit` tables after the name `after`, and whether there may be more.
+        after: the last name of the page before; None for the first page. Raises NoSuchNamespace."""
+        namespace = namespace_name(namespace)
+        names, more = self.services.lister.list_tables_after(namespace, after, limit)
+        return [TableName(namespace, name) for name in names], more
+
     def table_exists(self, identifier: Identifier) -> bool:
         """Whether an Iceberg table of this name exists."""
         try:

@@ -48,6 +48,11 @@ class TableLister(Protocol):
         """Names of the Iceberg tables of a database, sorted. Raises NoSuchNamespace."""
         ...
 
+    def list_tables_after(self, namespace: str, after: str | None, limit: int) -> tuple[Sequence[str], bool]:
+        """The first `limit` of these names after `after`, and whether there may be more; None: from the beginning.
+        A table that was made or dropped since the first page may be missing or listed. Raises NoSuchNamespace."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Services:

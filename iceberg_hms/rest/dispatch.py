@@ -35,7 +35,7 @@ from iceberg_hms.rest.admission import Admission, HeldByRequest, count_values, p
 from iceberg_hms.rest.connections import peer_of
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import CONFLICT, error_response
-from iceberg_hms.rest.payloads import decode_segment
+from iceberg_hms.rest.payloads import Page, decode_segment
 from iceberg_hms.rest.pending_response import PendingResponse
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
@@ -144,6 +144,10 @@ class RestRequest:
     def may(self, action: Action, namespace: str) -> bool:
         """Whether the caller has a right, for answers that depend on it."""
         return self.context.access.allow(self.caller, action, AccessTarget(namespace, None, self.context.warehouse))
+
+    def page(self, *listing: str) -> Page:
+        """The page of a list that it asks for. listing: what is listed, and where. Raises InvalidInput."""
+        return Page.parse(self.query, " ".join(listing).lower(), self.context.settings.rest_max_page_size)
 
     @property
     def seconds_left(self) -> float:

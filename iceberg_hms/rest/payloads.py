@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 #: Joins the parts of a namespace in a path (REST spec: parameter `namespace`).
 SEPARATOR: Final = "\x1f"
 
+#: Names in a page at most, if no setting says so.
+PAGE_SIZE_MAX: Final = 10_000
+_MARK_BYTES: Final = 6
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -241,23 +245,26 @@ class Page:
     """A page of a sorted list of names (REST spec: `pageToken`, `pageSize`).
 
     A token holds the last name of its page, so names that are added or dropped meanwhile neither shift nor repeat
-    others.
-    size: None for all. after: None for the beginning.
+    others, and any server of these tables can go on.
+    listing: what is listed, such as `tables sales`: a token of one list is none of another. size: None for all.
+    after: None for the beginning.
     """
 
+    listing: str = ""
     size: int | None = None
     after: str | None = None
 
     @classmethod
-    def parse(cls, query: Mapping[str, str]) -> Page:
+    def parse(cls, query: Mapping[str, str], listing: str = "", max_size: int = PAGE_SIZE_MAX) -> Page:
+        """The page that a query asks for. max_size: names in a page at most, whatever the client wants."""
         token = query.get("pageToken")
         size = query.get("pageSize")
         if size is not None and (re.fullmatch(r"[0-9]{1,9}", size) is None or int(size) < 1):
             raise InvalidInput("Query parameter pageSize must be a whole number of at least 1")
         if token is None:
-            # A client that sends no token cannot page, so it gets all names.
-            return cls()
-        return cls(None if size is None else int(size), _decode_token(token) if token else None)
+            # The spec has servers return everything to who sends no token.
+            return cls(listing)
+        return cls(listing, min(int(size or max_size), max_size), _decode_token(token, listing) if token else None)
 
     def cut(self, names: Sequence[str]) -> tuple[list[str], str | None]:
         """The page of these names, and the token of the next page or None."""
@@ -265,11 +272,28 @@ class Page:
         if self.size is None or len(rest) <= self.size:
             return rest, None
         page = rest[: self.size]
-        return page, base64.urlsafe_b64encode(page[-1].encode()).decode()
+        return page, self.token(page[-1])
+
+    def token(self, last: str) -> str:
+        """The token of the page after the one that ends with this name."""
+        name = last.encode()
+        return base64.urlsafe_b64encode(_mark(self.listing, name) + name).decode()
 
 
-def _decode_token(token: str) -> str:
+def _mark(listing: str, name: bytes) -> bytes:
+    """Tells tokens of this listing from anything else. It protects nothing: who asks for a page may see all."""
+    return hashlib.blake2b(listing.encode() + b"\0" + name, digest_size=_MARK_BYTES).digest()
+
+
+def _decode_token(token: str, listing: str) -> str:
     try:
-        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError) as error:
-        raise InvalidInput("Query parameter pageToken does not come from this server") from error
+        data = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
+        mark, name = data[:_MARK_BYTES], data[_MARK_BYTES:]
+        if mark == _mark(listing, name):
+            return name.decode()
+    except (binascii.Error, UnicodeError):
+        pass
+    raise InvalidInput(
+        "Query parameter pageToken does not come from this server, or from another list",
+        next_step="list from the beginning, with an empty pageToken",
+    )

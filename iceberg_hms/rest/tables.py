@@ -27,7 +27,6 @@ from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.payloads import (
     CreateTable,
-    Page,
     RegisterTable,
     RenameTable,
     boolean,
@@ -53,12 +52,15 @@ _SNAPSHOT_MODES = ("all", "refs")
 
 def list_tables(request: RestRequest) -> Response:
     """GET tables: the Iceberg tables of a namespace, in order of their names."""
-    page = Page.parse(request.query)
     namespace = single_namespace(request.parameters["namespace"])
-    # The catalog may return the namespace in another case than the client's; names are unique either way.
-    found = {table.name: table for table in request.catalog.list_tables(namespace)}
-    names, token = page.cut(list(found))
-    identifiers = [{"namespace": [found[name].namespace], "name": name} for name in names]
+    page = request.page("tables", namespace)
+    if page.size is None:
+        tables, more = request.catalog.list_tables(namespace), False
+    else:
+        tables, more = request.catalog.list_tables_after(namespace, page.after, page.size)
+    # The catalog may return the namespace in another case than the client's.
+    identifiers = [{"namespace": [table.namespace], "name": table.name} for table in tables]
+    token = page.token(tables[-1].name) if more else None
     return json_response({"identifiers": identifiers, "next-page-token": token})
 
 

@@ -202,6 +202,11 @@ class MemoryTablePointer:
             rows = list(self.rows.items())
         return sorted(name.name for name, row in rows if name.namespace == namespace and is_iceberg(row.parameters))
 
+    def list_tables_after(self, namespace: str, after: str | None, limit: int) -> tuple[list[str], bool]:
+        """The first `limit` of these names after `after`, and whether there are more. Raises NoSuchNamespace."""
+        names = [name for name in self.list_tables(namespace) if after is None or name > after]
+        return names[:limit], len(names) > limit
+
     def add_hive_table(self, name: TableName) -> None:
         """Add a row of a table that is not Iceberg's."""
         with self._mutex:

@@ -117,6 +117,7 @@ class FakeHms:
         self.version = "3.0"
         self.now_ms = 1_700_000_000_000
         self.calls: list[str] = []
+        self.rows_sent: list[int] = []
         self.misbehave: defaultdict[str, deque[Any]] = defaultdict(deque)
         self.before: dict[str, Callable[[], Any]] = {}
         self.mutex = threading.RLock()
@@ -162,6 +163,7 @@ class FakeHms:
 
     def get_table_objects_by_name_req(self, req: Any) -> Any:
         rows = [row for key, row in self.tables.items() if key[0] == req.dbName and key[1] in req.tblNames]
+        self.rows_sent.append(len(rows))
         return extended(GetTablesResult)(tables=copy.deepcopy(rows))
 
     def get_all_tables(self, db_name: str) -> list[str]:

@@ -103,6 +103,7 @@ for _method in (
     Catalog.update_namespace,
     Catalog.drop_namespace,
     Catalog.list_tables,
+    Catalog.list_tables_after,
     Catalog.table_exists,
     Catalog.load,
     Catalog.stage_table,

@@ -219,7 +219,22 @@ def test_a_malformed_page_size_is_refused(query: dict[str, str]) -> None:
         Page.parse(query)
 
 
-@pytest.mark.parametrize("token", ["x", "a.b", "===", "ü", "_w=="])
+@pytest.mark.parametrize("token", ["x", "a.b", "===", "ü", "_w==", "ZXZlbnRz", "AAAAAAAAZXZlbnRz"])
 def test_a_foreign_page_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidInput, match="pageToken"):
         Page.parse({"pageToken": token})
+
+
+@given(st.text(max_size=20))
+def test_a_token_is_of_one_list(name: str) -> None:
+    token = Page("tables sales").token(name)
+    assert Page.parse({"pageToken": token}, "tables sales").after == name
+    for other in ("tables sale", "views sales", ""):
+        with pytest.raises(InvalidInput, match="another list"):
+            Page.parse({"pageToken": token}, other)
+
+
+def test_a_page_is_never_larger_than_the_server_allows() -> None:
+    for query, size in (({}, 5), ({"pageSize": "3"}, 3), ({"pageSize": "9"}, 5)):
+        assert Page.parse({"pageToken": "", **query}, max_size=5).size == size
+    assert Page.parse({"pageSize": "3"}, max_size=5).size is None

@@ -11,6 +11,7 @@ from iceberg_hms.errors import (
     NoSuchNamespace,
 )
 from iceberg_hms.format.manifests.manifest_list import encode_list
+from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 
 EVENTS = TableName("logging", "events")
@@ -220,6 +221,23 @@ def test_tables_are_listed_by_page(web: Web, table: str, catalog: ScriptedCatalo
         if token is None:
             break
     assert names == ["a", "b", "c", "events"]
+    asked = [call for call, _ in catalog.calls if call.startswith("list_tables")]
+    assert asked == ["list_tables_after", "list_tables_after"]
+
+
+def test_without_a_page_token_all_tables_are_listed_whatever_the_setting_says() -> None:
+    catalog = ScriptedCatalog(**{"rest.max-page-size": 2})
+    web = Web(create_app(catalog, settings=catalog.settings))
+    for name in ("a", "b", "c"):
+        catalog.create_table(("default", name), SCHEMA)
+    path = "/v1/namespaces/default/tables"
+    assert len(web("GET", path).json()["identifiers"]) == 3
+    assert len(web("GET", f"{path}?pageSize=1").json()["identifiers"]) == 3
+    page = web("GET", f"{path}?pageToken=").json()
+    assert [each["name"] for each in page["identifiers"]] == ["a", "b"]
+    assert len(web("GET", f"{path}?pageToken={page['next-page-token']}&pageSize=500").json()["identifiers"]) == 1
+    assert error_of(web("GET", f"{path.replace('default', 'else')}?pageToken={page['next-page-token']}"))[0] == 400
+    assert error_of(web("GET", "/v1/namespaces/none/tables?pageToken="))[:2] == (404, "NoSuchNamespaceException")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 #: Rows asked for in one call.
 _ROWS_PER_CALL: Final = 100
+#: The same for small pages, which most rows of a database may not belong to.
+_ROWS_LEAST: Final = 20
 #: How often to search again if names changed between two calls.
 _SEARCHES_MAX: Final = 3
 
@@ -78,6 +80,31 @@ class TableNames:
                 self._note_refused_filter(fault)
             return names
         return [row.tableName for row in self._iceberg_rows(namespace)]
+
+    def filtered_iceberg(self, namespace: str) -> list[str] | None:
+        """As `iceberg_in`, if the server can filter; None if it cannot."""
+        if not self._filters:
+            return None
+        try:
+            return self._filtered(namespace, _ICEBERG_FILTER)
+        except ServerFault as fault:
+            # That names can be read proves that this is no outage.
+            self.all_in(namespace)
+            self._note_refused_filter(fault)
+            return None
+
+    def iceberg_after(self, namespace: str, after: str | None, limit: int) -> tuple[list[str], bool]:
+        """The first `limit` names of Iceberg tables after `after`, sorted, and whether there may be more. Reads no more
+        rows than it must."""
+        names = sorted(name for name in self.all_in(namespace) if after is None or name > after)
+        found: list[str] = []
+        step = min(_ROWS_PER_CALL, max(limit, _ROWS_LEAST))
+        for start in range(0, len(names), step):
+            rows = self._rows(namespace, names[start : start + step], None)
+            found += sorted(row.tableName for row in rows if is_iceberg(row.parameters or {}))
+            if len(found) >= limit:
+                return found[:limit], len(found) > limit or start + step < len(names)
+        return found, False
 
     def with_uuid(self, namespace: str, uuid: str, *, seconds: float) -> Sequence[Any]:
         """Rows of a database's Iceberg tables that say this UUID, in any case, or none; none for a database that is not

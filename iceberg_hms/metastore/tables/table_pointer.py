@@ -43,6 +43,7 @@ from iceberg_hms.metastore.connection.storable import (
 from iceberg_hms.metastore.connection.thrift_types import GetTableRequest, Table
 from iceberg_hms.metastore.connection.versions import has_local_time_zones, has_wide_columns
 from iceberg_hms.metastore.tables.columns import columns, has_instants, has_long_comments, storage_descriptor
+from iceberg_hms.metastore.tables.name_pages import NamePages
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
@@ -76,6 +77,7 @@ class HmsTablePointer:
         self._local_time_zones: bool | None = None
         self._wide_columns: bool | None = None
         self._names = TableNames(pool, clock=clock)
+        self._pages = NamePages(self._names, list_all=self._list_all, clock=clock)
         self._mutex = threading.Lock()
         self._refused_columns: OrderedDict[TableName, list[Any]] = OrderedDict()
 
@@ -212,6 +214,14 @@ class HmsTablePointer:
             # The metastore answers an empty list for a database that is not there.
             self._check_namespace(namespace)
         return sorted(names)
+
+    def list_tables_after(self, namespace: str, after: str | None, limit: int) -> tuple[Sequence[str], bool]:
+        """The first `limit` names of `list_tables` after `after`, and whether there may be more. A page after the first
+        may come from a list that is 30 s old. Raises NoSuchNamespace."""
+        names, more = self._pages.page(namespace, after, limit)
+        if not names:
+            self._check_namespace(namespace)
+        return names, more
 
     def _check_namespace(self, namespace: str) -> None:
         try:

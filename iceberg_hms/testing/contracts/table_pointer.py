@@ -262,6 +262,31 @@ def accepts_writes_is_true_and_leaves_no_row(pointer: TablePointer, place: Place
         expect_equal(list(tables(place.namespace)), [name.name], "the tables of the database")
 
 
+def tables_are_listed_in_pages(pointer: TablePointer, place: Place) -> None:
+    page = getattr(pointer, "list_tables_after", None)
+    if page is None:
+        return
+    place.add_hive_table(place.name("hive"))
+    for name in ("c", "a", "b", "e"):
+        expect_equal(
+            pointer.create(place.name(name), place.file(1), table_metadata(f"{place.location}/{name}"), "ada"),
+            Swapped(),
+            "create",
+        )
+    names, more = page(place.namespace, None, 2)
+    expect_equal((list(names), more), (["a", "b"], True), "the first page")
+    expect_equal(pointer.drop(pointer.load(place.name("b"))), Swapped(), "drop")
+    names, more = page(place.namespace, "b", 1)
+    expect_equal((list(names), more), (["c"], True), "the page after a table that is gone")
+    names, more = page(place.namespace, "c", 2)
+    expect_equal((list(names), more), (["e"], False), "the last page")
+    names, more = page(place.namespace, None, 3)
+    expect_equal((list(names), more), (["a", "c", "e"], False), "a first page after a drop")
+    expect_equal(list(page(place.namespace, "e", 3)[0]), [], "a page after the last table")
+    with expect_raises(NoSuchNamespace, "a page of a missing namespace"):
+        page("no_such_namespace", None, 3)
+
+
 def a_table_is_found_by_its_uuid(pointer: TablePointer, place: Place) -> None:
     expect({place.namespace, place.other_namespace} <= set(pointer.databases()), "databases")
     place.add_hive_table(place.name("hive"))
@@ -336,6 +361,7 @@ CHECKS: tuple[Check, ...] = (
     a_rename_that_requires_compare_and_swap_renames_the_table,
     a_rename_to_a_taken_name_or_of_an_outdated_row_is_refused,
     accepts_writes_is_true_and_leaves_no_row,
+    tables_are_listed_in_pages,
     a_table_is_found_by_its_uuid,
     a_table_is_found_by_a_folder_that_meets_its_own,
 )
