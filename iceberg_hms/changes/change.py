@@ -57,6 +57,7 @@ class ChangeIdentity:
     new ones.
     client_base: set if the client chose the snapshot ids, so that it may have sent them before. None: the ids are new.
     sender: the program that sent the change and its operation, as the client names them; empty if it names nothing.
+    location: of the table, if the change sets it; known before the change is staged.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -67,6 +68,7 @@ class ChangeIdentity:
     lists: tuple[str, ...] = ()
     client_base: ClientBase | None = None
     sender: str = ""
+    location: str | None = None
 
 
 @dataclass(frozen=True)

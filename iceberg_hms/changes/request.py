@@ -79,6 +79,7 @@ def from_request(
         lists=tuple(list_ for list_ in (each.get("manifest-list") for each in snapshots) if isinstance(list_, str)),
         client_base=_client_base(parsed_requirements, snapshots),
         sender=_sender(client or Client(), snapshots),
+        location=_location(parsed_updates),
     )
     commit = ClientCommit(identity, parsed_requirements, parsed_updates)
     ref_requirement = _rebasable_requirement(commit)
@@ -119,6 +120,12 @@ def _client_base(requirements: Sequence[Requirement], snapshots: Sequence[Mappin
         sequence_number=first.get("sequence-number") or None,
         timestamp_ms=first["timestamp-ms"],
     )
+
+
+def _location(updates: Sequence[Update]) -> str | None:
+    """The table's location after the updates; None if they leave it."""
+    named = [str(update["location"]) for update in updates if update["action"] == "set-location"]
+    return named[-1] if named else None
 
 
 def _sender(client: Client, snapshots: Sequence[Update]) -> str:

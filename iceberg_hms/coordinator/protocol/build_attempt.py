@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from iceberg_hms.coordinator.ports import Pointer
 from iceberg_hms.coordinator.protocol.attempt import attempt_of, write
 from iceberg_hms.coordinator.protocol.group_progress import GroupContext, GroupProgress, TableHints, drop_withdrawn
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed
-from iceberg_hms.coordinator.protocol.own_files import refuse_shared_folder
 from iceberg_hms.coordinator.protocol.staging import Staging
 from iceberg_hms.errors import IcebergHmsError
 
@@ -47,8 +44,7 @@ def begin_staging(group: GroupContext, progress: GroupProgress, base: TableVersi
         # the lost commit are detected (`changes.sequence_numbers`).
         metadata = metadata.replace(last_sequence_number=progress.highest_number_seen)
     ports = group.ports
-    check_move = partial(refuse_shared_folder, ports, group.name)
-    return Staging(metadata, progress.waiting, ports.manifests(), ports.runtime.now_ms, base.pointer, check_move)
+    return Staging(metadata, progress.waiting, ports.manifests(), ports.runtime.now_ms, base.pointer, group.moves.check)
 
 
 def build_attempt(

@@ -47,6 +47,7 @@ from iceberg_hms.coordinator.protocol.group_progress import (
 )
 from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
+from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Committed, Unknown
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
@@ -83,6 +84,7 @@ def commit_group(
         RefusedSwaps(settings.refusal_max_swaps, lambda: ports.pointer.accepts_writes(name), ports.runtime.now),
         GroupFiles(),
         GroupFigures(started=ports.runtime.now()),
+        Moves(ports, name),
     )
     progress = GroupProgress(list(commits))
     with measured() as usage:
@@ -105,6 +107,8 @@ def commit_group(
 def _load_to_swap(group: GroupContext, progress: GroupProgress, hints: TableHints, usage: Usage) -> None:
     """Steps 2 to 8. Steps 2 to 4 come first unless the hints say that they would be wasted; steps 5 to 8 are done again
     with another lock if the first one is lost before a swap was sent."""
+    if hints.lock_first:
+        group.moves.look_up(progress.waiting, None)
     lock = None if hints.lock_first else _build_and_lock(group, progress, hints)
     # One more, for a server that is found not to compare: the first lock in a database may be `require_cas`.
     for _ in range(group.settings.commit_retry_num_retries + 2):
@@ -137,6 +141,7 @@ def _build_and_lock(group: GroupContext, progress: GroupProgress, hints: TableHi
     """Steps 2 to 5. None if no lock was asked for: each commit has its outcome, or has to wait for the lock."""
     remembered = load_remembered(group, hints)
     base, fresh = remembered or load_table(group), remembered is None
+    group.moves.look_up(progress.waiting, base.metadata.location)
     staging = begin_staging(group, progress, base)
 
     def build() -> None:

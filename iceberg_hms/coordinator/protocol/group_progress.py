@@ -13,6 +13,7 @@ from iceberg_hms.coordinator.protocol.group_figures import GroupFigures
 from iceberg_hms.coordinator.protocol.group_files import GroupFiles
 from iceberg_hms.coordinator.protocol.group_outcomes import GroupOutcomes
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
+from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Outcome
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
@@ -64,6 +65,7 @@ class GroupContext:
     refusals: RefusedSwaps
     files: GroupFiles
     figures: GroupFigures
+    moves: Moves
 
 
 @dataclass(slots=True)

@@ -81,12 +81,14 @@ class OwnFiles:
         return _resolved(folder, self._real_path)
 
 
-def tables_sharing(ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None) -> list[Pointer]:
+def tables_sharing(
+    ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None, seconds: float = SEARCH_SECONDS
+) -> list[Pointer]:
     """The other Iceberg tables of the database whose folder is this one, lies in it, or contains it.
 
     root: the folder of the database. A table around that would share every folder in it, and does not count.
-    Raises InvalidInput for a folder that is no location, MetastoreError."""
-    found = ports.pointer.find_by_folder(name.namespace, folder, timeout_seconds=SEARCH_SECONDS)
+    seconds: how long the search may take. Raises InvalidInput for a folder that is no location, MetastoreError."""
+    found = ports.pointer.find_by_folder(name.namespace, folder, timeout_seconds=seconds)
     real_path = ports.files.real_path
     ours, database = _resolved(folder, real_path), _resolved(root, real_path)
 
@@ -101,9 +103,11 @@ def tables_sharing(ports: CommitPorts, name: TableName, folder: str, *, root: st
     return [each for each in found if shares(each)]
 
 
-def refuse_shared_folder(ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None) -> None:
+def refuse_shared_folder(
+    ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None, seconds: float = SEARCH_SECONDS
+) -> None:
     """Raises InvalidInput if another Iceberg table of the database shares a folder; and as `tables_sharing`."""
-    for other in tables_sharing(ports, name, folder, root=root):
+    for other in tables_sharing(ports, name, folder, root=root, seconds=seconds):
         raise shared_folder(folder, other.name)
 
 

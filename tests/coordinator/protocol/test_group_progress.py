@@ -16,6 +16,7 @@ from iceberg_hms.coordinator.protocol.group_progress import (
     proved_absent,
     send_next,
 )
+from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Failed
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
@@ -30,7 +31,16 @@ def context(harness: Harness, commits: list[PendingCommit]) -> GroupContext:
     refusals = RefusedSwaps(harness.settings.refusal_max_swaps, lambda: None, harness.runtime.now)
     figures = GroupFigures(harness.runtime.now())
     return GroupContext(
-        harness.ports, cache, harness.settings, NAME, sources, outcomes, refusals, GroupFiles(), figures
+        harness.ports,
+        cache,
+        harness.settings,
+        NAME,
+        sources,
+        outcomes,
+        refusals,
+        GroupFiles(),
+        figures,
+        Moves(harness.ports, NAME),
     )
 
 

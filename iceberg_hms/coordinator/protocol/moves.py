@@ -1,0 +1,55 @@
+"""Changes that move a table to another folder, which no other table may have.
+
+Only a search of the metastore says who has a folder, and it takes seconds in a database of many tables. So a group
+searches before it takes the lock, which others wait for; under the lock it only compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.coordinator.protocol.own_files import SEARCH_SECONDS, refuse_shared_folder
+from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
+from iceberg_hms.errors import CommitConflict, IcebergHmsError
+from iceberg_hms.format.metadata.table_metadata import strip_trailing_slash
+
+
+class Moves:
+    """The folders to which the changes of one group move their table. Not safe for threads: `look_up` comes first."""
+
+    def __init__(self, ports: CommitPorts, name: TableName) -> None:
+        self._ports = ports
+        self._name = name
+        #: Folder -> why the table may not have it; None: it may.
+        self._found: dict[str, IcebergHmsError | None] = {}
+
+    def look_up(self, commits: Iterable[PendingCommit], current: str | None) -> None:
+        """Search for tables that have a folder to which a commit moves the table; at most `SEARCH_SECONDS` for all.
+
+        current: the table's location; None if it is not known yet. Raises nothing: `check` does."""
+        named = (commit.change.identity.location for commit in commits)
+        folders = dict.fromkeys(strip_trailing_slash(each) for each in named if each)
+        if folders.keys() <= {current}:
+            return
+        deadline = self._ports.runtime.now() + SEARCH_SECONDS
+        for folder in folders:
+            self._found[folder] = self._refusal(folder, deadline - self._ports.runtime.now())
+
+    def check(self, location: str) -> None:
+        """Raises what the search for a folder found or raised (`refuse_shared_folder`); CommitConflict if nobody
+        searched, since the table has moved since then."""
+        try:
+            refusal = self._found[location]
+        except KeyError:
+            raise CommitConflict(f"The location of {self._name} was changed by another writer meanwhile") from None
+        if refusal is not None:
+            # A group may stage a change again, and each raise adds to an error's traceback.
+            raise refusal.with_traceback(None)
+
+    def _refusal(self, folder: str, seconds: float) -> IcebergHmsError | None:
+        try:
+            refuse_shared_folder(self._ports, self._name, folder, seconds=max(0.0, seconds))
+        except IcebergHmsError as error:
+            return error
+        return None
