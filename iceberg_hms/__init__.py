@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import NamespaceNotEmpty as NamespaceNotEmpty
     from iceberg_hms.errors import NoSuchNamespace as NoSuchNamespace
     from iceberg_hms.errors import NoSuchTable as NoSuchTable
+    from iceberg_hms.errors import NoSuchView as NoSuchView
     from iceberg_hms.errors import NoSuchWarehouse as NoSuchWarehouse
     from iceberg_hms.errors import NotAnIcebergTable as NotAnIcebergTable
+    from iceberg_hms.errors import NotAnIcebergView as NotAnIcebergView
     from iceberg_hms.errors import NotAuthenticated as NotAuthenticated
     from iceberg_hms.errors import NotFound as NotFound
     from iceberg_hms.errors import ProvedFailure as ProvedFailure
@@ -90,7 +92,9 @@ _ERRORS = (
     "NoSuchNamespace",
     "NoSuchTable",
     "NoSuchWarehouse",
+    "NoSuchView",
     "NotAnIcebergTable",
+    "NotAnIcebergView",
     "NotAuthenticated",
     "NotFound",
     "QueueFull",

@@ -16,6 +16,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts, TableName
+from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.locking.chosen_lock import ChosenTableLock
 from iceberg_hms.locking.lock_admin import LockAdmin, LockKeeper, LockRecord
@@ -28,6 +29,7 @@ from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.metastore.locks.unavailable_lock import granted_lock_seconds
 from iceberg_hms.metastore.tables.namespaces import HmsNamespaces
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.storage.manifests import ManifestStore
@@ -110,6 +112,7 @@ def _services(settings: Settings, clock: Clock, events: LoggedEvents) -> Service
         coordinator=Coordinator(ports, settings),
         namespaces=namespaces,
         lister=pointer,
+        views=ViewOperations(ports, HmsViewPointer(pool, settings, clock=clock), settings),
         open_input=files.open,
         new_snapshot_id=clock.snapshot_id,
         subscribe=events.subscribe,

@@ -9,6 +9,9 @@
      |    +-- NoSuchNamespace
      |    +-- NoSuchTable
      |    |    +-- NotAnIcebergTable the name is taken by a Hive table, a view or another format
+     |    +-- NoSuchView
+     |    |    +-- NotAnIcebergView  the name is taken by a table, a Hive view or another format
+     |    +-- NoSuchWarehouse
      |    +-- MissingFile            a file that the table needs is missing
      +-- AlreadyExists               the name is taken
      +-- NamespaceNotEmpty
@@ -147,14 +150,43 @@ class NoSuchTable(NotFound):
 
 
 class NotAnIcebergTable(NoSuchTable):
-    """The name belongs to a Hive table, a view, or another format. iceberg-hms never touches those."""
+    """The name belongs to a Hive table, a view, or another format. iceberg-hms never touches those as tables.
 
-    def __init__(self, table: object, found: str) -> None:
+    is_view: an Iceberg view has the name.
+    """
+
+    def __init__(self, table: object, found: str, *, is_view: bool = False) -> None:
         self.found = found
+        self.is_view = is_view
         super().__init__(
             table,
-            message=f"Not an iceberg table: {table} (found {found})",
-            next_step="read it through Hive or Spark, or migrate it",
+            message=f"Table does not exist: {table}" if is_view else f"Not an iceberg table: {table} (found {found})",
+            next_step="load it as a view" if is_view else "read it through Hive or Spark, or migrate it",
+        )
+
+
+class NoSuchView(NotFound):
+    """The metastore has no Iceberg view of this name."""
+
+    def __init__(self, view: object, *, message: str | None = None, next_step: str | None = None) -> None:
+        self.view = view
+        step = "views.list() shows the views that exist" if next_step is None else next_step
+        super().__init__(message or f"View does not exist: {view}", next_step=step)
+
+
+class NotAnIcebergView(NoSuchView):
+    """The name belongs to a table, a Hive view, or another format. iceberg-hms never touches those as views.
+
+    is_table: an Iceberg table has the name.
+    """
+
+    def __init__(self, view: object, found: str, *, is_table: bool = False) -> None:
+        self.found = found
+        self.is_table = is_table
+        super().__init__(
+            view,
+            message=f"View does not exist: {view}" if is_table else f"Not an iceberg view: {view} (found {found})",
+            next_step="load it as a table" if is_table else "read it through Hive or Spark",
         )
 
 

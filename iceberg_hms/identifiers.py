@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from iceberg_hms.coordinator.ports import DATABASE_NAME_MAX, TABLE_NAME_MAX, TableName
-from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
 
 #: What every metastore version accepts as the name of a database or table (MetaStoreUtils.validateName).
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+")
@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 #: catalog before that of a database (`@hive#db`).
 _ALIAS: Final = re.compile(r"^[ @]|[\x00-\x1f\x7f-\x9f\ud800-\udfff]| $")
 #: The longest names, in bytes of UTF-8: before the metastore hears of a longer one, it is known that nothing has it.
-_LONGEST: Final = {"namespace": DATABASE_NAME_MAX, "table": TABLE_NAME_MAX}
+_LONGEST: Final = {"namespace": DATABASE_NAME_MAX, "table": TABLE_NAME_MAX, "view": TABLE_NAME_MAX}
 
 Identifier = str | tuple[str, str] | TableName
 
@@ -39,6 +39,25 @@ def new_table_name(identifier: Identifier) -> TableName:
     return TableName(namespace_name(namespace), new_name(name, "table"))
 
 
+def view_name(identifier: Identifier) -> TableName:
+    """As `table_name`, for a view. Raises InvalidInput, and NoSuchView for a name that no view has."""
+    try:
+        return table_name(identifier)
+    except NoSuchTable as error:
+        raise NoSuchView(error.table) from None
+
+
+def new_view_name(identifier: Identifier) -> TableName:
+    """As `new_table_name`, for a view."""
+    namespace, name = _parts(identifier)
+    return TableName(namespace_name(namespace), new_name(name, "view"))
+
+
+def spelled(identifier: Identifier) -> str:
+    """The name as its caller wrote it, for messages. Raises InvalidInput."""
+    return ".".join(_parts(identifier))
+
+
 def namespace_name(name: str) -> str:
     """The name of a namespace, folded to lower case. Raises NoSuchNamespace for a name that none has."""
     if not name or _names_nothing(name, "namespace"):
@@ -47,7 +66,7 @@ def namespace_name(name: str) -> str:
 
 
 def new_name(name: str, kind: str) -> str:
-    """Check the name of a "table" or "namespace" to be created, and fold it to lower case. Raises InvalidInput."""
+    """Check the name of a new "table", "view" or "namespace", and fold it to lower case. Raises InvalidInput."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"not a valid name for a {kind}: {name!r}",

@@ -14,8 +14,9 @@ from iceberg_hms.metastore.connection.thrift_types import FieldSchema, SerDeInfo
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.testing.contracts.table_pointer import Place
 from integration.conftest import make_namespace
@@ -56,6 +57,16 @@ def test_the_pointer_keeps_the_contract(
     namespace, other = make_namespace(server, request), make_namespace(server, request)
     place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
     check(HmsTablePointer(pool, settings), place)
+
+
+@pytest.mark.parametrize("check", view_pointer.CHECKS, ids=lambda check: check.__name__)
+def test_the_views_keep_the_contract(
+    check: view_pointer.Check, server: Any, pool: ClientPool, request: pytest.FixtureRequest
+) -> None:
+    settings = Settings.load({"metastore_uri": server.uri}, environ={})
+    namespace, other = make_namespace(server, request), make_namespace(server, request)
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    check(HmsViewPointer(pool, settings), HmsTablePointer(pool, settings), place)
 
 
 @pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)

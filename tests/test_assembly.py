@@ -118,7 +118,7 @@ catalog.subscribe(events.put)
 table = catalog.create_table("db.t", SCHEMA, location=warehouse + "/t")
 events.get(timeout=10)
 append(table, 1)
-pool, width = catalog.services.ports.pointer._pool, catalog.settings.clients
+pool, width = catalog.services.ports.pointer._rows._pool, catalog.settings.clients
 answers, everyone, forked = [], threading.Barrier(width + 1), threading.Event()
 threads = [threading.Thread(target=pool.run, args=(use,), kwargs={"idempotent": False}) for _ in range(width)]
 for thread in threads:

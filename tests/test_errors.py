@@ -20,6 +20,10 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.NoSuchNamespace("nyc"),
     errors.NoSuchTable("nyc.flights"),
     errors.NotAnIcebergTable("nyc.flights", "a view"),
+    errors.NotAnIcebergTable("nyc.delays", "VIRTUAL_VIEW", is_view=True),
+    errors.NoSuchView("nyc.delays"),
+    errors.NotAnIcebergView("nyc.delays", "VIRTUAL_VIEW"),
+    errors.NotAnIcebergView("nyc.flights", "EXTERNAL_TABLE", is_table=True),
     errors.MissingFile("file:/a b"),
     errors.NamespaceNotEmpty("nyc"),
     errors.RequirementFailed("assert-table-uuid", "UUID does not match", expected="a", found="b"),
@@ -65,6 +69,8 @@ PROVED = {
     "NoSuchNamespace",
     "NoSuchTable",
     "NotAnIcebergTable",
+    "NoSuchView",
+    "NotAnIcebergView",
     "MissingFile",
     "AlreadyExists",
     "NamespaceNotEmpty",
@@ -102,6 +108,14 @@ def test_a_foreign_table_is_a_missing_table_for_a_caller_that_catches_no_such_ta
     error = errors.NotAnIcebergTable("nyc.flights", "VIRTUAL_VIEW")
     assert isinstance(error, errors.NoSuchTable)
     assert (error.table, error.found) == ("nyc.flights", "VIRTUAL_VIEW")
+
+
+def test_a_table_loaded_as_a_view_is_a_missing_view_and_the_reverse() -> None:
+    table = errors.NotAnIcebergView("nyc.flights", "EXTERNAL_TABLE", is_table=True)
+    assert isinstance(table, errors.NoSuchView)
+    assert table.message == "View does not exist: nyc.flights"
+    view = errors.NotAnIcebergTable("nyc.delays", "VIRTUAL_VIEW", is_view=True)
+    assert view.message == "Table does not exist: nyc.delays"
 
 
 def test_bad_input_is_also_a_value_error() -> None:

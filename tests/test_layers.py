@@ -34,6 +34,7 @@ GOOD = {
     "format/metadata/table_metadata.py": "from iceberg_hms.format.schema import schema\n",
     "format/manifests/manifest.py": "from iceberg_hms.format.avro import avro_file\n",
     "format/updates/apply.py": "from iceberg_hms.format.metadata import table_metadata\n",
+    "format/views/apply.py": "from iceberg_hms.format.metadata import table_metadata\n",
     "changes/change.py": "from iceberg_hms.format.avro import avro_file\n",
     "coordinator/ports.py": "from iceberg_hms.changes import change\n",
     "coordinator/protocol/invariants.py": "",
@@ -106,6 +107,7 @@ BAD: dict[str, dict[str, str]] = {
     },
     "format-rooms": {
         "format/metadata/create.py": "from iceberg_hms.format.updates import apply",
+        "format/views/view_file.py": "from iceberg_hms.format.updates import apply",
         "format/manifests/manifest_list.py": "from iceberg_hms.format.updates import apply",
         "format/avro/manifest_schemas.py": "from iceberg_hms.format.metadata import table_metadata",
         "format/schema/name_mapping.py": "from iceberg_hms.format.avro import avro_file",

@@ -31,6 +31,7 @@ INTERFACES = {
     "catalog/services.py",
     "changes/change.py",
     "coordinator/ports.py",
+    "coordinator/view_ports.py",
     "coordinator/protocol/commit_report.py",
     "simulation/mutants/mutant.py",
 }

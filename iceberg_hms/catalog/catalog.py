@@ -15,10 +15,12 @@ from typing import Any, Self
 from iceberg_hms.catalog import schemas
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS
 from iceberg_hms.catalog.events import Listener
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, namespace_folder, new_folder
 from iceberg_hms.catalog.purge import purge_files
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
+from iceberg_hms.catalog.views import Views
 from iceberg_hms.changes.change import Change, Manifests
 from iceberg_hms.changes.request import Client, from_request
 from iceberg_hms.config import Settings
@@ -26,7 +28,7 @@ from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolic
 from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.operation_requests import find_taken
-from iceberg_hms.coordinator.protocol.own_files import refuse_shared_folder, tables_sharing
+from iceberg_hms.coordinator.protocol.own_files import refuse_shared_folder
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.errors import AlreadyExists, InvalidInput, LockUnavailable, NoSuchNamespace, NoSuchTable
 from iceberg_hms.format.metadata.metadata_file import folder
@@ -35,9 +37,6 @@ from iceberg_hms.format.updates.create import create_updates, new_table_metadata
 from iceberg_hms.identifiers import Identifier, namespace_name, new_name, new_table_name, table_name
 from iceberg_hms.locking.lock_admin import LockAdmin
 from iceberg_hms.locking.lock_modes import LOCK_MARK, LockMode
-
-#: The namespace property with the location of its new tables.
-LOCATION = "location"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,11 @@ class Catalog:
             raise LockUnavailable("This catalog has no locks to list", next_step="connect to a metastore")
         return self.services.locks
 
+    @property
+    def views(self) -> Views:
+        """The Iceberg views."""
+        return Views(self._access, self._locations)
+
     def list_namespaces(self) -> list[str]:
         """Names of all databases, Hive's own among them."""
         return self.services.namespaces.list()
@@ -117,8 +121,8 @@ class Catalog:
         name = new_name(namespace, "namespace")
         wanted = dict(properties or {})
         self._check_namespace_location(wanted)
-        if LOCATION not in wanted and self.settings.warehouse:
-            wanted[LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
+        if NAMESPACE_LOCATION not in wanted and self.settings.warehouse:
+            wanted[NAMESPACE_LOCATION] = f"{self.settings.warehouse.rstrip('/')}/{name}.db"
         self.services.namespaces.create(name, wanted)
 
     def load_namespace(self, namespace: str) -> dict[str, str]:
@@ -134,7 +138,7 @@ class Catalog:
         if both:
             raise InvalidInput(f"set and removed at once: {', '.join(both)}")
         present = self.load_namespace(namespace)
-        if updates.get(LOCATION) != present.get(LOCATION):
+        if updates.get(NAMESPACE_LOCATION) != present.get(NAMESPACE_LOCATION):
             self._check_namespace_location(updates)
         removed = tuple(sorted(key for key in removals if key in present))
         missing = tuple(sorted(key for key in removals if key not in present))
@@ -411,17 +415,17 @@ class Catalog:
             change,
             owner=change.identity.caller or self.settings.user or None,
             guard=self._guard(namespace),
-            root=namespace.get(LOCATION),
+            root=namespace.get(NAMESPACE_LOCATION),
             folder_is_free=folder_is_free,
         )
 
     def _guard(self, namespace: Mapping[str, str]) -> LocationGuard | None:
         """The guard of a request for a table in a namespace with these properties; None if its caller may name every
         location."""
-        return None if self._locations is None else self._locations.guard(namespace.get(LOCATION))
+        return None if self._locations is None else self._locations.guard(namespace.get(NAMESPACE_LOCATION))
 
     def _check_namespace_location(self, properties: Mapping[str, str]) -> None:
-        location = properties.get(LOCATION)
+        location = properties.get(NAMESPACE_LOCATION)
         if self._locations is not None and location is not None:
             self._locations.guard().check_folder(location, "the namespace's location")
 
@@ -432,12 +436,9 @@ class Catalog:
 
     def _location(self, name: TableName, wanted: str | None, namespace: Mapping[str, str]) -> str:
         """The location of a new table. wanted: by its caller, who gets InvalidInput if another table has it."""
-        root = (namespace.get(LOCATION) or f"{self.settings.warehouse.rstrip('/')}/{name.namespace}.db").rstrip("/")
-        location = (wanted or f"{root}/{name.name}").rstrip("/")
-        ports = self.services.ports
-        if wanted:
-            refuse_shared_folder(ports, name, location, root=root)
-            return location
-        if not self.settings.unique_table_location and not tables_sharing(ports, name, location, root=root):
-            return location
-        return f"{location}-{ports.runtime.uuid().replace('-', '')}"
+        if not wanted:
+            return new_folder(self.services, name, namespace)
+        location = wanted.rstrip("/")
+        root = namespace_folder(self.services, name, namespace)
+        refuse_shared_folder(self.services.ports, name, location, root=root)
+        return location

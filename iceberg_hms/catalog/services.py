@@ -10,6 +10,7 @@ from iceberg_hms.catalog.events import Listener
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts
+from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 
 if TYPE_CHECKING:
     from iceberg_hms.locking.lock_admin import LockAdmin
@@ -64,6 +65,7 @@ class Services:
     coordinator: Coordinator
     namespaces: Namespaces
     lister: TableLister
+    views: ViewOperations
     open_input: Callable[[str], Any]
     new_snapshot_id: Callable[[], int]
     subscribe: Callable[[Listener], None]

@@ -60,7 +60,7 @@ def from_request(
     Raises InvalidInput (too many, shape, unknown type or action, a key without a snapshot to keep it, two different
     keys, an empty key) and UnsupportedFormat (encryption), before any other work.
     """
-    _check_count(requirements, updates, max_updates)
+    check_count(requirements, updates, max_updates)
     parsed_requirements = requirements_.parse(requirements)
     parsed_updates = updates_.parse(updates)
     _check_layouts(parsed_updates)
@@ -89,7 +89,8 @@ def from_request(
     return RebasableCommit(commit, snapshot, ref_requirement, rebase_policy)
 
 
-def _check_count(requirements: object, updates: object, most: int | None) -> None:
+def check_count(requirements: object, updates: object, most: int | None) -> None:
+    """Raises InvalidInput for more than `most` requirements and updates together; None: any number."""
     count = sum(len(each) for each in (requirements, updates) if isinstance(each, list | tuple))
     if most is not None and count > most:
         raise InvalidInput(

@@ -51,6 +51,7 @@ RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.NoSuchNamespace: ErrorRule(404, "NoSuchNamespaceException"),
     errors.NoSuchWarehouse: ErrorRule(404, "NoSuchWarehouseException"),
     errors.NoSuchTable: ErrorRule(404, "NoSuchTableException"),
+    errors.NoSuchView: ErrorRule(404, "NoSuchViewException"),
     errors.NotFound: ErrorRule(404, "NotFoundException"),
     errors.AlreadyExists: ErrorRule(409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: ErrorRule(409, "NamespaceNotEmptyException"),

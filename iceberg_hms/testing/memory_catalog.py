@@ -16,12 +16,14 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts
+from iceberg_hms.coordinator.protocol.view_operations import ViewOperations
 from iceberg_hms.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.storage.manifests import ManifestStore
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_lock import MemoryTableLock
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from iceberg_hms.testing.memory_views import MemoryViewPointer
 
 
 class MemoryNamespaces:
@@ -91,6 +93,7 @@ def memory_catalog(
             coordinator=Coordinator(ports, loaded),
             namespaces=namespaces,
             lister=pointer,
+            views=ViewOperations(ports, MemoryViewPointer(pointer), loaded),
             open_input=files.open,
             new_snapshot_id=clock.snapshot_id,
             subscribe=events.subscribe,

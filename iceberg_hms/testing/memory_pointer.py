@@ -18,6 +18,7 @@ from iceberg_hms.errors import (
     NoSuchNamespace,
     NoSuchTable,
     NotAnIcebergTable,
+    NotFound,
 )
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -26,6 +27,7 @@ from iceberg_hms.metastore.tables.parameters import (
     PREVIOUS_METADATA_LOCATION,
     UUID,
     is_iceberg,
+    is_iceberg_view,
     parameters_for,
 )
 
@@ -53,11 +55,13 @@ class ScriptedAnswer(Enum):
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """A table's row in the fake: its parameters, its owner and its folder."""
+    """A table's or view's row in the fake: its parameters, its owner and its folder; what it is, and a view's SQL."""
 
     parameters: Mapping[str, str]
     owner: str | None = None
     location: str | None = None
+    table_type: str = "EXTERNAL_TABLE"
+    sql: str | None = None
 
 
 class MemoryTablePointer:
@@ -110,7 +114,7 @@ class MemoryTablePointer:
             if self.look_ups:
                 self.look_ups.popleft()()
             rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
-            found = [_pointer(name, row) for name, row in rows if METADATA_LOCATION in row.parameters]
+            found = [_pointer(name, row) for name, row in rows if _is_table(row)]
         said = [each for each in found if each.parameters.get(UUID, "").lower() == uuid.lower()]
         return UuidMatches(said, [each for each in found if UUID not in each.parameters])
 
@@ -121,7 +125,7 @@ class MemoryTablePointer:
         with self._mutex:
             self.calls.append(("find_by_folder", TableName(namespace, "")))
             rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
-        found = [_pointer(name, row) for name, row in rows if METADATA_LOCATION in row.parameters]
+        found = [_pointer(name, row) for name, row in rows if _is_table(row)]
         return [each for each in found if any(part in each.metadata_location for part in parts)]
 
     def swap(
@@ -138,7 +142,7 @@ class MemoryTablePointer:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
-            if (refusal := self._refusal(base)) is not None:
+            if (refusal := self.refusal(base)) is not None:
                 return refusal
             parameters = parameters_for(
                 base.parameters, location, metadata, replaced=replaced, max_size=_MAX_PARAMETER_SIZE
@@ -146,7 +150,7 @@ class MemoryTablePointer:
             self.rows[base.name] = replace(base.table, parameters=parameters, location=metadata.location)
             return Swapped()
 
-        return self._move("swap", base.name, move, self.atomic)
+        return self.move("swap", base.name, move, self.atomic)
 
     def accepts_writes(self, name: TableName) -> bool | None:
         """As the port says: returns `writes`."""
@@ -165,7 +169,7 @@ class MemoryTablePointer:
             self.rows[name] = MemoryRow(parameters, owner, metadata.location)
             return Swapped()
 
-        return self._move("create", name, move)
+        return self.move("create", name, move)
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
         """As the port says."""
@@ -173,7 +177,7 @@ class MemoryTablePointer:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
 
         def move() -> SwapAnswer:
-            if (refusal := self._refusal(base)) is not None:
+            if (refusal := self.refusal(base)) is not None:
                 return refusal
             if to.namespace not in self.namespaces:
                 return Refused(False, NoSuchNamespace(to.namespace))
@@ -182,7 +186,7 @@ class MemoryTablePointer:
             self.rows[to] = self.rows.pop(base.name)
             return Swapped()
 
-        return self._move("rename", base.name, move, self.atomic)
+        return self.move("rename", base.name, move, self.atomic)
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""
@@ -192,7 +196,7 @@ class MemoryTablePointer:
                 return Refused(True, NoSuchTable(base.name))
             return Swapped()
 
-        return self._move("drop", base.name, move)
+        return self.move("drop", base.name, move)
 
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the Iceberg tables of a namespace, sorted. Raises NoSuchNamespace."""
@@ -210,7 +214,7 @@ class MemoryTablePointer:
     def add_hive_table(self, name: TableName) -> None:
         """Add a row of a table that is not Iceberg's."""
         with self._mutex:
-            self.rows[name] = MemoryRow({"transient_lastDdlTime": "1"})
+            self.rows[name] = MemoryRow({"transient_lastDdlTime": "1"}, table_type="MANAGED_TABLE")
 
     def point(self, name: TableName, location: str) -> None:
         """Swap as another writer without any check: the row now has this metadata location."""
@@ -225,16 +229,18 @@ class MemoryTablePointer:
             delayed, self._delayed = self._delayed, []
             return [move() for move in delayed]
 
-    def _refusal(self, base: Pointer) -> Refused | None:
+    def refusal(self, base: Pointer, missing: Callable[[TableName], NotFound] = NoSuchTable) -> Refused | None:
+        """Why the row that was read as `base` cannot be changed, if so. missing: the error for a row that is gone."""
         row = self.rows.get(base.name)
         if row is None:
-            return Refused(True, NoSuchTable(base.name))
+            return Refused(True, missing(base.name))
         found = row.parameters.get(METADATA_LOCATION)
         if found != base.metadata_location:
             return Refused(True, MetastoreRefused(f"The table has been modified: {found}"))
         return None
 
-    def _move(self, method: str, name: TableName, move: Callable[[], SwapAnswer], atomic: bool = False) -> SwapAnswer:
+    def move(self, method: str, name: TableName, move: Callable[[], SwapAnswer], atomic: bool = False) -> SwapAnswer:
+        """Make one change of a row, and answer as the script says."""
         with self._mutex:
             self.calls.append((method, name))
             if self.before_moves:
@@ -259,8 +265,12 @@ class MemoryTablePointer:
             return Unanswered(MetastoreUnavailable("The metastore did not answer"), atomic)
 
 
+def _is_table(row: MemoryRow) -> bool:
+    return is_iceberg(row.parameters) and METADATA_LOCATION in row.parameters
+
+
 def _pointer(name: TableName, row: MemoryRow) -> Pointer:
-    location = row.parameters.get(METADATA_LOCATION)
-    if not is_iceberg(row.parameters) or not location:
-        raise NotAnIcebergTable(name, "MANAGED_TABLE")
+    if not _is_table(row):
+        raise NotAnIcebergTable(name, row.table_type, is_view=is_iceberg_view(row.table_type, row.parameters))
+    location = row.parameters[METADATA_LOCATION]
     return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row, row.location)

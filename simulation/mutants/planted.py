@@ -168,8 +168,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "resend-on-a-newer-base",
         "a swap that is sent again expects the same base",
         _SWAP_OUTCOME,
-        "                base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=True\n",
-        "                self._ports.pointer.load(self._name), attempt.location, attempt.metadata, base.metadata\n",
+        "            base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=True\n",
+        "            self._ports.pointer.load(self.name), attempt.location, attempt.metadata, base.metadata\n",
     ),
     Mutant(
         "skip-the-metadata-log",

@@ -60,13 +60,11 @@ CATALOG_OPERATIONS: tuple[Mutant, ...] = (
         "a rename writes the whole row back: the row is read under the lock",
         _CATALOG_OPERATIONS,
         "        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:\n"
-        "            if find_taken(ports, to) is not None:\n"
-        '                raise AlreadyExists(f"Table already exists: {to}")\n'
+        '            refuse_taken(ports, to, f"Cannot rename {name} to {to}")\n'
         "            base = ports.pointer.load(name)\n",
         "        base = ports.pointer.load(name)\n"
         "        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:\n"
-        "            if find_taken(ports, to) is not None:\n"
-        '                raise AlreadyExists(f"Table already exists: {to}")\n',
+        '            refuse_taken(ports, to, f"Cannot rename {name} to {to}")\n',
         scenario="operations-ignored",
     ),
     Mutant(

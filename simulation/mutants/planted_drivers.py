@@ -13,7 +13,7 @@ _LOCK_ATTEMPT = "metastore/locks/lock_attempt.py"
 _POOL = "metastore/connection/pool.py"
 _REAPER = "metastore/locks/dead_lock_reaper.py"
 _CLEANUP = "metastore/locks/lost_lock_cleanup.py"
-_TABLE_POINTER = "metastore/tables/table_pointer.py"
+_ROWS = "metastore/tables/rows.py"
 
 DRIVERS: tuple[Mutant, ...] = (
     Mutant(
@@ -77,7 +77,7 @@ DRIVERS: tuple[Mutant, ...] = (
     Mutant(
         "take-an-unanswered-drop-for-unsent",
         "a creation or a drop without an answer may have been made",
-        _TABLE_POINTER,
+        _ROWS,
         "                return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)\n",
         "                raise MetastoreUnavailable(error.message) from error\n",
         scenario="operations-network",
@@ -85,7 +85,7 @@ DRIVERS: tuple[Mutant, ...] = (
     Mutant(
         "take-an-in-doubt-creation-for-failed",
         "a creation that the metastore may make later is unknown",
-        _TABLE_POINTER,
+        _ROWS,
         "                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)\n",
         "                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault)\n",
         scenario="doubtful-operations",

@@ -18,6 +18,8 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.NoSuchTable("n.t"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
     (errors.NotAnIcebergTable("n.t", "a view"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
     (errors.NoSuchWarehouse("w"), 404, "NoSuchWarehouseException", 500, "CommitStateUnknownException"),
+    (errors.NoSuchView("n.v"), 404, "NoSuchViewException", 404, "NoSuchViewException"),
+    (errors.NotAnIcebergView("n.t", "a table"), 404, "NoSuchViewException", 404, "NoSuchViewException"),
     (errors.MissingFile("file:/x"), 404, "NotFoundException", 404, "NotFoundException"),
     (errors.AlreadyExists("x"), 409, "AlreadyExistsException", 409, "AlreadyExistsException"),
     (errors.NamespaceNotEmpty("n"), 409, "NamespaceNotEmptyException", 409, "NamespaceNotEmptyException"),

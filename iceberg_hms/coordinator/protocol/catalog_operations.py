@@ -40,6 +40,7 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
     locked,
     points_at,
     raise_not_made,
+    refuse_taken,
     retry_with_full_lease,
     send,
     send_with_cas,
@@ -47,7 +48,7 @@ from iceberg_hms.coordinator.protocol.operation_requests import (
 )
 from iceberg_hms.coordinator.protocol.own_files import shared_folder, tables_sharing
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
-from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap, may_still_land
 from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
 from iceberg_hms.coordinator.protocol.usage import measured
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
@@ -235,9 +236,8 @@ class CatalogOperations:
                 swap = partial(self._ports.pointer.swap, pointer, location, metadata, base.metadata)
                 answer = send_with_cas(swap, locks)
                 sent.append(CommitAttempt(base, metadata, location))
-                resolution = SwapResolution(
-                    self._ports, self._cache, self._settings, sent[-1], lock, overdue=notify_caller_timeout
-                )
+                made = TableSwap(self._ports, self._cache, sent[-1])
+                resolution = SwapResolution(self._ports, self._settings, made, lock, overdue=notify_caller_timeout)
                 status = resolution.resolve(answer)
                 if status is CommitStatus.SUCCESS:
                     return pointer.metadata_location
@@ -260,14 +260,13 @@ class CatalogOperations:
     def _rename(self, name: TableName, to: TableName, wait_seconds: float, use: LockUse) -> None:
         ports = self._ports
         with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:
-            if find_taken(ports, to) is not None:
-                raise AlreadyExists(f"Table already exists: {to}")
+            refuse_taken(ports, to, f"Cannot rename {name} to {to}")
             base = ports.pointer.load(name)
             answer = send_with_cas(partial(ports.pointer.rename, base, to), locks)
-            location = base.metadata_location
-            if was_made(ports, self._settings, name, answer, lambda: points_at(ports, to, location), locks):
+            load, location = ports.pointer.load, base.metadata_location
+            if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks):
                 return
-            raise_not_made(answer, unchanged=points_at(ports, name, location), what=f"rename of {name}")
+            raise_not_made(answer, unchanged=points_at(load, name, location), what=f"rename of {name}")
 
     def drop(self, name: TableName, *, wait_seconds: float) -> TableVersion | None:
         """Remove a table's row; its files stay. Returns the table as it was, for a caller that purges it. None: the
@@ -284,8 +283,8 @@ class CatalogOperations:
         with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
             pointer = ports.pointer.load(name)
             answer = send(lambda: ports.pointer.drop(pointer), locks, blind=True)
-            if not was_made(ports, self._settings, name, answer, lambda: is_gone(ports, name), locks):
-                unchanged = points_at(ports, name, pointer.metadata_location)
+            if not was_made(ports, self._settings, name, answer, lambda: is_gone(ports.pointer.load, name), locks):
+                unchanged = points_at(ports.pointer.load, name, pointer.metadata_location)
                 raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
             if not (isinstance(answer, Swapped) and held_until_now(locks)):
                 logger.warning("%s is gone, but it is not proved that this drop removed it: its files are kept", name)

@@ -51,7 +51,7 @@ from iceberg_hms.coordinator.protocol.moves import Moves
 from iceberg_hms.coordinator.protocol.outcome import Committed, Unknown
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.refused_swaps import RefusedSwaps
-from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land, send_swap
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap, may_still_land, send_swap
 from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, publish_overdue
 from iceberg_hms.coordinator.protocol.usage import Usage, measured
 from iceberg_hms.errors import CommitConflict, CommitStateUnknown, IcebergHmsError, LockLost, LockNotAcquired
@@ -285,7 +285,8 @@ def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, 
         proved_absent(group, attempt)
         progress.attempt = attempt
         raise
-    found = SwapResolution(ports, group.cache, group.settings, attempt, lock, overdue=overdue).resolve(answer)
+    swap = TableSwap(ports, group.cache, attempt)
+    found = SwapResolution(ports, group.settings, swap, lock, overdue=overdue).resolve(answer)
     group.figures.swap_ms += (ports.runtime.now() - started) * 1000
     if may_still_land(answer, found):
         progress.left_seconds = leave_locks_to_expire(ports, group.name, [lock])

@@ -66,7 +66,8 @@ class CreationOutcome:
         not made (`uuid_lookup` says what that rests on). A refusal in doubt counts as no answer.
         """
         what = f"creation of {name}"
-        if was_made(self._ports, self._settings, name, answer, lambda: points_at(self._ports, name, location)):
+        load = self._ports.pointer.load
+        if was_made(self._ports, self._settings, name, answer, lambda: points_at(load, name, location)):
             return None
         free = False
         try:

@@ -8,7 +8,7 @@ from typing import Final
 
 from iceberg_hms.coordinator.ports import Files, Pointer, Runtime
 from iceberg_hms.errors import CorruptFile, MissingFile, StorageError
-from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds, Limit
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -160,16 +160,18 @@ class MetadataCache:
                 del self._versions[entry.table]
 
     def _decoded(self, location: str) -> TableMetadata:
-        return metadata_file.decode(self._read(location), location, self.bounds)
+        data = read_patiently(self._files, self._runtime, location, self.bounds.metadata_bytes, self._read_retries)
+        return metadata_file.decode(data, location, self.bounds)
 
-    def _read(self, location: str) -> bytes:
-        """Reads the file, and retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as Java
-        does. Does not retry if the file is missing."""
-        for attempt in range(self._read_retries):
-            try:
-                return self._files.read(location, self.bounds.metadata_bytes)
-            except (MissingFile, CorruptFile):
-                raise
-            except StorageError:
-                self._runtime.sleep(min(5.0, 0.1 * 4**attempt))
-        return self._files.read(location, self.bounds.metadata_bytes)
+
+def read_patiently(files: Files, runtime: Runtime, location: str, limit: Limit, retries: int) -> bytes:
+    """Reads a metadata file, and retries `iceberg.hive.metadata-refresh-max-retries` times after a storage error, as
+    Java does. Does not retry if the file is missing. Raises as `Files.read`."""
+    for attempt in range(retries):
+        try:
+            return files.read(location, limit)
+        except (MissingFile, CorruptFile):
+            raise
+        except StorageError:
+            runtime.sleep(min(5.0, 0.1 * 4**attempt))
+    return files.read(location, limit)

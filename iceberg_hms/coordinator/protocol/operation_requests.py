@@ -33,6 +33,7 @@ from iceberg_hms.errors import (
     IcebergHmsError,
     LockLost,
     NoSuchTable,
+    NoSuchView,
     NotAnIcebergTable,
     proved,
 )
@@ -146,29 +147,42 @@ def held_until_now(locks: Sequence[HeldLock]) -> bool:
 
 
 def find_taken(ports: CommitPorts, name: TableName) -> Pointer | None:
-    """The Iceberg table that has a name; None if the name is free. Raises AlreadyExists if another kind of table has
-    it."""
+    """The Iceberg table that has a name; None if the name is free. Raises AlreadyExists if a view or another kind of
+    table has it."""
     try:
         return ports.pointer.load(name)
     except NotAnIcebergTable as error:
-        raise AlreadyExists(f"Table already exists: {name}") from error
+        holder = "View with same name" if error.is_view else "Table"
+        raise AlreadyExists(f"{holder} already exists: {name}") from error
     except NoSuchTable:
         return None
 
 
-def points_at(ports: CommitPorts, name: TableName, location: str) -> bool:
-    """Whether a table is seen to have this metadata location; False also if it cannot be loaded."""
+def refuse_taken(ports: CommitPorts, name: TableName, what: str) -> None:
+    """Raises AlreadyExists if a table or view has a name. what: cannot be done, for the message."""
     try:
-        return ports.pointer.load(name).metadata_location == location
+        ports.pointer.load(name)
+    except NotAnIcebergTable as error:
+        raise AlreadyExists(f"{what}. {'View' if error.is_view else 'Table'} already exists") from error
+    except NoSuchTable:
+        return
+    raise AlreadyExists(f"{what}. Table already exists")
+
+
+def points_at(load: Callable[[TableName], Pointer], name: TableName, location: str) -> bool:
+    """Whether a table or view is seen to have this metadata location; False also if it cannot be loaded. load: of the
+    port that has its row."""
+    try:
+        return load(name).metadata_location == location
     except IcebergHmsError:
         return False
 
 
-def is_gone(ports: CommitPorts, name: TableName) -> bool:
-    """Whether a name is seen to have no table; False also if the metastore cannot be asked."""
+def is_gone(load: Callable[[TableName], Pointer], name: TableName) -> bool:
+    """Whether a name is seen to have no table, or no view; False also if the metastore cannot be asked."""
     try:
-        ports.pointer.load(name)
-    except NoSuchTable:
+        load(name)
+    except (NoSuchTable, NoSuchView):
         return True
     except IcebergHmsError:
         return False

@@ -26,9 +26,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Refused, SwapAnswer, Swapped, Unanswered
+from iceberg_hms.coordinator.ports import (
+    CommitPorts,
+    HeldLock,
+    LockUse,
+    Refused,
+    SwapAnswer,
+    Swapped,
+    TableName,
+    Unanswered,
+)
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.caller_timeouts import on_caller_timeout
 from iceberg_hms.coordinator.protocol.commit_status import CommitStatus, check_status
@@ -60,6 +70,56 @@ def send_swap(ports: CommitPorts, attempt: CommitAttempt, lock: HeldLock, overdu
         return Unanswered(error)
 
 
+class SentSwap(Protocol):
+    """A swap that was sent, of a table (`TableSwap`) or a view."""
+
+    @property
+    def name(self) -> TableName: ...
+
+    @property
+    def base_location(self) -> str:
+        """The metadata location that it expects."""
+        ...
+
+    def send_again(self) -> SwapAnswer:
+        """The same swap once more, to a server that is proven to compare and swap atomically. Raises IcebergHmsError if
+        nothing was sent."""
+        ...
+
+    def look(self) -> tuple[str, CommitStatus]:
+        """The metadata location now, and what the metastore and the files say of the swap. Raises IcebergHmsError."""
+        ...
+
+
+class TableSwap:
+    """The swap of one attempt to commit to a table."""
+
+    def __init__(self, ports: CommitPorts, cache: MetadataCache, attempt: CommitAttempt) -> None:
+        self._ports = ports
+        self._cache = cache
+        self._attempt = attempt
+        self.name = attempt.base.pointer.name
+        self.base_location = attempt.base.pointer.metadata_location
+
+    def send_again(self) -> SwapAnswer:
+        """As the protocol says."""
+        base, attempt = self._attempt.base, self._attempt
+        return self._ports.pointer.swap(
+            base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=True
+        )
+
+    def look(self) -> tuple[str, CommitStatus]:
+        """As the protocol says."""
+        current = self._ports.pointer.load(self.name).metadata_location
+        return current, check_status(
+            self._cache,
+            current,
+            ours=self._attempt.location,
+            base=self.base_location,
+            snapshot_ids=self._attempt.identifying_ids,
+        )
+
+
 class SwapResolution:
     """Finds out what became of one swap, with its lock held.
 
@@ -68,18 +128,16 @@ class SwapResolution:
     def __init__(
         self,
         ports: CommitPorts,
-        cache: MetadataCache,
         settings: Settings,
-        attempt: CommitAttempt,
+        swap: SentSwap,
         lock: HeldLock,
         *,
         overdue: Callable[[], None],
     ) -> None:
         self._ports = ports
-        self._cache = cache
         self._settings = settings
-        self._attempt = attempt
-        self._name = attempt.base.pointer.name
+        self._swap = swap
+        self._name = swap.name
         self._lock = lock
         self._overdue = overdue
 
@@ -110,12 +168,9 @@ class SwapResolution:
 
     def _send_again(self) -> bool:
         """The same swap once more. True if it was made now; any other answer leaves the first swap's question open."""
-        base, attempt = self._attempt.base, self._attempt
         try:
             self._lock.ensure_held()
-            answer = self._ports.pointer.swap(
-                base.pointer, attempt.location, attempt.metadata, base.metadata, require_cas=True
-            )
+            answer = self._swap.send_again()
         except IcebergHmsError as error:
             logger.warning("a swap of %s was not answered and could not be sent again: %s", self._name, error)
             return False
@@ -170,18 +225,11 @@ class SwapResolution:
         pointer has left our base, to which it never comes back: metadata files have names that were never used before.
         """
         try:
-            current = self._ports.pointer.load(self._name).metadata_location
+            current, found = self._swap.look()
         except IcebergHmsError as error:
             logger.warning("the outcome of a swap of %s could not be looked up: %s", self._name, error)
             return CommitStatus.UNKNOWN
-        base = self._attempt.base.pointer.metadata_location
-        found = check_status(
-            self._cache,
-            current,
-            ours=self._attempt.location,
-            base=base,
-            snapshot_ids=self._attempt.identifying_ids,
-        )
+        base = self._swap.base_location
         if found is CommitStatus.FAILURE and could_still_land and not (atomic and current != base):
             return CommitStatus.UNKNOWN
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from iceberg_hms.caller_left import stop_if_caller_left
@@ -44,22 +45,27 @@ def encode(metadata: TableMetadata, bounds: FileBounds = DEFAULT_BOUNDS) -> byte
     Equal metadata gives equal bytes. Raises InvalidInput for values that JSON cannot express, and for metadata that
     `decode` would refuse: a table that points at it could be read and mended by nobody here.
     """
-    text = metadata.to_bytes()
-    data = gzip.compress(text, compresslevel=_GZIP_LEVEL, mtime=0) if _codec(metadata) == "gzip" else text
+    return packed(metadata.to_bytes(), codec_of(metadata.properties), bounds, what="table", smaller="expire snapshots")
+
+
+def packed(text: bytes, codec: str, bounds: FileBounds, *, what: str, smaller: str) -> bytes:
+    """The bytes of a metadata file with this text. Raises InvalidInput if `unpacked` would refuse them. what, smaller:
+    what has the metadata, and what makes it smaller, for messages."""
+    data = gzip.compress(text, compresslevel=_GZIP_LEVEL, mtime=0) if codec == "gzip" else text
     largest = bounds.metadata_bytes
     if max(len(text), len(data)) > largest.value:
         raise InvalidInput(
-            f"The table's metadata would have more than {largest.value} bytes",
-            next_step=f"expire snapshots, or raise `{largest.key}`",
+            f"The {what}'s metadata would have more than {largest.value} bytes",
+            next_step=f"{smaller}, or raise `{largest.key}`",
         )
     if data is not text and len(text) > bounds.inflated_bytes(len(data)):
         raise InvalidInput(
-            f"The table's metadata would inflate to more than {bounds.inflate_ratio.value} times its size",
+            f"The {what}'s metadata would inflate to more than {bounds.inflate_ratio.value} times its size",
             next_step=f"set `{COMPRESSION_CODEC}` to none, or raise `{bounds.inflate_ratio.key}`",
         )
     if len(text) * _OBJECT_BYTES[b"{"] > _SMALL_PARSED_BYTES and _has_too_many_values(text):
         raise InvalidInput(
-            "The table's metadata would have far more values than table metadata has",
+            f"The {what}'s metadata would have far more values than {what} metadata has",
             next_step="keep brackets, braces and commas by the million out of properties and comments",
         )
     return data
@@ -71,16 +77,29 @@ def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> T
     Raises CorruptFile if the file is truncated, damaged, beyond its bounds or not table metadata; UnsupportedFormat for
     format version 4 and later and for encrypted tables.
     """
+    with errors_of_file(location):
+        return TableMetadata.parse(unpacked(data, location, bounds, what="table")).verify()
+
+
+def unpacked(data: bytes, location: str, bounds: FileBounds, *, what: str) -> bytes:
+    """The text of a metadata file. Raises CorruptFile if it is truncated, damaged or beyond its bounds. what: as for
+    `packed`."""
     try:
         text = _inflated(data, location, bounds) if data.startswith(_GZIP_MAGIC) else data
     except (EOFError, zlib.error) as error:
         raise CorruptFile(location, f"it cannot be decompressed: {error}") from error
     if _has_too_many_values(text):
-        raise CorruptFile(location, f"its {len(text)} bytes of JSON have far more values than table metadata has")
+        raise CorruptFile(location, f"its {len(text)} bytes of JSON have far more values than {what} metadata has")
+    return text
+
+
+@contextmanager
+def errors_of_file(location: str) -> Iterator[None]:
+    """Errors of parsing, as errors of the file with the text."""
     try:
-        return TableMetadata.parse(text).verify()
+        yield
     except UnsupportedFormat as error:
-        raise UnsupportedFormat(f"{location}: {error.message}") from error
+        raise UnsupportedFormat(f"{location}: {error.message}", next_step=error.next_step) from error
     except InvalidInput as error:
         raise CorruptFile(location, error.message) from error
 
@@ -159,7 +178,12 @@ def new_location(metadata: TableMetadata, previous_location: str | None, uuid: s
     previous_location: the file that it replaces; None for a new table. uuid: makes the name unique.
     """
     version = 0 if previous_location is None else version_of(previous_location) + 1
-    return f"{folder(metadata)}/{version:05d}-{uuid}{_EXTENSIONS[_codec(metadata)]}"
+    return f"{folder(metadata)}/{file_name(version, uuid, codec_of(metadata.properties))}"
+
+
+def file_name(version: int, uuid: str, codec: str) -> str:
+    """The name of a metadata file. codec: by `codec_of`."""
+    return f"{version:05d}-{uuid}{_EXTENSIONS[codec]}"
 
 
 def version_of(location: str) -> int:
@@ -171,7 +195,8 @@ def version_of(location: str) -> int:
     return int(digits)
 
 
-def _codec(metadata: TableMetadata) -> str:
-    codec = metadata.properties.get(COMPRESSION_CODEC, "none").lower()
+def codec_of(properties: Mapping[str, str], default: str = "none") -> str:
+    """How metadata files are compressed: "none" or "gzip"."""
+    codec = properties.get(COMPRESSION_CODEC, default).lower()
     # We let nobody set an unknown codec, but a table that has one stays writable, uncompressed.
     return codec if codec in _EXTENSIONS else "none"

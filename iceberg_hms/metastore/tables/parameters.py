@@ -1,4 +1,4 @@
-"""The HMS parameters of an Iceberg table's row, as Java's HMSTablePropertyHelper writes them.
+"""The HMS parameters of an Iceberg table's or view's row, as Java's HMSTablePropertyHelper writes them.
 
 Iceberg *properties* live in the table's metadata file; HMS *parameters* are the key-value rows (TABLE_PARAMS) beside
 the pointer. The metadata file is the truth: parameters are for engines and people that look at the metastore only.
@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
 from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
 from iceberg_hms.metastore.connection.storable import VALUE_MAX, fits, is_key
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
+ICEBERG_VIEW = "ICEBERG-VIEW"
+VIRTUAL_VIEW = "VIRTUAL_VIEW"
 PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
 #: The table's UUID, as Java writes it too. PyIceberg and Trino make rows without it.
 UUID = "uuid"
@@ -45,6 +48,11 @@ _STATISTICS = (("total-data-files", "numFiles"), ("total-records", "numRows"), (
 def is_iceberg(parameters: Mapping[str, str]) -> bool:
     """Whether a row's parameters say that it is an Iceberg table."""
     return parameters.get(TABLE_TYPE, "").upper() == ICEBERG
+
+
+def is_iceberg_view(table_type: str | None, parameters: Mapping[str, str]) -> bool:
+    """Whether a row is an Iceberg view's. table_type: the row's own, not the parameter."""
+    return (table_type or "").upper() == VIRTUAL_VIEW and parameters.get(TABLE_TYPE, "").upper() == ICEBERG_VIEW
 
 
 def hive_engine_enabled(metadata: TableMetadata) -> bool:
@@ -72,15 +80,8 @@ def parameters_for(
     """
     parameters = dict(current)
     value_max = max_size or VALUE_MAX
-    if replaced is not None:
-        for key in replaced.properties.keys() - metadata.properties.keys():
-            if _is_shown(key):
-                parameters.pop(_TRANSLATED.get(key, key), None)
-    for key, value in metadata.properties.items():
-        shown = _TRANSLATED.get(key, key)
-        # Most commits change none: this comparison is all that they pay for.
-        if parameters.get(shown) != value and _is_shown(key):
-            _set(parameters, shown, value, value_max)
+    before = {} if replaced is None else replaced.properties
+    _set_properties(parameters, before, metadata.properties, _TRANSLATED, value_max)
     _set_identity(parameters, current, location, metadata)
     _set_statistics(parameters, metadata, value_max)
     _set_snapshot(parameters, metadata, max_size)
@@ -89,6 +90,40 @@ def parameters_for(
     _set_json(parameters, "default-partition-spec", None if spec.is_unpartitioned else spec.raw, max_size)
     _set_json(parameters, "default-sort-order", None if order.is_unsorted else order.raw, max_size)
     return parameters
+
+
+def view_parameters_for(
+    current: Mapping[str, str],
+    location: str,
+    metadata: ViewMetadata,
+    *,
+    replaced: ViewMetadata | None,
+    max_size: int,
+) -> dict[str, str]:
+    """The same for a view's row: the pointer, the UUID, the properties and the current schema."""
+    parameters = dict(current)
+    before = {} if replaced is None else replaced.properties
+    _set_properties(parameters, before, metadata.properties, {}, max_size or VALUE_MAX)
+    _set_pointer(parameters, current, location, ICEBERG_VIEW, metadata.uuid)
+    _set_json(parameters, "current-schema", metadata.schema.raw, max_size)
+    return parameters
+
+
+def _set_properties(
+    parameters: dict[str, str],
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    translated: Mapping[str, str],
+    value_max: int,
+) -> None:
+    for key in before.keys() - after.keys():
+        if _is_shown(key):
+            parameters.pop(translated.get(key, key), None)
+    for key, value in after.items():
+        shown = translated.get(key, key)
+        # Most commits change none: this comparison is all that they pay for.
+        if parameters.get(shown) != value and _is_shown(key):
+            _set(parameters, shown, value, value_max)
 
 
 def _is_shown(key: str) -> bool:
@@ -111,17 +146,23 @@ def _set_identity(
 ) -> None:
     if not current:
         parameters[_EXTERNAL] = "TRUE"
-    parameters[TABLE_TYPE] = ICEBERG
-    parameters[METADATA_LOCATION] = location
-    previous = current.get(METADATA_LOCATION)
-    if previous:
-        parameters[PREVIOUS_METADATA_LOCATION] = previous
-    if metadata.uuid is not None:
-        _set(parameters, UUID, metadata.uuid, VALUE_MAX)
+    _set_pointer(parameters, current, location, ICEBERG, metadata.uuid)
     if hive_engine_enabled(metadata):
         parameters[_STORAGE_HANDLER] = _ICEBERG_STORAGE_HANDLER
     else:
         parameters.pop(_STORAGE_HANDLER, None)
+
+
+def _set_pointer(
+    parameters: dict[str, str], current: Mapping[str, str], location: str, table_type: str, uuid: str | None
+) -> None:
+    parameters[TABLE_TYPE] = table_type
+    parameters[METADATA_LOCATION] = location
+    previous = current.get(METADATA_LOCATION)
+    if previous:
+        parameters[PREVIOUS_METADATA_LOCATION] = previous
+    if uuid is not None:
+        _set(parameters, UUID, uuid, VALUE_MAX)
 
 
 def _set_statistics(parameters: dict[str, str], metadata: TableMetadata, value_max: int) -> None:

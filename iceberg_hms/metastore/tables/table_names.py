@@ -1,4 +1,4 @@
-"""Names and rows of Iceberg tables, found by the parameters of their rows.
+"""Names and rows of Iceberg tables, and names of views, found by the parameters of their rows.
 
 The metastore filters by a parameter within one database. Filters here say LIKE, never '=': databases that keep
 parameters as long text (Derby with the official schema, Oracle) compare them with LIKE alone, and Hive takes 20 s to
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
@@ -17,7 +17,7 @@ from iceberg_hms.errors import MetastoreUnavailable, NoSuchNamespace
 from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import GetTablesRequest
-from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, UUID, is_iceberg
+from iceberg_hms.metastore.tables.parameters import METADATA_LOCATION, UUID, is_iceberg, is_iceberg_view
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,7 @@ _SEARCHES_MAX: Final = 3
 _CANNOT_FILTER: Final = frozenset({Fault.UNKNOWN_METHOD, Fault.NOT_COMPARABLE})
 _PARAMETER: Final = "hive_filter_field_params__"
 _ICEBERG_FILTER: Final = f'{_PARAMETER}table_type like "ICEBERG" or {_PARAMETER}table_type like "iceberg"'
+_VIEW_FILTER: Final = f'{_PARAMETER}table_type like "ICEBERG-VIEW" or {_PARAMETER}table_type like "iceberg-view"'
 _HAS_UUID_FILTER: Final = f'{_PARAMETER}{UUID} like ".*"'
 #: Text that needs no escaping in a filter.
 _PLAIN: Final = re.compile(r"[0-9A-Za-z-]+")
@@ -71,15 +72,23 @@ class TableNames:
 
     def iceberg_in(self, namespace: str) -> list[str]:
         """Names of the Iceberg tables of a database; none, or NoSuchNamespace, for a database that is not there."""
+        return self._named(namespace, _ICEBERG_FILTER, self._iceberg_rows)
+
+    def views_in(self, namespace: str) -> list[str]:
+        """Names of the Iceberg views of a database; none, or NoSuchNamespace, for a database that is not there."""
+        return self._named(namespace, _VIEW_FILTER, self._view_rows)
+
+    def _named(self, namespace: str, words: str, read: Callable[[str], Iterator[Any]]) -> list[str]:
+        """words: the filter. read: the same rows, for servers that cannot filter."""
         if self._filters:
             try:
-                names = self._filtered(namespace, _ICEBERG_FILTER)
+                names = self._filtered(namespace, words)
             except ServerFault as fault:
-                names = [row.tableName for row in self._iceberg_rows(namespace)]
+                names = [row.tableName for row in read(namespace)]
                 # The rows could be read, so this is no outage.
                 self._note_refused_filter(fault)
             return names
-        return [row.tableName for row in self._iceberg_rows(namespace)]
+        return [row.tableName for row in read(namespace)]
 
     def filtered_iceberg(self, namespace: str) -> list[str] | None:
         """As `iceberg_in`, if the server can filter; None if it cannot."""
@@ -161,6 +170,10 @@ class TableNames:
     def _iceberg_rows(self, namespace: str, deadline: float | None = None) -> Iterator[Any]:
         rows = self._rows(namespace, self.all_in(namespace), deadline)
         return (row for row in rows if is_iceberg(row.parameters or {}))
+
+    def _view_rows(self, namespace: str) -> Iterator[Any]:
+        rows = self._rows(namespace, self.all_in(namespace), None)
+        return (row for row in rows if is_iceberg_view(row.tableType, row.parameters or {}))
 
     def _rows(self, namespace: str, names: Sequence[str], deadline: float | None) -> Iterator[Any]:
         """The rows of those tables that exist."""

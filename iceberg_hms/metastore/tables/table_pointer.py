@@ -1,8 +1,4 @@
-"""Rows of Iceberg tables in the metastore: the TablePointer port over Thrift.
-
-compare_and_swap/swap.py sends the swaps (HIVE-26882). Tables are read by get_table_req alone: Hive 4.0.1 has no
-get_table (HIVE-26537).
-"""
+"""Rows of Iceberg tables in the metastore: the TablePointer port over Thrift (`rows.py` sends the calls)."""
 
 from __future__ import annotations
 
@@ -15,52 +11,29 @@ from typing import Any
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered, UuidMatches
-from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks
-from iceberg_hms.errors import (
-    AlreadyExists,
-    InvalidInput,
-    MetastoreError,
-    MetastoreUnavailable,
-    NoSuchNamespace,
-    NoSuchTable,
-    NotAnIcebergTable,
-)
+from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName, UuidMatches
+from iceberg_hms.errors import NoSuchTable, NotAnIcebergTable
 from iceberg_hms.format.locations import parse
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
-from iceberg_hms.metastore.connection.client import MetastoreClient
-from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.connection.faults import Fault
 from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.connection.storable import (
-    COMMENT_MAX,
-    HIVE_4_COMMENT_MAX,
-    LOCATION_MAX,
-    OWNER_MAX,
-    require,
-    require_lockable,
-)
-from iceberg_hms.metastore.connection.thrift_types import GetTableRequest, Table
-from iceberg_hms.metastore.connection.versions import has_local_time_zones, has_wide_columns
-from iceberg_hms.metastore.tables.columns import columns, has_instants, has_long_comments, storage_descriptor
 from iceberg_hms.metastore.tables.name_pages import NamePages
 from iceberg_hms.metastore.tables.parameters import (
     METADATA_LOCATION,
     PREVIOUS_METADATA_LOCATION,
     TABLE_OWNER,
-    TABLE_TYPE,
     UUID,
     hive_engine_enabled,
     is_iceberg,
+    is_iceberg_view,
     parameters_for,
 )
+from iceberg_hms.metastore.tables.rows import HmsRows, fault_of, kind_of
 from iceberg_hms.metastore.tables.table_names import TableNames
 
 logger = logging.getLogger(__name__)
 
 _EXTERNAL_TABLE = "EXTERNAL_TABLE"
-#: As Java: kept for ever.
-_RETENTION = 2**31 - 1
 #: How many tables' refused columns are remembered, so that a swap is not refused twice for the same columns.
 _REFUSED_COLUMNS_MAX = 1_000
 
@@ -69,13 +42,9 @@ class HmsTablePointer:
     """coordinator.ports.TablePointer on a metastore; also lists tables."""
 
     def __init__(self, pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._pool = pool
         self._max_parameter_size = settings.table_property_max_size
         self._list_all = settings.list_all_tables
-        self._clock = clock
-        self._swaps = SwapSender(pool, clock=clock)
-        self._local_time_zones: bool | None = None
-        self._wide_columns: bool | None = None
+        self._rows = HmsRows(pool, clock, kind="Table", missing=NoSuchTable)
         self._names = TableNames(pool, clock=clock)
         self._pages = NamePages(self._names, list_all=self._list_all, clock=clock)
         self._mutex = threading.Lock()
@@ -83,17 +52,7 @@ class HmsTablePointer:
 
     def load(self, name: TableName) -> Pointer:
         """As the port says."""
-        request = GetTableRequest(dbName=name.namespace, tblName=name.name)
-        try:
-            table = self._pool.run(lambda client: client.call("get_table_req", req=request), idempotent=True).table
-        except ServerFault as fault:
-            if fault.fault is Fault.NO_SUCH_OBJECT:
-                raise NoSuchTable(name) from None
-            raise
-        if (table.dbName.lower(), table.tableName.lower()) != (name.namespace, name.name):
-            # The metastore or its database takes another spelling for this row's, whose lock has the row's own name.
-            raise NoSuchTable(name)
-        return _pointer(name, table)
+        return _pointer(name, self._rows.load(name))
 
     def databases(self) -> Sequence[str]:
         """As the port says."""
@@ -130,10 +89,10 @@ class HmsTablePointer:
             base.parameters, location, metadata, replaced=replaced, max_size=self._max_parameter_size
         )
         old_columns = base.table.sd.cols if base.table.sd is not None else []
-        cols = self._columns(metadata, old_columns)
+        cols = self._rows.columns(metadata.schema, old_columns)
         if self._were_refused(base.name, cols):
             cols = old_columns
-        answer = self._alter(base, self._with_columns(table, cols, metadata), require_cas)
+        answer = self._rows.alter(base, self._with_columns(table, cols, metadata), require_cas=require_cas)
         if cols == old_columns or not _refused_columns(answer):
             return answer
         logger.warning(
@@ -142,69 +101,28 @@ class HmsTablePointer:
             base.name,
         )
         self._remember_refused(base.name, cols)
-        return self._alter(base, self._with_columns(table, old_columns, metadata), require_cas)
+        return self._rows.alter(base, self._with_columns(table, old_columns, metadata), require_cas=require_cas)
 
     def accepts_writes(self, name: TableName) -> bool | None:
         """As the port says."""
-        return self._swaps.accepts_writes(name.namespace)
+        return self._rows.swaps.accepts_writes(name.namespace)
 
     def create(self, name: TableName, location: str, metadata: TableMetadata, owner: str | None) -> SwapAnswer:
         """As the port says. owner: the row's owner unless the table has `hive.metastore.table.owner`.
 
         Raises InvalidInput, before anything is sent, for a name, owner or location that the metastore cannot hold."""
-        require_lockable(name, self._has_wide_columns)
+        parameters = parameters_for({}, location, metadata, replaced=None, max_size=self._max_parameter_size)
         owner = metadata.properties.get(TABLE_OWNER) or owner
-        require(f"the table's owner ({TABLE_OWNER})", owner or "", OWNER_MAX)
-        seconds = self._clock.now_ms() // 1000
-        table = Table(
-            tableName=name.name,
-            dbName=name.namespace,
-            owner=owner,
-            createTime=seconds,
-            lastAccessTime=seconds,
-            retention=_RETENTION,
-            partitionKeys=[],
-            parameters=parameters_for({}, location, metadata, replaced=None, max_size=self._max_parameter_size),
-            tableType=_EXTERNAL_TABLE,
-        )
-        table = self._with_columns(table, self._columns(metadata), metadata)
-        answer = self._send("create_table", tbl=table)
-        if not isinstance(answer, Refused):
-            return answer
-        match _fault_of(answer):
-            case Fault.ALREADY_EXISTS:
-                return Refused(True, AlreadyExists(f"Table already exists: {name}"))
-            case Fault.NO_SUCH_OBJECT | Fault.NO_SUCH_DATABASE | Fault.INVALID:
-                # Hive 2.3 calls a missing database an invalid object, and says no more than its name.
-                if self._is_no_namespace(name.namespace):
-                    return Refused(False, NoSuchNamespace(name.namespace))
-                return Refused(False, InvalidInput(f"The metastore does not take {name}: {_detail_of(answer)}"))
-        return answer
+        table = self._rows.new(name, _EXTERNAL_TABLE, parameters, owner)
+        return self._rows.create(name, self._with_columns(table, self._rows.columns(metadata.schema), metadata))
 
     def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
         """As the port says. Raises InvalidInput as `create`."""
-        require_lockable(to, self._has_wide_columns)
-        table = copy.copy(base.table)
-        table.dbName, table.tableName = to.namespace, to.name
-        answer = self._alter(base, table, require_cas)
-        match _fault_of(answer):
-            case Fault.ALREADY_EXISTS:
-                return Refused(True, AlreadyExists(f"Table already exists: {to}"))
-            case Fault.NO_SUCH_DATABASE:
-                return Refused(False, NoSuchNamespace(to.namespace))
-            case Fault.INVALID:
-                return Refused(False, InvalidInput(f"The metastore does not take {to}: {_detail_of(answer)}"))
-            case Fault.OTHER if self._is_no_namespace(to.namespace):
-                # Hive 4.1 names the database that is not there, and does not say what about it.
-                return Refused(False, NoSuchNamespace(to.namespace))
-        return answer
+        return self._rows.rename(base, to, require_cas=require_cas)
 
     def drop(self, base: Pointer) -> SwapAnswer:
         """As the port says."""
-        name = base.name
-        arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
-        # A drop that is carried out late removes the table that has the name by then, on any server.
-        return _gone(self._send("drop_table", patiently=True, **arguments), name)
+        return self._rows.drop(base)
 
     def list_tables(self, namespace: str) -> Sequence[str]:
         """Names of the Iceberg tables of a database, sorted; of all tables and views with `list-all-tables`.
@@ -212,7 +130,7 @@ class HmsTablePointer:
         names = self._names.all_in(namespace) if self._list_all else self._names.iceberg_in(namespace)
         if not names:
             # The metastore answers an empty list for a database that is not there.
-            self._check_namespace(namespace)
+            self._rows.check_namespace(namespace)
         return sorted(names)
 
     def list_tables_after(self, namespace: str, after: str | None, limit: int) -> tuple[Sequence[str], bool]:
@@ -220,80 +138,12 @@ class HmsTablePointer:
         may come from a list that is 30 s old. Raises NoSuchNamespace."""
         names, more = self._pages.page(namespace, after, limit)
         if not names:
-            self._check_namespace(namespace)
+            self._rows.check_namespace(namespace)
         return names, more
 
-    def _check_namespace(self, namespace: str) -> None:
-        try:
-            self._ask("get_database", name=namespace)
-        except ServerFault as fault:
-            if fault.fault in NO_DATABASE:
-                raise NoSuchNamespace(namespace) from None
-            raise
-
-    def _is_no_namespace(self, namespace: str) -> bool:
-        """Whether it is known that there is no such database. Raises nothing: a request has been sent already."""
-        try:
-            self._check_namespace(namespace)
-        except NoSuchNamespace:
-            return True
-        except MetastoreError as error:
-            logger.info("Whether the database %s exists is unknown: %s", namespace, error.message)
-        return False
-
-    def _ask(self, method: str, **arguments: Any) -> Any:
-        return self._pool.run(lambda client: client.call(method, **arguments), idempotent=True)
-
-    def _send(self, method: str, *, patiently: bool = False, **arguments: Any) -> SwapAnswer:
-        """A call that changes a row, once. patiently: only the lock protects the table; raises LockLost then."""
-
-        def send(client: MetastoreClient) -> SwapAnswer:
-            call = client.call
-            if patiently:
-                require_fresh_locks()
-                call = client.call_patiently
-            sent = self._clock.monotonic()
-            try:
-                call(method, **arguments)
-            except ServerFault as fault:
-                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)
-            except NoAnswer as error:
-                if error.is_over and patiently:
-                    return Refused(False, MetastoreUnavailable(error.message), in_doubt=True)
-                waited = self._clock.monotonic() - sent
-                return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)
-            return Swapped()
-
-        if method == "create_table":
-            return self._pool.run_with_location(send)
-        return self._pool.run(send, idempotent=False)
-
-    def _alter(self, base: Pointer, table: Any, require_cas: bool = False) -> SwapAnswer:
-        return _gone(self._swaps.alter(base, table, require_cas=require_cas), base.name)
-
-    def _columns(self, metadata: TableMetadata, current: Sequence[Any] = ()) -> list[Any]:
-        schema = metadata.schema
-        is_wide = has_long_comments(schema) and self._has_wide_columns()
-        comment_max = HIVE_4_COMMENT_MAX if is_wide else COMMENT_MAX
-        zones = has_instants(schema.as_struct()) and self._has_local_time_zones()
-        return columns(schema, local_time_zones=zones, current=current, comment_max=comment_max)
-
-    def _has_local_time_zones(self) -> bool:
-        if self._local_time_zones is None:
-            self._local_time_zones = self._pool.run(has_local_time_zones, idempotent=True)
-        return self._local_time_zones
-
-    def _has_wide_columns(self) -> bool:
-        if self._wide_columns is None:
-            self._wide_columns = self._pool.run(has_wide_columns, idempotent=True)
-        return self._wide_columns
-
     def _with_columns(self, table: Any, cols: list[Any], metadata: TableMetadata) -> Any:
-        require("the table's location", metadata.location, LOCATION_MAX)
-        table = copy.copy(table)
         engine = hive_engine_enabled(metadata)
-        table.sd = storage_descriptor(table.sd, cols, metadata.location, hive_engine=engine)
-        return table
+        return self._rows.with_columns(table, cols, metadata.location, hive_engine=engine)
 
     def _were_refused(self, name: TableName, cols: list[Any]) -> bool:
         with self._mutex:
@@ -312,34 +162,11 @@ def _pointer(name: TableName, table: Any) -> Pointer:
     parameters: Mapping[str, str] = table.parameters or {}
     location = parameters.get(METADATA_LOCATION)
     if not is_iceberg(parameters) or not location:
-        raise NotAnIcebergTable(name, _kind_of(table, parameters))
+        is_view = is_iceberg_view(table.tableType, parameters)
+        raise NotAnIcebergTable(name, kind_of(table), is_view=is_view)
     folder = None if table.sd is None else table.sd.location
     return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, table, folder or None)
 
 
-def _fault_of(answer: SwapAnswer) -> Fault | None:
-    if isinstance(answer, Refused) and isinstance(answer.error, ServerFault):
-        return answer.error.fault
-    return None
-
-
-def _detail_of(answer: SwapAnswer) -> str:
-    if isinstance(answer, Refused) and isinstance(answer.error, ServerFault):
-        return answer.error.detail
-    return ""
-
-
 def _refused_columns(answer: SwapAnswer) -> bool:
-    return _fault_of(answer) is Fault.INCOMPATIBLE_COLUMNS
-
-
-def _gone(answer: SwapAnswer, name: TableName) -> SwapAnswer:
-    """A row that is gone is a conflict: another writer dropped or renamed it."""
-    return Refused(True, NoSuchTable(name)) if _fault_of(answer) is Fault.NO_SUCH_OBJECT else answer
-
-
-def _kind_of(table: Any, parameters: Mapping[str, str]) -> str:
-    if is_iceberg(parameters):
-        return f"{table.tableType} that says {TABLE_TYPE}=ICEBERG without {METADATA_LOCATION}"
-    other = parameters.get(TABLE_TYPE)
-    return f"{table.tableType}, {TABLE_TYPE}={other}" if other else str(table.tableType)
+    return fault_of(answer) is Fault.INCOMPATIBLE_COLUMNS

@@ -8,7 +8,7 @@ from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
 from iceberg_hms.coordinator.protocol.lease_check import renew_if_half_expired
 from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache, TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed
-from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, TableSwap, may_still_land
 from iceberg_hms.errors import CommitStateUnknown, LockLost, LockNotAcquired, MetastoreRefused, MetastoreUnavailable
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -108,8 +108,9 @@ def resolve(answer, pointer, *, lock=None, table_lock=None, told=None, runtime=N
     cache = MetadataCache(files, runtime, max_bytes=1_000_000, read_retries=0)
     base = TableVersion(Pointer(NAME, "file:/base", None, {}, None), TableMetadata(raw()))
     attempt = CommitAttempt(base, TableMetadata(raw()), "file:/ours")
+    swap = TableSwap(world, cache, attempt)
     resolution = SwapResolution(
-        world, cache, settings, attempt, lock or ScriptedLock(runtime), overdue=lambda: told.append(runtime.now())
+        world, settings, swap, lock or ScriptedLock(runtime), overdue=lambda: told.append(runtime.now())
     )
     return resolution.resolve(answer)
 

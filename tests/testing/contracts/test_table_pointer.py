@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from iceberg_hms.testing.memory_pointer import MemoryTablePointer, ScriptedAnswe
 class BlindSwap(MemoryTablePointer):
     """Asks nobody, as a metastore without compare-and-swap."""
 
-    def _refusal(self, base: Pointer) -> Refused | None:
+    def refusal(self, base: Pointer, missing: Any = None) -> Refused | None:
         return None
 
 

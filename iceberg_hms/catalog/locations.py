@@ -1,0 +1,30 @@
+"""Where a new table or view lies if its creator does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from iceberg_hms.catalog.services import Services
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.own_files import tables_sharing
+
+#: The namespace property with the location of its new tables.
+NAMESPACE_LOCATION: Final = "location"
+
+
+def namespace_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
+    """The folder of a namespace with these properties. name: of a table in it."""
+    location = namespace.get(NAMESPACE_LOCATION)
+    return (location or f"{services.settings.warehouse.rstrip('/')}/{name.namespace}.db").rstrip("/")
+
+
+def new_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
+    """`<folder of the namespace>/<name>`, with a random suffix if another table of the namespace has that folder, or
+    with `unique-table-location`."""
+    root = namespace_folder(services, name, namespace)
+    location = f"{root}/{name.name}"
+    ports = services.ports
+    if not services.settings.unique_table_location and not tables_sharing(ports, name, location, root=root):
+        return location
+    return f"{location}-{ports.runtime.uuid().replace('-', '')}"

@@ -1,0 +1,141 @@
+"""Iceberg views of a catalog: the Python API, which the REST server uses too.
+
+It never touches Hive views: loading one raises NotAnIcebergView, which is a NoSuchView.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, new_folder
+from iceberg_hms.catalog.table_access import TableAccess
+from iceberg_hms.changes.request import Client
+from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.coordinator.location_policy import LocationPolicy
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.view_operations import LoadedView as LoadedView
+from iceberg_hms.coordinator.protocol.view_operations import ViewOperations, check_locations
+from iceberg_hms.errors import NoSuchNamespace, NoSuchView
+from iceberg_hms.format.views.apply import new_view_metadata
+from iceberg_hms.identifiers import Identifier, namespace_name, new_view_name, spelled, view_name
+
+
+class Views:
+    """Made by `Catalog.views`. Safe for threads. locations: which locations callers may name; None: all.
+
+    Every call to the metastore may raise MetastoreUnavailable, AccessDenied or MetastoreRefused."""
+
+    def __init__(self, access: TableAccess, locations: LocationPolicy | None) -> None:
+        self._access = access
+        self._locations = locations
+
+    def list(self, namespace: str) -> list[TableName]:
+        """The Iceberg views of a database, sorted by name. Raises NoSuchNamespace."""
+        namespace = namespace_name(namespace)
+        return [TableName(namespace, name) for name in self._operations.pointer.list_views(namespace)]
+
+    def exists(self, identifier: Identifier) -> bool:
+        """Whether an Iceberg view of this name exists."""
+        try:
+            self._operations.pointer.load(view_name(identifier))
+        except NoSuchView:
+            return False
+        return True
+
+    def load(self, identifier: Identifier) -> LoadedView:
+        """The view as it is now. Raises NoSuchView (NotAnIcebergView if the name belongs to something else),
+        MissingFile, CorruptFile."""
+        loaded = self._operations.load(view_name(identifier))
+        if self._locations is not None and self._locations.strict:
+            self._locations.guard().check_file(loaded.metadata_location, "the view's metadata file")
+        return loaded
+
+    def create(
+        self,
+        identifier: Identifier,
+        schema: Mapping[str, Any],
+        version: Mapping[str, Any],
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        client: Client | None = None,
+    ) -> LoadedView:
+        """Create a view.
+
+        schema, version: as the REST protocol has them in JSON (Schema, ViewVersion); their ids become 0 and 1.
+        location: by default `<location of the namespace>/<name>`, with a random suffix if a table there has that
+        folder. client: its caller owns the view; else the setting `user` does.
+        Raises AlreadyExists (also for a table of this name), NoSuchNamespace, InvalidInput."""
+        name = new_view_name(identifier)
+        services = self._access.services
+        namespace = services.namespaces.load(name.namespace)
+        runtime = services.ports.runtime
+        metadata = new_view_metadata(
+            runtime.uuid(),
+            location or new_folder(services, name, namespace),
+            properties or {},
+            schema,
+            version,
+            now_ms=runtime.now_ms(),
+        )
+        if self._locations is not None:
+            check_locations(self._locations.guard(namespace.get(NAMESPACE_LOCATION)), None, metadata)
+        owner = (client.caller if client is not None else "") or services.settings.user or None
+        return self._operations.create(name, metadata, owner=owner)
+
+    def commit(
+        self,
+        identifier: Identifier,
+        requirements: Sequence[Mapping[str, Any]],
+        updates: Sequence[Mapping[str, Any]],
+        *,
+        client: Client | None = None,  # noqa: ARG002 - as of a table's commit, for what may depend on it
+        wait_seconds: float | None = None,
+    ) -> LoadedView:
+        """Commit requirements and updates in the REST protocol's JSON shapes (ViewRequirement, ViewUpdate). They are
+        replayed on the view as it is under the lock. A commit that changes nothing succeeds.
+
+        wait_seconds: how long to wait for the lock; the default outlives a dead writer's.
+        Raises NoSuchView, InvalidInput; CommitFailed and its subtypes when it is proved that nothing changed;
+        CommitStateUnknown when that is not known."""
+        name = view_name(identifier)
+        change = ViewCommit.parse(requirements, updates, max_updates=self._access.services.settings.max_updates)
+        wait = self._access.wait_seconds(wait_seconds)
+        return self._operations.commit(name, change, wait_seconds=wait, locations=self._locations)
+
+    def drop(self, identifier: Identifier, *, wait_seconds: float | None = None) -> None:
+        """Remove a view from the metastore; its files stay. Raises NoSuchView, LockNotAcquired, CommitStateUnknown."""
+        self._operations.drop(view_name(identifier), wait_seconds=self._access.wait_seconds(wait_seconds))
+
+    def rename(self, old: Identifier, new: Identifier, *, wait_seconds: float | None = None) -> None:
+        """Give a view another name, in the same or another namespace; its files stay where they are.
+        Raises NoSuchView, NoSuchNamespace, AlreadyExists, LockNotAcquired, CommitStateUnknown."""
+        name, to = view_name(old), new_view_name(new)
+        what = f"Cannot rename {spelled(old)} to {spelled(new)}"
+        if not self._access.services.namespaces.exists(to.namespace):
+            raise NoSuchNamespace(to.namespace)
+        wait = self._access.wait_seconds(wait_seconds)
+        self._operations.rename(name, to, wait_seconds=wait, what=what)
+
+    def register(
+        self,
+        identifier: Identifier,
+        metadata_location: str,
+        *,
+        owner: str = "",
+        wait_seconds: float | None = None,  # noqa: ARG002 - a creation waits for no lock
+    ) -> LoadedView:
+        """Make a view of an existing metadata file. owner: of the view; "": the setting `user`.
+        Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
+        name = new_view_name(identifier)
+        services = self._access.services
+        namespace = services.namespaces.load(name.namespace)
+        guard = None if self._locations is None else self._locations.guard(namespace.get(NAMESPACE_LOCATION))
+        return self._operations.register(
+            name, metadata_location, owner=owner or services.settings.user or None, guard=guard
+        )
+
+    @property
+    def _operations(self) -> ViewOperations:
+        return self._access.services.views

@@ -1,0 +1,358 @@
+"""Create, replace, register, rename and drop views. Each is a swap of the view's row, sent and judged as a table's.
+
+    create, register   the metastore refuses a taken name: that is the compare-and-swap. No lock is needed.
+    commit             a lock, a re-read, the client's changes replayed on what was read, and a swap.
+    rename             locks on both names, in the order of the names, a re-read, and an expected value.
+    drop               a lock and a re-read; the metastore takes no expected value here.
+
+Views are rare, so each commit takes the lock for itself. A view has no log of metadata files: after a swap without a
+trusted answer only the row tells what became of it, by its metadata location and the one before (`ViewSwap`). No file
+is deleted that a sent swap named, and none of a view that was dropped: nobody knows which other view or table was made
+of the same file.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from iceberg_hms.changes.view_commit import ViewCommit
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.location_policy import LocationGuard, LocationPolicy
+from iceberg_hms.coordinator.ports import CommitPorts, HeldLock, LockUse, Pointer, Refused, SwapAnswer, TableName
+from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeout
+from iceberg_hms.coordinator.protocol.cleanup import delete_files
+from iceberg_hms.coordinator.protocol.commit_status import CommitStatus
+from iceberg_hms.coordinator.protocol.metadata_cache import read_patiently
+from iceberg_hms.coordinator.protocol.operation_requests import (
+    is_gone,
+    locked,
+    points_at,
+    raise_not_made,
+    retry_with_full_lease,
+    send,
+    send_with_cas,
+    was_made,
+)
+from iceberg_hms.coordinator.protocol.swap_outcome import SwapResolution, may_still_land
+from iceberg_hms.coordinator.protocol.unanswered_swaps import leave_locks_to_expire, run_with_caller_timeout
+from iceberg_hms.coordinator.view_ports import ViewPointer
+from iceberg_hms.errors import (
+    AlreadyExists,
+    CommitConflict,
+    IcebergHmsError,
+    InvalidInput,
+    NoSuchView,
+    NotAnIcebergView,
+    StorageError,
+    UnsupportedFormat,
+    proved,
+)
+from iceberg_hms.format.file_bounds import FileBounds
+from iceberg_hms.format.metadata.metadata_file import METADATA_PATH
+from iceberg_hms.format.views import view_file
+from iceberg_hms.format.views.view_metadata import ViewMetadata
+
+logger = logging.getLogger(__name__)
+
+#: What has a name, for messages.
+_TABLE: Final = "Table"
+_VIEW: Final = "View"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedView:
+    """A view at one moment. metadata_location: of the file that holds `metadata`."""
+
+    name: TableName
+    metadata_location: str
+    metadata: ViewMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class ViewBase:
+    """What a swap replaces: a view's row in the metastore, and the metadata that the row points at."""
+
+    row: Pointer
+    metadata: ViewMetadata
+
+    @property
+    def view(self) -> LoadedView:
+        return LoadedView(self.row.name, self.row.metadata_location, self.metadata)
+
+
+class ViewOperations:
+    """Safe for threads; several processes on one view are safe too."""
+
+    def __init__(self, ports: CommitPorts, pointer: ViewPointer, settings: Settings) -> None:
+        self._ports = ports
+        self.pointer = pointer
+        self._settings = settings
+        self._bounds = FileBounds.of(settings.as_dict())
+
+    def load(self, name: TableName) -> LoadedView:
+        """The view as it is now: one metastore call and its file. Raises NoSuchView, NotAnIcebergView, MissingFile,
+        CorruptFile, UnsupportedFormat, MetastoreError, StorageError."""
+        return self._base(name).view
+
+    def create(self, name: TableName, metadata: ViewMetadata, *, owner: str | None) -> LoadedView:
+        """Create a view. Raises AlreadyExists, NoSuchNamespace, InvalidInput, CommitStateUnknown, MetastoreError,
+        StorageError."""
+        self._refuse_taken(name)
+        location = view_file.new_location(metadata, None, self._ports.runtime.uuid())
+        self._ports.files.write(location, view_file.encode(metadata, self._bounds))
+        try:
+            answer = send(lambda: self.pointer.create(name, location, metadata, owner))
+        except IcebergHmsError:
+            delete_files(self._ports.files, [location])
+            raise
+        self._settle_creation(answer, name, location, metadata, is_new=True)
+        return LoadedView(name, location, metadata)
+
+    def register(
+        self, name: TableName, location: str, *, owner: str | None, guard: LocationGuard | None = None
+    ) -> LoadedView:
+        """Point a new view at an existing metadata file. guard: of the locations that the caller and the file may name;
+        None: all. Raises as `create`, and MissingFile, CorruptFile, LocationNotAllowed."""
+        self._refuse_taken(name)
+        metadata = self._registered(name, location, guard)
+        answer = send(lambda: self.pointer.create(name, location, metadata, owner))
+        self._settle_creation(answer, name, location, metadata, is_new=False)
+        return LoadedView(name, location, metadata)
+
+    def commit(
+        self, name: TableName, change: ViewCommit, *, wait_seconds: float, locations: LocationPolicy | None = None
+    ) -> LoadedView:
+        """Commit a client's changes. locations: which ones they may name (LocationNotAllowed); None: all.
+
+        Raises NoSuchView, InvalidInput; CommitFailed and its subtypes when it is proved that nothing changed;
+        CommitStateUnknown when that is not known; MetastoreError and StorageError before anything was sent."""
+
+        def commit() -> LoadedView:
+            try:
+                base = self._base(name)
+                if self._replay(change, base, locations) is base.metadata:
+                    return base.view
+                return retry_with_full_lease(lambda use: self._commit(name, change, wait_seconds, locations, use))
+            except IcebergHmsError as error:
+                # Whatever was sent is proved not to be made, unless this says that it is unknown.
+                raise proved(error) from error.__cause__
+
+        return run_with_caller_timeout(self._ports, name, f"commit to the view {name}", commit)
+
+    def _commit(
+        self, name: TableName, change: ViewCommit, wait_seconds: float, locations: LocationPolicy | None, use: LockUse
+    ) -> LoadedView:
+        with locked(self._ports, [name], wait_seconds, use=use) as locks:
+            [lock] = locks
+            for _ in range(self._settings.commit_retry_num_retries + 1):
+                base = self._base(name)
+                metadata = self._replay(change, base, locations)
+                if metadata is base.metadata:
+                    return base.view
+                swap = self._written(base, metadata)
+                answer = self._sent(swap, lock)
+                resolution = SwapResolution(self._ports, self._settings, swap, lock, overdue=notify_caller_timeout)
+                status = resolution.resolve(answer)
+                if status is CommitStatus.SUCCESS:
+                    return LoadedView(name, swap.location, metadata)
+                if may_still_land(answer, status):
+                    leave_locks_to_expire(self._ports, name, locks)
+                is_refused = isinstance(answer, Refused) and not answer.conflict
+                if status is CommitStatus.UNKNOWN or is_refused:
+                    unchanged = status is CommitStatus.FAILURE
+                    raise_not_made(answer, unchanged=unchanged, what=f"commit to the view {name}")
+        raise CommitConflict(f"{name} moved under every attempt to commit to it, although its lock was held")
+
+    def rename(self, name: TableName, to: TableName, *, wait_seconds: float, what: str) -> None:
+        """Give a view another name. what: cannot be done, as in "Cannot rename a.v to a.w".
+        Raises NoSuchView, NoSuchNamespace, AlreadyExists, LockNotAcquired, CommitStateUnknown."""
+
+        def rename() -> None:
+            retry_with_full_lease(lambda use: self._rename(name, to, wait_seconds, what, use))
+
+        run_with_caller_timeout(self._ports, name, f"rename of {name}", rename)
+
+    def _rename(self, name: TableName, to: TableName, wait_seconds: float, what: str, use: LockUse) -> None:
+        ports, load = self._ports, self.pointer.load
+        with locked(ports, sorted({name, to}), wait_seconds, use=use) as locks:
+            base = load(name)
+            holder = self._holder(to)
+            if holder is not None:
+                raise AlreadyExists(f"{what}. {holder} already exists")
+            answer = send_with_cas(partial(self.pointer.rename, base, to), locks)
+            location = base.metadata_location
+            if was_made(ports, self._settings, name, answer, lambda: points_at(load, to, location), locks):
+                return
+            raise_not_made(answer, unchanged=points_at(load, name, location), what=f"rename of {name}")
+
+    def drop(self, name: TableName, *, wait_seconds: float) -> None:
+        """Remove a view's row; its files stay. Raises NoSuchView, LockNotAcquired, CommitStateUnknown."""
+        run_with_caller_timeout(self._ports, name, f"drop of {name}", lambda: self._drop(name, wait_seconds))
+
+    def _drop(self, name: TableName, wait_seconds: float) -> None:
+        ports, load = self._ports, self.pointer.load
+        # A drop carries no expected value: one that is sent after its lease would remove later commits of others.
+        with locked(ports, [name], wait_seconds, use=LockUse.BLIND) as locks:
+            base = load(name)
+            answer = send(lambda: self.pointer.drop(base), locks, blind=True)
+            if not was_made(ports, self._settings, name, answer, lambda: is_gone(load, name), locks):
+                unchanged = points_at(load, name, base.metadata_location)
+                raise_not_made(answer, unchanged=unchanged, what=f"drop of {name}")
+
+    def _base(self, name: TableName) -> ViewBase:
+        row = self.pointer.load(name)
+        return ViewBase(row, self._read(row.metadata_location))
+
+    def _read(self, location: str) -> ViewMetadata:
+        retries = self._settings.metadata_refresh_max_retries
+        limit = self._bounds.metadata_bytes
+        data = read_patiently(self._ports.files, self._ports.runtime, location, limit, retries)
+        return view_file.decode(data, location, self._bounds)
+
+    def _replay(self, change: ViewCommit, base: ViewBase, locations: LocationPolicy | None) -> ViewMetadata:
+        metadata = change.replay(base.metadata, now_ms=self._ports.runtime.now_ms())
+        if locations is not None and metadata is not base.metadata:
+            row = base.row
+            guard = locations.guard(row.location, row.metadata_location.rpartition("/")[0])
+            check_locations(guard, base.metadata, metadata)
+        return metadata
+
+    def _written(self, base: ViewBase, metadata: ViewMetadata) -> ViewSwap:
+        """The swap to new metadata, whose file is written."""
+        unique = self._ports.runtime.uuid()
+        location = view_file.new_location(metadata, base.row.metadata_location, unique)
+        self._ports.files.write(location, view_file.encode(metadata, self._bounds))
+        return ViewSwap(self.pointer, base, location, metadata)
+
+    def _sent(self, swap: ViewSwap, lock: HeldLock) -> SwapAnswer:
+        try:
+            return send_with_cas(swap.send, [lock])
+        except IcebergHmsError:
+            # Nothing was sent.
+            delete_files(self._ports.files, [swap.location])
+            raise
+
+    def _registered(self, name: TableName, location: str, guard: LocationGuard | None) -> ViewMetadata:
+        """The metadata in a file that a caller names. Raises LocationNotAllowed, for the file before it is touched."""
+        if guard is None:
+            return self._read(location)
+        guard.check_read(location, "the metadata file")
+        try:
+            metadata = self._read(location)
+        except (StorageError, UnsupportedFormat) as error:
+            # Why would tell what is in a file that may be none of the caller's.
+            logger.info("%r is not registered as %s: %s", location, name, error)
+            raise InvalidInput(
+                "The metadata file cannot be read, or is not view metadata that this server supports",
+                next_step="name another metadata file; nothing was registered",
+            ) from error
+        check_locations(guard, None, metadata)
+        return metadata
+
+    def _holder(self, name: TableName) -> str | None:
+        """What has a name: "View", "Table", or None if it is free."""
+        try:
+            self.pointer.load(name)
+        except NotAnIcebergView:
+            return _TABLE
+        except NoSuchView:
+            return None
+        return _VIEW
+
+    def _refuse_taken(self, name: TableName) -> None:
+        holder = self._holder(name)
+        if holder is not None:
+            raise _taken(name, holder)
+
+    def _settle_creation(
+        self, answer: SwapAnswer, name: TableName, location: str, metadata: ViewMetadata, *, is_new: bool
+    ) -> None:
+        """Returns if a creation that was sent was made. Raises its refusal, or CommitStateUnknown.
+
+        is_new: no other view can have its UUID. Then one that has it came from this creation, whatever it has become.
+        A taken name is believed only while another view or table is seen to have it: a metastore that retries inside
+        refuses its own creation so."""
+        what = f"creation of {name}"
+        load = self.pointer.load
+        if was_made(self._ports, self._settings, name, answer, lambda: points_at(load, name, location)):
+            return
+        conflict = isinstance(answer, Refused) and answer.conflict
+        final = isinstance(answer, Refused) and not answer.in_doubt
+        try:
+            row = load(name)
+        except NotAnIcebergView:
+            if final and conflict:
+                raise _taken(name, _TABLE) from None
+            raise_not_made(answer, unchanged=final and not conflict, what=what)
+        except NoSuchView:
+            raise_not_made(answer, unchanged=not conflict, what=what)
+        except IcebergHmsError as error:
+            logger.warning("the outcome of the creation of %s could not be looked up: %s", name, error)
+            raise_not_made(answer, unchanged=False, what=what)
+        if row.previous_metadata_location == location:
+            return
+        has_our_uuid = self._has_uuid(row, metadata.uuid)
+        if is_new and has_our_uuid:
+            return
+        if final and conflict and has_our_uuid is False:
+            raise _taken(name, _VIEW)
+        raise_not_made(answer, unchanged=final and not conflict and has_our_uuid is False, what=what)
+
+    def _has_uuid(self, row: Pointer, uuid: str) -> bool | None:
+        """Whether a view has a UUID; None if its file cannot be read."""
+        try:
+            return self._read(row.metadata_location).uuid.lower() == uuid.lower()
+        except IcebergHmsError as error:
+            logger.warning("the metadata of %s cannot be read: %s", row.name, error)
+            return None
+
+
+class ViewSwap:
+    """swap_outcome.SentSwap of one attempt to commit to a view: from `base` to the metadata file at `location`."""
+
+    def __init__(self, pointer: ViewPointer, base: ViewBase, location: str, metadata: ViewMetadata) -> None:
+        self._pointer = pointer
+        self._base = base
+        self._metadata = metadata
+        self.location = location
+        self.name = base.row.name
+        self.base_location = base.row.metadata_location
+
+    def send(self, *, require_cas: bool) -> SwapAnswer:
+        """As `ViewPointer.swap`."""
+        return self._pointer.swap(
+            self._base.row, self.location, self._metadata, self._base.metadata, require_cas=require_cas
+        )
+
+    def send_again(self) -> SwapAnswer:
+        """As the protocol says."""
+        return self.send(require_cas=True)
+
+    def look(self) -> tuple[str, CommitStatus]:
+        """As the protocol says: the row's metadata location, or the one before it, is ours (SUCCESS) or our base's
+        (FAILURE). Else several others came in between, and nothing tells what the first of them replaced."""
+        row = self._pointer.load(self.name)
+        for each in (row.metadata_location, row.previous_metadata_location):
+            if each == self.location:
+                return row.metadata_location, CommitStatus.SUCCESS
+            if each == self.base_location:
+                return row.metadata_location, CommitStatus.FAILURE
+        return row.metadata_location, CommitStatus.UNKNOWN
+
+
+def check_locations(guard: LocationGuard, base: ViewMetadata | None, new: ViewMetadata) -> None:
+    """Check what new metadata names and `base` does not, and the folder of the next file. Raises LocationNotAllowed."""
+    if base is None or base.location != new.location:
+        guard.check_folder(new.location, "location")
+    path = new.properties.get(METADATA_PATH)
+    if path and (base is None or base.properties.get(METADATA_PATH) != path):
+        guard.check_folder(path, METADATA_PATH)
+    guard.check_folder(view_file.folder(new), "the folder of the view's metadata")
+
+
+def _taken(name: TableName, holder: str) -> AlreadyExists:
+    what = "View" if holder == _VIEW else "Table with same name"
+    return AlreadyExists(f"{what} already exists: {name}")

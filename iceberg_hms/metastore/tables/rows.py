@@ -1,0 +1,248 @@
+"""Rows of tables and views in the metastore: read, created, altered, renamed and dropped over Thrift, whatever is in
+them.
+
+compare_and_swap/swap.py sends the alters (HIVE-26882). Rows are read by get_table_req alone: Hive 4.0.1 has no
+get_table (HIVE-26537).
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from iceberg_hms.clock import Clock
+from iceberg_hms.coordinator.ports import Pointer, Refused, SwapAnswer, Swapped, TableName, Unanswered
+from iceberg_hms.coordinator.protocol.lease_check import require_fresh_locks
+from iceberg_hms.errors import (
+    AlreadyExists,
+    InvalidInput,
+    MetastoreError,
+    MetastoreUnavailable,
+    NoSuchNamespace,
+    NoSuchTable,
+    NotFound,
+)
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.metastore.compare_and_swap.swap import SwapSender
+from iceberg_hms.metastore.connection.client import MetastoreClient
+from iceberg_hms.metastore.connection.faults import NO_DATABASE, Fault, NoAnswer, ServerFault
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.storable import (
+    COMMENT_MAX,
+    HIVE_4_COMMENT_MAX,
+    LOCATION_MAX,
+    OWNER_MAX,
+    require,
+    require_lockable,
+)
+from iceberg_hms.metastore.connection.thrift_types import GetTableRequest, Table
+from iceberg_hms.metastore.connection.versions import has_local_time_zones, has_wide_columns
+from iceberg_hms.metastore.tables.columns import columns, has_instants, has_long_comments, storage_descriptor
+from iceberg_hms.metastore.tables.parameters import (
+    METADATA_LOCATION,
+    TABLE_OWNER,
+    TABLE_TYPE,
+    is_iceberg,
+    is_iceberg_view,
+)
+
+logger = logging.getLogger(__name__)
+
+#: As Java: kept for ever.
+_RETENTION = 2**31 - 1
+
+
+class HmsRows:
+    """The rows of one kind. Safe for threads: what it learns of the server never changes.
+
+    kind: "Table" or "View", for messages. missing: the error for a name that has none."""
+
+    def __init__(self, pool: ClientPool, clock: Clock, *, kind: str, missing: Callable[[TableName], NotFound]) -> None:
+        self._pool = pool
+        self._clock = clock
+        self.kind = kind
+        self._missing = missing
+        self._local_time_zones: bool | None = None
+        self._wide_columns: bool | None = None
+        self.swaps = SwapSender(pool, clock=clock)
+
+    def load(self, name: TableName) -> Any:
+        """The row with a name. Raises `missing`."""
+        request = GetTableRequest(dbName=name.namespace, tblName=name.name)
+        try:
+            table = self._pool.run(lambda client: client.call("get_table_req", req=request), idempotent=True).table
+        except ServerFault as fault:
+            if fault.fault is Fault.NO_SUCH_OBJECT:
+                raise self._missing(name) from None
+            raise
+        if (table.dbName.lower(), table.tableName.lower()) != (name.namespace, name.name):
+            # The metastore or its database takes another spelling for this row's, whose lock has the row's own name.
+            raise self._missing(name)
+        return table
+
+    def new(
+        self, name: TableName, table_type: str, parameters: dict[str, str], owner: str | None, **fields: Any
+    ) -> Any:
+        """A row that is not in the metastore yet, without columns. owner: unless the parameter's property names one.
+        Raises InvalidInput for a name or owner that the metastore cannot hold."""
+        require_lockable(name, self.has_wide_columns)
+        require(f"the {self.kind.lower()}'s owner ({TABLE_OWNER})", owner or "", OWNER_MAX)
+        seconds = self._clock.now_ms() // 1000
+        return Table(
+            tableName=name.name,
+            dbName=name.namespace,
+            owner=owner,
+            createTime=seconds,
+            lastAccessTime=seconds,
+            retention=_RETENTION,
+            partitionKeys=[],
+            parameters=parameters,
+            tableType=table_type,
+            **fields,
+        )
+
+    def columns(self, schema: Schema, current: Any = ()) -> list[Any]:
+        """The columns of a row with this schema, as `columns.columns`."""
+        is_wide = has_long_comments(schema) and self.has_wide_columns()
+        comment_max = HIVE_4_COMMENT_MAX if is_wide else COMMENT_MAX
+        zones = has_instants(schema.as_struct()) and self._has_local_time_zones()
+        return columns(schema, local_time_zones=zones, current=current, comment_max=comment_max)
+
+    def with_columns(self, table: Any, cols: list[Any], location: str, *, hive_engine: bool = False) -> Any:
+        """The row with these columns and this location. Raises InvalidInput for a location that is too long."""
+        require(f"the {self.kind.lower()}'s location", location, LOCATION_MAX)
+        table = copy.copy(table)
+        table.sd = storage_descriptor(table.sd, cols, location, hive_engine=hive_engine)
+        return table
+
+    def create(self, name: TableName, table: Any) -> SwapAnswer:
+        """As `TablePointer.create`."""
+        answer = self._send("create_table", tbl=table)
+        if not isinstance(answer, Refused):
+            return answer
+        match fault_of(answer):
+            case Fault.ALREADY_EXISTS:
+                return Refused(True, AlreadyExists(f"{self.kind} already exists: {name}"))
+            case Fault.NO_SUCH_OBJECT | Fault.NO_SUCH_DATABASE | Fault.INVALID:
+                # Hive 2.3 calls a missing database an invalid object, and says no more than its name.
+                if self._is_no_namespace(name.namespace):
+                    return Refused(False, NoSuchNamespace(name.namespace))
+                return Refused(False, InvalidInput(f"The metastore does not take {name}: {_detail_of(answer)}"))
+        return answer
+
+    def alter(self, base: Pointer, table: Any, *, require_cas: bool = False) -> SwapAnswer:
+        """Write `table` over the row that was read as `base`, expecting its metadata location."""
+        return self._gone(self.swaps.alter(base, table, require_cas=require_cas), base.name)
+
+    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+        """As `TablePointer.rename`. Raises InvalidInput as `new`."""
+        require_lockable(to, self.has_wide_columns)
+        table = copy.copy(base.table)
+        table.dbName, table.tableName = to.namespace, to.name
+        answer = self.alter(base, table, require_cas=require_cas)
+        match fault_of(answer):
+            case Fault.ALREADY_EXISTS:
+                return Refused(True, AlreadyExists(f"{self.kind} already exists: {to}"))
+            case Fault.NO_SUCH_DATABASE:
+                return Refused(False, NoSuchNamespace(to.namespace))
+            case Fault.INVALID:
+                return Refused(False, InvalidInput(f"The metastore does not take {to}: {_detail_of(answer)}"))
+            case Fault.OTHER if self._is_no_namespace(to.namespace):
+                # Hive 4.1 names the database that is not there, and does not say what about it.
+                return Refused(False, NoSuchNamespace(to.namespace))
+        return answer
+
+    def drop(self, base: Pointer) -> SwapAnswer:
+        """As `TablePointer.drop`."""
+        name = base.name
+        arguments = {"dbname": name.namespace, "name": name.name, "deleteData": False}
+        # A drop that is carried out late removes what has the name by then, on any server.
+        return self._gone(self._send("drop_table", patiently=True, **arguments), name)
+
+    def check_namespace(self, namespace: str) -> None:
+        """Raises NoSuchNamespace."""
+        try:
+            self._pool.run(lambda client: client.call("get_database", name=namespace), idempotent=True)
+        except ServerFault as fault:
+            if fault.fault in NO_DATABASE:
+                raise NoSuchNamespace(namespace) from None
+            raise
+
+    def has_wide_columns(self) -> bool:
+        """Whether the metastore's release has wide columns for names and comments."""
+        if self._wide_columns is None:
+            self._wide_columns = self._pool.run(has_wide_columns, idempotent=True)
+        return self._wide_columns
+
+    def _has_local_time_zones(self) -> bool:
+        if self._local_time_zones is None:
+            self._local_time_zones = self._pool.run(has_local_time_zones, idempotent=True)
+        return self._local_time_zones
+
+    def _is_no_namespace(self, namespace: str) -> bool:
+        """Whether it is known that there is no such database. Raises nothing: a request has been sent already."""
+        try:
+            self.check_namespace(namespace)
+        except NoSuchNamespace:
+            return True
+        except MetastoreError as error:
+            logger.info("Whether the database %s exists is unknown: %s", namespace, error.message)
+        return False
+
+    def _send(self, method: str, *, patiently: bool = False, **arguments: Any) -> SwapAnswer:
+        """A call that changes a row, once. patiently: only the lock protects the table; raises LockLost then."""
+
+        def send(client: MetastoreClient) -> SwapAnswer:
+            call = client.call
+            if patiently:
+                require_fresh_locks()
+                call = client.call_patiently
+            sent = self._clock.monotonic()
+            try:
+                call(method, **arguments)
+            except ServerFault as fault:
+                return Refused(fault.fault is Fault.TABLE_MODIFIED, fault, in_doubt=not fault.final)
+            except NoAnswer as error:
+                if error.is_over and patiently:
+                    return Refused(False, MetastoreUnavailable(error.message), in_doubt=True)
+                waited = self._clock.monotonic() - sent
+                return Unanswered(MetastoreUnavailable(error.message), waited_seconds=waited)
+            return Swapped()
+
+        if method == "create_table":
+            return self._pool.run_with_location(send)
+        return self._pool.run(send, idempotent=False)
+
+    def _gone(self, answer: SwapAnswer, name: TableName) -> SwapAnswer:
+        """A row that is gone is a conflict: another writer dropped or renamed it."""
+        if isinstance(answer, Refused) and isinstance(answer.error, NoSuchTable):
+            return replace(answer, error=self._missing(name))
+        return Refused(True, self._missing(name)) if fault_of(answer) is Fault.NO_SUCH_OBJECT else answer
+
+
+def fault_of(answer: SwapAnswer) -> Fault | None:
+    """What the server said, if it refused."""
+    if isinstance(answer, Refused) and isinstance(answer.error, ServerFault):
+        return answer.error.fault
+    return None
+
+
+def _detail_of(answer: SwapAnswer) -> str:
+    if isinstance(answer, Refused) and isinstance(answer.error, ServerFault):
+        return answer.error.detail
+    return ""
+
+
+def kind_of(table: Any) -> str:
+    """What a row is, for messages."""
+    parameters = table.parameters or {}
+    said = parameters.get(TABLE_TYPE)
+    if not said:
+        return str(table.tableType)
+    is_ours = is_iceberg(parameters) or is_iceberg_view(table.tableType, parameters)
+    if is_ours and not parameters.get(METADATA_LOCATION):
+        return f"{table.tableType} that says {TABLE_TYPE}={said} without {METADATA_LOCATION}"
+    return f"{table.tableType}, {TABLE_TYPE}={said}"

@@ -1,0 +1,111 @@
+"""Rows of Iceberg views in the metastore, as Java's HiveViewOperations writes them: the ViewPointer port over
+Thrift."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from iceberg_hms.clock import SYSTEM_CLOCK, Clock
+from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Pointer, SwapAnswer, TableName
+from iceberg_hms.errors import NoSuchView, NotAnIcebergView
+from iceberg_hms.format.views.view_metadata import ViewMetadata
+from iceberg_hms.metastore.connection.pool import ClientPool
+from iceberg_hms.metastore.connection.storable import VALUE_MAX, fits
+from iceberg_hms.metastore.tables.parameters import (
+    METADATA_LOCATION,
+    PREVIOUS_METADATA_LOCATION,
+    TABLE_OWNER,
+    VIRTUAL_VIEW,
+    is_iceberg,
+    is_iceberg_view,
+    view_parameters_for,
+)
+from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
+from iceberg_hms.metastore.tables.table_names import TableNames
+
+logger = logging.getLogger(__name__)
+
+_HIVE = "hive"
+
+
+class HmsViewPointer:
+    """coordinator.view_ports.ViewPointer on a metastore."""
+
+    def __init__(self, pool: ClientPool, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._max_parameter_size = settings.table_property_max_size
+        self._rows = HmsRows(pool, clock, kind="View", missing=NoSuchView)
+        self._names = TableNames(pool, clock=clock)
+
+    def load(self, name: TableName) -> Pointer:
+        """As the port says."""
+        return _pointer(name, self._rows.load(name))
+
+    def swap(
+        self,
+        base: Pointer,
+        location: str,
+        metadata: ViewMetadata,
+        replaced: ViewMetadata,
+        *,
+        require_cas: bool = False,
+    ) -> SwapAnswer:
+        """As the port says."""
+        view = copy.copy(base.table)
+        view.parameters = view_parameters_for(
+            base.parameters, location, metadata, replaced=replaced, max_size=self._max_parameter_size
+        )
+        return self._rows.alter(base, self._with_content(view, metadata), require_cas=require_cas)
+
+    def create(self, name: TableName, location: str, metadata: ViewMetadata, owner: str | None) -> SwapAnswer:
+        """As the port says. owner: the row's owner unless the view has `hive.metastore.table.owner`.
+
+        Raises InvalidInput, before anything is sent, for a name, owner or location that the metastore cannot hold."""
+        parameters = view_parameters_for({}, location, metadata, replaced=None, max_size=self._max_parameter_size)
+        owner = metadata.properties.get(TABLE_OWNER) or owner
+        view = self._rows.new(name, VIRTUAL_VIEW, parameters, owner)
+        return self._rows.create(name, self._with_content(view, metadata))
+
+    def rename(self, base: Pointer, to: TableName, *, require_cas: bool = False) -> SwapAnswer:
+        """As the port says. Raises InvalidInput as `create`."""
+        return self._rows.rename(base, to, require_cas=require_cas)
+
+    def drop(self, base: Pointer) -> SwapAnswer:
+        """As the port says."""
+        return self._rows.drop(base)
+
+    def list_views(self, namespace: str) -> Sequence[str]:
+        """As the port says."""
+        names = self._names.views_in(namespace)
+        if not names:
+            # The metastore answers an empty list for a database that is not there.
+            self._rows.check_namespace(namespace)
+        return sorted(names)
+
+    def _with_content(self, view: Any, metadata: ViewMetadata) -> Any:
+        """The row with the columns, the folder and the SQL of this metadata."""
+        current = view.sd.cols if view.sd is not None else []
+        view = self._rows.with_columns(view, self._rows.columns(metadata.schema, current), metadata.location)
+        sql = metadata.current_version.sql_for(_HIVE)
+        if sql is None:
+            return view
+        is_held = fits(sql, VALUE_MAX)
+        if not is_held:
+            name = f"{view.dbName}.{view.tableName}"
+            logger.warning("The SQL of %s is left out of its row: not every metastore holds it", name)
+        # Not cut: Hive would run that as another query.
+        view.viewOriginalText = view.viewExpandedText = sql if is_held else None
+        return view
+
+
+def _pointer(name: TableName, view: Any) -> Pointer:
+    """The row of an Iceberg view. Raises NotAnIcebergView."""
+    parameters = view.parameters or {}
+    location = parameters.get(METADATA_LOCATION)
+    if not is_iceberg_view(view.tableType, parameters) or not location:
+        raise NotAnIcebergView(name, kind_of(view), is_table=is_iceberg(parameters))
+    folder = None if view.sd is None else view.sd.location
+    return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, view, folder or None)
