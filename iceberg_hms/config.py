@@ -23,7 +23,19 @@ from typing import Any, Final
 from iceberg_hms.errors import ConfigError
 from iceberg_hms.rest_settings import RestSettings
 from iceberg_hms.setting import CONFIG_FILE_VARIABLE as CONFIG_FILE_VARIABLE
-from iceberg_hms.setting import DAY_MS, MIB, check, check_metastore, described, flag, found_text, gathered, number, text
+from iceberg_hms.setting import (
+    DAY_MS,
+    MIB,
+    check,
+    check_metastore,
+    described,
+    flag,
+    found_text,
+    gathered,
+    number,
+    parsed_properties,
+    text,
+)
 from iceberg_hms.setting import ENVIRONMENT_PREFIX as ENVIRONMENT_PREFIX
 from iceberg_hms.setting import Setting as Setting
 from iceberg_hms.setting import Value as Value
@@ -386,6 +398,7 @@ class Settings(RestSettings):
     def __post_init__(self) -> None:
         for setting in settings():
             check(setting, getattr(self, setting.attribute), f"`{setting.key}`")
+        self.check_client_properties()
         for uri in self.metastore_uris:
             check_metastore(uri)
         for low, high in _ORDERED:
@@ -416,6 +429,15 @@ class Settings(RestSettings):
         """
         chosen: dict[str, Any] = gathered(settings(), keywords, os.environ if environ is None else environ, file)
         return cls(**chosen)
+
+    def shown(self) -> dict[str, Value]:
+        """Every key with its value, as it may be printed: of pairs only the names."""
+        values = self.as_dict()
+        for setting in settings():
+            if setting.is_properties:
+                names = parsed_properties(setting.key, str(values[setting.key]))
+                values[setting.key] = ",".join(f"{name}=..." for name in names)
+        return values
 
     def as_dict(self) -> dict[str, Value]:
         """Every key with its value."""

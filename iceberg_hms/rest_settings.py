@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from iceberg_hms.setting import DAY_MS, MIB, flag, number, text
+from iceberg_hms.errors import ConfigError
+from iceberg_hms.setting import DAY_MS, MIB, flag, number, parsed_properties, properties, text
 
 #: The settings of a REST server in which its warehouses may differ. It has the others only once.
 OF_ONE_WAREHOUSE: Final = frozenset(
     {
         "rest.allowed-locations",
         "rest.caller-in-summary",
+        "rest.client-defaults",
+        "rest.client-overrides",
         "rest.commit-threads",
         "rest.commit-wait-ms",
         "rest.locations",
+        "rest.max-page-size",
+        "rest.namespace-separator",
         "rest.purge",
+        "rest.table-config",
         "rest.threads",
     }
 )
+
+
+_DECIDED: Final = frozenset({"namespace-separator", "prefix"})
+_PLANNING: Final = "scan-planning-mode"
 
 
 class PurgePolicy(StrEnum):
@@ -152,6 +163,26 @@ class RestSettings:
     rest_oidc_refresh_seconds: int = number(
         "rest.oidc.refresh-seconds", 30, 1, 86_400, "How often to ask the issuer for its keys at most, in seconds."
     )
+    rest_client_defaults: str = properties(
+        "rest.client-defaults",
+        "Properties that the server gives to clients, which may set them otherwise: `name=value`, separated by commas, "
+        "or one a line. Each caller may read them.",
+    )
+    rest_client_overrides: str = properties(
+        "rest.client-overrides", "The same, for properties that win over what clients set."
+    )
+    rest_table_config: str = properties(
+        "rest.table-config",
+        "Properties that clients get with each table that they load, create or register, for its files: "
+        "`name=value`, separated by commas, or one a line.",
+    )
+    rest_namespace_separator: str = text(
+        "rest.namespace-separator",
+        "What joins the parts of a namespace in paths, percent-encoded. `%2E` is for proxies that refuse `%1F`, which "
+        "the server accepts all the same.",
+        "%1F",
+        ("%1F", "%2E"),
+    )
     rest_caller_in_summary: bool = flag(
         "rest.caller-in-summary", "Put the caller's name into the summary of its snapshots, as `iceberg-hms.caller`."
     )
@@ -183,3 +214,30 @@ class RestSettings:
         "rest.compress-loopback",
         "Compress responses to this machine too, for a proxy on it that forwards them to others.",
     )
+
+    @property
+    def client_defaults(self) -> Mapping[str, str]:
+        """The pairs of `rest.client-defaults`."""
+        return parsed_properties("rest.client-defaults", self.rest_client_defaults)
+
+    @property
+    def client_overrides(self) -> Mapping[str, str]:
+        """The pairs of `rest.client-overrides`."""
+        return parsed_properties("rest.client-overrides", self.rest_client_overrides)
+
+    @property
+    def table_config(self) -> Mapping[str, str]:
+        """The pairs of `rest.table-config`."""
+        return parsed_properties("rest.table-config", self.rest_table_config)
+
+    def check_client_properties(self) -> None:
+        """Raises ConfigError for a property that the server itself decides, or that promises what it does not do."""
+        for key, pairs in (
+            ("rest.client-defaults", self.client_defaults),
+            ("rest.client-overrides", self.client_overrides),
+            ("rest.table-config", self.table_config),
+        ):
+            for name in sorted(_DECIDED & pairs.keys()):
+                raise ConfigError(f"`{key}` sets {name}, which the server itself decides", next_step="leave it out")
+            if pairs.get(_PLANNING, "client").lower() != "client":
+                raise ConfigError(f"`{key}` sets {_PLANNING}, but the server plans no scans", next_step="leave it out")

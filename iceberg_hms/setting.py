@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -27,6 +28,11 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 #: The table of a TOML file with settings of further warehouses, by their names.
 WAREHOUSES: Final = "warehouses"
 
+#: How many pairs one setting may have, and how long a value may be, in characters.
+PROPERTIES_MAX: Final = 64
+PROPERTY_MAX: Final = 2_048
+
+_PROPERTY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _SECTION: Final = "write [warehouses.NAME], and below it the settings of that warehouse"
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -36,7 +42,8 @@ Value = str | int | bool
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `low` and `high` are inclusive; `choices` is empty if any text is valid."""
+    """One setting. `low` and `high` are inclusive; `choices` is empty if any text is valid. is_properties: it
+    has pairs whose values nothing may print."""
 
     attribute: str
     key: str
@@ -46,6 +53,7 @@ class Setting:
     low: int = 0
     high: int = 0
     choices: tuple[str, ...] = ()
+    is_properties: bool = False
 
     @property
     def variable(self) -> str:
@@ -61,6 +69,11 @@ def number(key: str, default: int, low: int, high: int, doc: str) -> Any:
 def text(key: str, doc: str, default: str = "", choices: tuple[str, ...] = ()) -> Any:
     """A field of a dataclass that is text, one of `choices` if there are any."""
     return dataclasses.field(default=default, metadata={"key": key, "choices": choices, "doc": doc})
+
+
+def properties(key: str, doc: str) -> Any:
+    """A field of a dataclass that is text with `key=value` pairs (`parsed_properties`), which may be secrets."""
+    return dataclasses.field(default="", repr=False, metadata={"key": key, "doc": doc, "is_properties": True})
 
 
 def found_text(key: str, find: Callable[[], str], doc: str) -> Any:
@@ -91,6 +104,7 @@ def _describe(field: dataclasses.Field[Any]) -> Setting:
         low=known.get("low", 0),
         high=known.get("high", 0),
         choices=known.get("choices", ()),
+        is_properties=known.get("is_properties", False),
     )
 
 
@@ -198,12 +212,38 @@ def _convert(setting: Setting, value: object, called: str) -> Value:
     raise ConfigError(f"{called} is {value!r}, which is not {expected}")
 
 
+@lru_cache(maxsize=256)
+def parsed_properties(key: str, text: str) -> Mapping[str, str]:
+    """Pairs `name=value`, separated by line breaks or, in a text of one line, by commas. key: the setting's.
+
+    Raises ConfigError, which shows names and never values, for a malformed or repeated pair and for too many."""
+    found: dict[str, str] = {}
+    for number, pair in enumerate((text.splitlines() if "\n" in text else text.split(",")), 1):
+        name, sign, value = (part.strip() for part in pair.partition("="))
+        if not name and not sign:
+            continue
+        if not sign or not _PROPERTY.fullmatch(name) or len(value) > PROPERTY_MAX or not value.isprintable():
+            raise ConfigError(
+                f"pair {number} of `{key}` is malformed",
+                next_step=f"write name=value, of at most {PROPERTY_MAX} printable characters; one a line where a value "
+                "has commas",
+            )
+        if name in found:
+            raise ConfigError(f"`{key}` has {name} twice", next_step="keep one of the two")
+        found[name] = value
+    if len(found) > PROPERTIES_MAX:
+        raise ConfigError(f"`{key}` has {len(found)} pairs, more than {PROPERTIES_MAX}")
+    return found
+
+
 def check(setting: Setting, value: object, called: str) -> None:
     """Raises ConfigError for a value of another type, or out of bounds. called: its name in errors."""
     if type(value) is not setting.type:
         raise ConfigError(f"{called} is {value!r}, which is not of type {setting.type.__name__}")
     if setting.type is int and isinstance(value, int) and not setting.low <= value <= setting.high:
         raise ConfigError(f"{called} is {value}, which is not between {setting.low} and {setting.high}")
+    if setting.is_properties:
+        parsed_properties(setting.key, str(value))
     if setting.choices and value not in setting.choices:
         raise ConfigError(f"{called} is {value!r}, which is not one of {', '.join(setting.choices)}")
 

@@ -92,6 +92,8 @@ def test_every_setting_can_be_given_by_key_attribute_variable_and_file(setting: 
     value: object
     if setting.choices:
         value = setting.choices[-1]
+    elif setting.is_properties:
+        value = "s3.region=here,a=b"
     elif setting.attribute == "metastore_uri":
         value = "thrift://h:9083"
     else:
@@ -166,8 +168,52 @@ def test_any_input_gives_valid_settings_or_a_config_error(keywords: dict[str, ob
 def test_every_setting_is_documented_with_its_variable_and_default() -> None:
     lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
     for setting in ALL:
-        default = "" if setting.default == "" else f"`{str(setting.default).lower()}`"
+        default = (
+            ""
+            if setting.default == ""
+            else f"`{str(setting.default).lower() if setting.type is bool else setting.default}`"
+        )
         row = f"| `{setting.key}` | `{setting.attribute}` | {default} |"
         assert any(line.startswith(row) for line in lines), row
     rows = [line for line in lines if line.startswith("| `") and line.count("|") == 6]
     assert len(rows) == len(ALL), "a row of docs/configuration.md is not a setting"
+
+
+PROPERTIES = [setting for setting in ALL if setting.is_properties]
+
+
+@pytest.mark.parametrize("setting", PROPERTIES, ids=lambda setting: setting.key)
+def test_properties_for_clients_are_never_printed(setting: config.Setting) -> None:
+    settings = load({setting.key: "s3.secret-access-key=hush, s3.region = here"})
+    assert settings.as_dict()[setting.key] == "s3.secret-access-key=hush, s3.region = here"
+    assert settings.shown()[setting.key] == "s3.secret-access-key=...,s3.region=..."
+    assert "hush" not in repr(settings)
+    for wrong in (
+        "a=1,hush",
+        "a=1,a=hush",
+        "a b=hush",
+        "=hush",
+        "a=hush\x00",
+        "a=" + "hush" * 600,
+        "x" * 200 + "=hush",
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load({setting.key: wrong})
+        assert "hush" not in str(caught.value)
+        assert setting.key in str(caught.value)
+    with pytest.raises(ConfigError, match="more than 64"):
+        load({setting.key: ",".join(f"p{number}=1" for number in range(65))})
+
+
+def test_pairs_are_separated_by_commas_or_by_lines_which_may_have_commas() -> None:
+    assert load({"rest.table-config": "a=1, b=2=3,"}).table_config == {"a": "1", "b": "2=3"}
+    assert load({"rest.table-config": "a=1,2\n\n b = 3\n"}).table_config == {"a": "1,2", "b": "3"}
+    assert load().table_config == {}
+
+
+@pytest.mark.parametrize("setting", PROPERTIES, ids=lambda setting: setting.key)
+@pytest.mark.parametrize("pair", ["prefix=x", "namespace-separator=.", "scan-planning-mode=server"])
+def test_a_property_that_the_server_decides_cannot_be_set(setting: config.Setting, pair: str) -> None:
+    with pytest.raises(ConfigError, match="the server"):
+        load({setting.key: pair})
+    load({setting.key: "scan-planning-mode=client"})

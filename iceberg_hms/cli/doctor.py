@@ -113,7 +113,7 @@ def doctor(
     healthy = all(finding.state is not CheckState.FAILED for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]
-        output.print_json({"healthy": healthy, "findings": rows, "settings": settings.as_dict()})
+        output.print_json({"healthy": healthy, "findings": rows, "settings": settings.shown()})
     else:
         print_findings(settings, findings)
     if not healthy:
@@ -137,7 +137,7 @@ def settings_rows(settings: Settings) -> list[tuple[str, str, str]]:
     defaults = Settings().as_dict()
     return [
         (key, output.cell(value), "" if value == defaults[key] else output.cell(defaults[key]))
-        for key, value in settings.as_dict().items()
+        for key, value in settings.shown().items()
     ]
 
 

@@ -48,11 +48,11 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     }
 
     # The waiting commit must not hold the request, whose body may be large: so `answer` does not use `request`.
-    context = request.context
+    context, config = request.context, request.table_config
 
     def answer(report: CommitReport) -> Response:
         context.counters.committed(report)
-        return commit_response(report.metadata, report.metadata_location, context.bodies)
+        return commit_response(report.metadata, report.metadata_location, context.bodies, config)
 
     def create() -> Response:
         try:

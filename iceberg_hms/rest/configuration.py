@@ -13,6 +13,8 @@ from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
 
 CONFIG_TEMPLATE: Final = "/v1/config"
+#: The separator of namespaces' parts that clients use unless the server advertises another one.
+DEFAULT_SEPARATOR: Final = "%1F"
 
 _NAMESPACES: Final = "/v1/namespaces"
 _NAMESPACE: Final = _NAMESPACES + "/{namespace}"
@@ -50,15 +52,23 @@ def get_config(request: RestRequest) -> Response:
     """GET config. The query parameter `warehouse` chooses a warehouse by its name; clients then put the prefix before
     the paths. A server with one warehouse ignores it, and so do requests that name the default one's location."""
     context = request.context
+    settings = context.settings
     asked = request.query.get("warehouse", "")
-    overrides: dict[str, str] = {}
+    decided: dict[str, str] = {}
     if len(context.warehouses) > 1 and asked and asked.rstrip("/") != context.settings.warehouse.rstrip("/"):
         if asked not in context.warehouses:
             raise NoSuchWarehouse(asked)
         request.require_warehouse(asked)
-        overrides["prefix"] = asked
-    endpoints = [advertised(endpoint) for endpoint in ENDPOINTS]
-    return json_response({"defaults": {}, "overrides": overrides, "endpoints": endpoints})
+        settings = context.warehouses[asked]
+        decided["prefix"] = asked
+    if (separator := settings.rest_namespace_separator) != DEFAULT_SEPARATOR:
+        decided["namespace-separator"] = separator
+    body = {
+        "defaults": settings.client_defaults,
+        "overrides": {**settings.client_overrides, **decided},
+        "endpoints": [advertised(endpoint) for endpoint in ENDPOINTS],
+    }
+    return json_response(body)
 
 
 CONFIG: Final = Endpoint("GET", CONFIG_TEMPLATE, get_config, Action.GET_CONFIG)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import orjson
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -35,7 +36,7 @@ from iceberg_hms.rest.admission import Admission, HeldByRequest, count_values, p
 from iceberg_hms.rest.connections import peer_of
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.errors import CONFLICT, error_response
-from iceberg_hms.rest.payloads import Page, decode_segment
+from iceberg_hms.rest.payloads import Page, decode_segment, joined_parts
 from iceberg_hms.rest.pending_response import PendingResponse
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.response_bodies import ResponseBodyCache
@@ -115,6 +116,11 @@ class RestRequest:
     @property
     def catalog(self) -> Catalog:
         return self.context.catalog
+
+    @property
+    def table_config(self) -> bytes:
+        """What clients get with a table, as a JSON object."""
+        return orjson.dumps(self.context.settings.table_config)
 
     @property
     def client(self) -> Client:
@@ -256,6 +262,9 @@ class Resource:
         """Read the request and call its handler. Keeps no reference to the body: a commit may wait for long."""
         context, headers, query = self._context, incoming.headers, incoming.scope["query_string"]
         parameters = {name: decode_segment(text) for name, text in incoming.parameters.items()}
+        if "namespace" in parameters:
+            separator = context.settings.rest_namespace_separator
+            parameters["namespace"] = joined_parts(parameters["namespace"], separator)
         caller = self._authorized(endpoint, incoming.entry, parameters)
         body, memory = await self._body(incoming, held)
         request = RestRequest(

@@ -14,13 +14,14 @@ from iceberg_hms.errors import NoSuchNamespace
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import RestRequest
-from iceberg_hms.rest.payloads import CreateNamespace, UpdateProperties, single_namespace
+from iceberg_hms.rest.payloads import CreateNamespace, UpdateProperties, joined_parts, single_namespace
 from iceberg_hms.rest.responses import json_response, no_content
 
 
 def list_namespaces(request: RestRequest) -> Response:
     """GET namespaces: the databases that the caller may read. With `parent`: none, since databases do not nest."""
-    parent = request.query.get("parent") or ""
+    separator = request.context.settings.rest_namespace_separator
+    parent = joined_parts(request.query.get("parent") or "", separator)
     page = request.page("namespaces", parent)
     names: list[str] = []
     if not parent:

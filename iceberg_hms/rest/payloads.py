@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 import orjson
 
@@ -34,6 +34,12 @@ def decode_segment(segment: str) -> str:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError as error:
         raise InvalidInput("The path is not percent-encoded UTF-8") from error
+
+
+def joined_parts(namespace: str, separator: str) -> str:
+    """A namespace of a request with its parts joined by SEPARATOR. separator: another one that clients may use, as the
+    configuration advertises it; SEPARATOR itself stays valid (REST spec: parameter `namespace`)."""
+    return namespace.replace(unquote(separator), SEPARATOR)
 
 
 def single_namespace(parts: str) -> str:

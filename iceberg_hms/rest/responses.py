@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 JSON: Final = "application/json"
+#: The `config` of tables, as a JSON object, if no setting has one.
+NO_CONFIG: Final = b"{}"
 #: Smaller bodies are sent uncompressed: compressing them saves no packet.
 COMPRESS_FROM_BYTES: Final = 1_400
 #: Peers whose addresses stay parsed: parsing one takes longer than all other checks before compression.
@@ -34,13 +36,16 @@ def no_content() -> Response:
     return Response(status_code=204)
 
 
-def table_response(data: bytes, metadata_location: str | None, *, tag: str | None = None) -> Response:
+def table_response(
+    data: bytes, metadata_location: str | None, *, tag: str | None = None, config: bytes = NO_CONFIG
+) -> Response:
     """A LoadTableResult. `data` is the metadata's JSON, which is sent as it is.
 
     metadata_location: None for a staged table, which has none yet. tag: the ETag, if clients may cache the response.
+    config: what clients get with a table, as a JSON object.
     """
     body: dict[str, Any] = {} if metadata_location is None else {"metadata-location": metadata_location}
-    body |= {"metadata": orjson.Fragment(data), "config": {}}
+    body |= {"metadata": orjson.Fragment(data), "config": orjson.Fragment(config)}
     return json_response(body, headers={"ETag": tag} if tag else None)
 
 
@@ -52,26 +57,32 @@ class SharedResponse(Response):
         self.shared = body
 
 
-def commit_response(metadata: TableMetadata, metadata_location: str, bodies: ResponseBodyCache) -> Response:
-    """A CommitTableResponse. bodies: commits of one group share its body."""
+def commit_response(
+    metadata: TableMetadata, metadata_location: str, bodies: ResponseBodyCache, config: bytes = NO_CONFIG
+) -> Response:
+    """A CommitTableResponse. bodies: commits of one group share its body. config: what a load would return."""
     version = version_of(metadata, metadata_location)
     body = bodies.get(version, lambda: _parts(metadata_location, metadata.json_parts(), b"}"))
-    return SharedResponse(body, {"ETag": entity_tag(version, "all")})
+    return SharedResponse(body, {"ETag": entity_tag(version, "all", config)})
 
 
 def loaded_response(
-    metadata: TableMetadata, metadata_location: str, snapshots: str, bodies: ResponseBodyCache
+    metadata: TableMetadata,
+    metadata_location: str,
+    snapshots: str,
+    bodies: ResponseBodyCache,
+    config: bytes = NO_CONFIG,
 ) -> Response:
     """A LoadTableResult of a table that exists. snapshots: "all", or "refs" for those of branches and tags alone.
     A metadata file never changes, so later loads of the same version share the body."""
 
     def render() -> Iterator[bytes | CompressedPart]:
         data = metadata.json_parts() if snapshots == "all" else [referenced_only(metadata)]
-        return _parts(metadata_location, data, b',"config":{}}')
+        return _parts(metadata_location, data, b',"config":' + config + b"}")
 
     version = version_of(metadata, metadata_location)
-    body = bodies.get(f"load {snapshots} {version}", render)
-    return SharedResponse(body, {"ETag": entity_tag(version, snapshots)})
+    tag = entity_tag(version, snapshots, config)
+    return SharedResponse(bodies.get(f"load {tag}", render), {"ETag": tag})
 
 
 def _parts(
@@ -94,10 +105,10 @@ def version_of(metadata: TableMetadata, metadata_location: str) -> str:
 
 
 @lru_cache(maxsize=KEPT_BODIES)
-def entity_tag(version: str, snapshots: str) -> str:
-    """The ETag of a table's version (`version_of`) with this `snapshots` parameter. Weak, because the same response may
-    be sent compressed or not (RFC 9110, 8.8.1)."""
-    digest = hashlib.blake2b(f"{snapshots} {version}".encode(), digest_size=16).hexdigest()
+def entity_tag(version: str, snapshots: str, config: bytes = NO_CONFIG) -> str:
+    """The ETag of a table's version (`version_of`) with this `snapshots` parameter and this config. Weak, because the
+    same response may be sent compressed or not (RFC 9110, 8.8.1)."""
+    digest = hashlib.blake2b(f"{snapshots} {version}".encode() + config, digest_size=16).hexdigest()
     return f'W/"{digest}"'
 
 

@@ -74,8 +74,9 @@ def create_table(request: RestRequest) -> Response:
     request.require_protected(protected.changed(body.properties, marks), *identifier)
     shape = (body.schema, body.partition_spec, body.write_order, body.location, body.properties)
     if body.stage:
-        return table_response(request.catalog.stage_table(identifier, *shape).metadata.to_bytes(), None)
-    return _served(request.catalog.create_table(identifier, *shape, client=request.client))
+        staged = request.catalog.stage_table(identifier, *shape).metadata
+        return table_response(staged.to_bytes(), None, config=request.table_config)
+    return _served(request.catalog.create_table(identifier, *shape, client=request.client), request.table_config)
 
 
 def load_table(request: RestRequest) -> Response:
@@ -93,11 +94,12 @@ def load_table(request: RestRequest) -> Response:
             raise NotFound(error.message) from error
     if loaded.metadata_location is None:
         raise NoSuchTable(".".join(table))
-    tag = entity_tag(version_of(loaded.metadata, loaded.metadata_location), mode)
+    config = request.table_config
+    tag = entity_tag(version_of(loaded.metadata, loaded.metadata_location), mode, config)
     if tag_matches(request.headers.get("if-none-match"), tag):
         return not_modified(tag)
 
-    return loaded_response(loaded.metadata, loaded.metadata_location, mode, request.context.bodies)
+    return loaded_response(loaded.metadata, loaded.metadata_location, mode, request.context.bodies, config)
 
 
 def table_exists(request: RestRequest) -> Response:
@@ -165,7 +167,7 @@ def register_table(request: RestRequest) -> Response:
             raise
         # With the location, which the client itself named.
         raise NotFound(error.message) from error
-    return _served(registered)
+    return _served(registered, request.table_config)
 
 
 def named_table(request: RestRequest) -> tuple[str, str]:
@@ -173,9 +175,9 @@ def named_table(request: RestRequest) -> tuple[str, str]:
     return single_level_table(request.parameters["namespace"], request.parameters["table"])
 
 
-def _served(table: Table) -> Response:
-    tag = entity_tag(version_of(table.metadata, table.metadata_location), "all")
-    return table_response(table.metadata.to_bytes(), table.metadata_location, tag=tag)
+def _served(table: Table, config: bytes) -> Response:
+    tag = entity_tag(version_of(table.metadata, table.metadata_location), "all", config)
+    return table_response(table.metadata.to_bytes(), table.metadata_location, tag=tag, config=config)
 
 
 @contextmanager

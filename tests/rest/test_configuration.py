@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
+from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.configuration import ENDPOINTS, advertised
-from tests.rest.fakes import Web
+from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 
 
 def test_the_configuration_advertises_every_endpoint(web: Web) -> None:
@@ -57,3 +59,70 @@ def test_each_advertised_endpoint_has_a_handler(web: Web, endpoint: object) -> N
 )
 def test_endpoints_that_are_not_advertised_are_404(web: Web, method: str, path: str) -> None:
     assert web(method, path).status_code == 404
+
+
+def web_with(**settings: str) -> Web:
+    catalog = ScriptedCatalog(**settings)
+    catalog.create_table(("default", "t"), SCHEMA)
+    return Web(create_app(catalog, settings=catalog.settings))
+
+
+def test_clients_get_the_properties_of_the_settings() -> None:
+    web = web_with(**{"rest.client-defaults": "clients=4,io=x", "rest.client-overrides": "s3.endpoint=http://s3"})
+    body = web("GET", "/v1/config").json()
+    assert body["defaults"] == {"clients": "4", "io": "x"}
+    assert body["overrides"] == {"s3.endpoint": "http://s3"}
+
+
+def test_each_warehouse_has_its_own_properties() -> None:
+    default = ScriptedCatalog(**{"rest.client-defaults": "of=default"})
+    sales = ScriptedCatalog(**{"rest.client-defaults": "of=sales", "rest.table-config": "io=sales"})
+    for catalog in (default, sales):
+        catalog.create_table(("default", "t"), SCHEMA)
+    web = Web(create_app(default, settings=default.settings, warehouses={"sales": sales}))
+    assert web("GET", "/v1/config").json()["defaults"] == {"of": "default"}
+    assert web("GET", "/v1/config?warehouse=sales").json()["defaults"] == {"of": "sales"}
+    assert web("GET", "/v1/namespaces/default/tables/t").json()["config"] == {}
+    assert web("GET", "/v1/sales/namespaces/default/tables/t").json()["config"] == {"io": "sales"}
+
+
+def test_another_separator_is_advertised_and_both_are_understood() -> None:
+    web = web_with(**{"rest.namespace-separator": "%2E"})
+    assert web("GET", "/v1/config").json()["overrides"] == {"namespace-separator": "%2E"}
+    for parts in ("default.t", "default%2Et", "default%1Ft"):
+        # As Spark asks for `default.t.files`, which it reads itself after this very type.
+        expected = (404, "NoSuchTableException", "Table does not exist: default.t.files")
+        assert error_of(web("GET", f"/v1/namespaces/{parts}/tables/files")) == expected
+        assert error_of(web("GET", f"/v1/namespaces/{parts}"))[:2] == (404, "NoSuchNamespaceException")
+        assert error_of(web("GET", f"/v1/namespaces?parent={parts}"))[:2] == (404, "NoSuchNamespaceException")
+    assert web("GET", "/v1/namespaces/default/tables/t").status_code == 200
+
+
+def test_the_config_of_tables_comes_with_each_and_is_part_of_its_tag() -> None:
+    config = {"s3.endpoint": "http://s3", "s3.path-style-access": "true"}
+    web = web_with(**{"rest.table-config": ",".join(f"{name}={value}" for name, value in config.items())})
+    tables = "/v1/namespaces/default/tables"
+    loaded = web("GET", f"{tables}/t")
+    made = web("POST", tables, {"name": "made", "schema": SCHEMA})
+    staged = web("POST", tables, {"name": "staged", "schema": SCHEMA, "stage-create": True})
+    register = {"name": "again", "metadata-location": made.json()["metadata-location"], "overwrite": False}
+    registered = web("POST", "/v1/namespaces/default/register", register)
+    answers = (loaded, web("GET", f"{tables}/t?snapshots=refs"), made, staged, registered)
+    assert [answer.json()["config"] for answer in answers] == [config] * len(answers)
+    tag = loaded.headers["etag"]
+    assert web("GET", f"{tables}/t", headers={"If-None-Match": tag}).status_code == 304
+    update = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    committed = web("POST", f"{tables}/t", update)
+    assert "config" not in committed.json()
+    assert web("GET", f"{tables}/t", headers={"If-None-Match": committed.headers["etag"]}).status_code == 304
+
+
+def test_a_changed_config_is_another_version_for_clients_that_cache() -> None:
+    catalog = ScriptedCatalog()
+    catalog.create_table(("default", "t"), SCHEMA)
+    other = dataclasses.replace(catalog.settings, rest_table_config="a=b")
+    tags = {
+        Web(create_app(catalog, settings=settings))("GET", "/v1/namespaces/default/tables/t").headers["etag"]
+        for settings in (catalog.settings, other)
+    }
+    assert len(tags) == 2
