@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import NotFound as NotFound
     from iceberg_hms.errors import ProvedFailure as ProvedFailure
     from iceberg_hms.errors import QueueFull as QueueFull
+    from iceberg_hms.errors import ReadOnly as ReadOnly
     from iceberg_hms.errors import RequirementFailed as RequirementFailed
     from iceberg_hms.errors import ScopeMissing as ScopeMissing
     from iceberg_hms.errors import StorageError as StorageError
@@ -68,6 +69,7 @@ _ERRORS = (
     "ProvedFailure",
     "AccessDenied",
     "AlreadyExists",
+    "ReadOnly",
     "RequirementFailed",
     "CommitConflict",
     "CommitFailed",

@@ -5,6 +5,7 @@
      +-- InvalidInput                the request cannot succeed, however often the caller sends it
      |    +-- UnsupportedFormat      format-version 4, encryption: valid Iceberg that we refuse to touch
      +-- LocationNotAllowed          a REST client named a file or folder that the server's settings do not allow
+     +-- ReadOnly                    this REST server changes nothing
      +-- NotFound
      |    +-- NoSuchNamespace
      |    +-- NoSuchTable
@@ -108,6 +109,16 @@ class LocationNotAllowed(IcebergHmsError):
             f"Not allowed: {what} is outside of what the server's settings `warehouse`, `rest.allowed-locations` and "
             "`rest.locations` allow"
         )
+
+
+class ReadOnly(IcebergHmsError):
+    """The REST server changes nothing (`rest.read-only`); it did nothing of the request."""
+
+    proved_failed = True
+    default_next_step = "ask the operator of the server, or send the change to another one"
+
+    def __init__(self) -> None:
+        super().__init__("This server is read-only: it changes no table, view or namespace")
 
 
 class NotFound(IcebergHmsError):

@@ -23,6 +23,7 @@ OF_ONE_WAREHOUSE: Final = frozenset(
         "rest.max-page-size",
         "rest.namespace-separator",
         "rest.purge",
+        "rest.read-only",
         "rest.table-config",
         "rest.threads",
     }
@@ -138,6 +139,9 @@ class RestSettings:
         0,
         2**30,
         "`serve` raises its limit of open files to this, as far as it may; 0: it leaves the limit alone.",
+    )
+    rest_read_only: bool = flag(
+        "rest.read-only", "Change nothing: every change gets status 403. Reads and metrics reports go on."
     )
     rest_purge: str = text(
         "rest.purge",

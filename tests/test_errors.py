@@ -30,6 +30,7 @@ EXAMPLES: list[IcebergHmsError] = [
     errors.CorruptFile("file:/a b", "truncated"),
     errors.LocationNotAllowed("location"),
     errors.ScopeMissing("etl", "write[sales]", "commit"),
+    errors.ReadOnly(),
 ]
 EXAMPLES += [kind("what happened") for kind in TYPES if kind not in {type(example) for example in EXAMPLES}]
 
@@ -82,6 +83,7 @@ PROVED = {
     "QueueFull",
     "NotAuthenticated",
     "LocationNotAllowed",
+    "ReadOnly",
     "ScopeMissing",
     "IssuerUnavailable",
     "ProvedFailure",

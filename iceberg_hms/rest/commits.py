@@ -6,13 +6,15 @@ makes the client do with the files that it wrote.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, with_caller
-from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, RequirementFailed
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, ReadOnly, RequirementFailed
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.audit import SNAPSHOTS_MAX
 from iceberg_hms.rest.access.authorization import Action
@@ -31,6 +33,10 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     table = named_table(request)
     body = CommitTable.parse(request.body)
     _check_identifier(body, table)
+    if request.context.settings.rest_read_only:
+        # Its client may have sent it before the server was read-only, and it may have landed.
+        refuse = partial(request.catalog.refusal, table, body.requirements, body.updates, ReadOnly())
+        return BlockingStep(partial(_raise, refuse))
     creates = _creates(body)
     if creates:
         request.require(Action.CREATE_TABLE, *table)
@@ -76,6 +82,10 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     if protected.touches(body.updates):
         return BlockingStep(settle_protected)
     return PendingResponse(request.catalog.submit(table, body.requirements, body.updates, **arguments), seconds, answer)
+
+
+def _raise(error: Callable[[], Exception]) -> NoReturn:
+    raise error()
 
 
 def _snapshot_ids(body: CommitTable) -> list[int]:

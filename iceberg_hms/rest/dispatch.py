@@ -27,8 +27,8 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import QueueFull, ScopeMissing
-from iceberg_hms.rest.access.audit import AuditEntry
+from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing
+from iceberg_hms.rest.access.audit import CHANGES, AuditEntry
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import not_authenticated
@@ -179,6 +179,7 @@ class Endpoint:
     action: what it does to the namespace or table of its path, for which the caller needs a scope.
     takes_locks: its handler runs on the write threads. commit: its errors follow the rules of a commit.
     never_blocks: its handler runs on the event loop if the body is small (`SMALL_BODY_BYTES`).
+    refuses_itself: its handler looks at the table before it says that the server is read-only.
     """
 
     method: str
@@ -188,6 +189,7 @@ class Endpoint:
     takes_locks: bool = False
     commit: bool = False
     never_blocks: bool = False
+    refuses_itself: bool = False
 
 
 class Resource:
@@ -293,6 +295,10 @@ class Resource:
         warehouse = self._context.warehouse
         entry.target = AccessTarget(parameters.get("namespace"), parameters.get("table"), warehouse)
         require(self._context.access, entry.caller, endpoint.action, entry.target)
+        if endpoint.action in CHANGES and self._context.settings.rest_read_only:
+            entry.details["reason"] = "read-only"
+            if not endpoint.refuses_itself:
+                raise ReadOnly
         return entry.caller
 
 

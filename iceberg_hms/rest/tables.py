@@ -20,6 +20,7 @@ from iceberg_hms.errors import (
     NoSuchNamespace,
     NoSuchTable,
     NotFound,
+    ReadOnly,
 )
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.rest.access import protected
@@ -117,6 +118,10 @@ def drop_table(request: RestRequest) -> Response:
     if purge:
         request.entry.details["purge"] = policy
     with _missing_namespace_is_missing_table(table := named_table(request)):
+        if request.context.settings.rest_read_only:
+            # Who gets a 404 goes on to Hive, so a missing table is one here too.
+            request.catalog.pointer(table)
+            raise ReadOnly
         if purge and policy == PurgePolicy.REFUSE:
             # Who gets a 404 goes on to Hive, so a missing table is one here too.
             request.catalog.pointer(table)

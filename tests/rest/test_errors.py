@@ -14,6 +14,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     (errors.InvalidInput("x"), 400, "BadRequestException", 400, "BadRequestException"),
     (errors.UnsupportedFormat("x"), 400, "BadRequestException", 400, "BadRequestException"),
     (errors.LocationNotAllowed("location"), 403, "ForbiddenException", 403, "ForbiddenException"),
+    (errors.ReadOnly(), 403, "ForbiddenException", 403, "ForbiddenException"),
     (errors.NoSuchNamespace("n"), 404, "NoSuchNamespaceException", 404, "NoSuchNamespaceException"),
     (errors.NoSuchTable("n.t"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
     (errors.NotAnIcebergTable("n.t", "a view"), 404, "NoSuchTableException", 404, "NoSuchTableException"),
