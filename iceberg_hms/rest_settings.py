@@ -71,6 +71,14 @@ class RestSettings:
     rest_commit_wait_ms: int = number(
         "rest.commit-wait-ms", 30_000, 1, DAY_MS, "How long a REST commit waits for its group and its lock."
     )
+    rest_drain_ms: int = number(
+        "rest.drain-ms",
+        5_000,
+        0,
+        DAY_MS,
+        "How long `serve` goes on after SIGTERM while it answers that it is not ready, so that balancers notice; it "
+        "does not if nobody has asked for a minute.",
+    )
     rest_keep_alive_seconds: int = number(
         "rest.keep-alive-seconds", 120, 1, 86_400, "How long an idle REST connection stays open, in seconds."
     )

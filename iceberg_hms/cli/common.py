@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -162,9 +163,9 @@ class Waiting(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def ready(self) -> None: ...
+    def ready(self, *, second_signal_ends: bool = False) -> None: ...
 
-    def wait(self) -> None: ...
+    def wait(self) -> signal.Signals | None: ...
 
 
 @dataclass(slots=True)

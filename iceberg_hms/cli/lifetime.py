@@ -23,7 +23,7 @@ class Lifetime:
             lifetime.wait()
 
     A signal before `ready` is a KeyboardInterrupt; one after it makes `wait` return. Further signals are ignored, so
-    that they cannot break the clean-up.
+    that they cannot break the clean-up; or the second one ends the process at once, as `ready` says.
 
     exit_with_stdin: also end when standard input is closed. A parent that holds the other end of the pipe takes the
         server with it however the parent dies, `kill -9` included.
@@ -32,8 +32,10 @@ class Lifetime:
     def __init__(self, exit_with_stdin: bool) -> None:
         self._exit_with_stdin = exit_with_stdin
         # Not a threading.Event: a signal handler may not take a lock that the main thread holds.
-        self._over: SimpleQueue[None] = SimpleQueue()
+        self._over: SimpleQueue[signal.Signals | None] = SimpleQueue()
         self._starting = True
+        self._second_ends = False
+        self._is_over = False
         self._before: list[Any] = []
 
     def __enter__(self) -> Self:
@@ -48,19 +50,26 @@ class Lifetime:
         for number, handler in zip(_SIGNALS, self._before, strict=True):
             signal.signal(number, handler)
 
-    def ready(self) -> None:
-        """The command has started everything: from now on a signal ends `wait`, and interrupts nothing."""
+    def ready(self, *, second_signal_ends: bool = False) -> None:
+        """The command has started everything: from now on a signal ends `wait`, and interrupts nothing.
+
+        second_signal_ends: the next one ends the process at once, with the exit code 128 and its number, as a shell
+        reports a process that a signal killed."""
         self._starting = False
+        self._second_ends = second_signal_ends
 
-    def wait(self) -> None:
-        """Block until a signal comes or standard input ends."""
-        self._over.get()
+    def wait(self) -> signal.Signals | None:
+        """Block until a signal comes, and return it, or standard input ends."""
+        return self._over.get()
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
         if self._starting:
             self._starting = False
             raise KeyboardInterrupt
-        self._over.put(None)
+        if self._is_over and self._second_ends:
+            os._exit(128 + number)
+        self._is_over = True
+        self._over.put(signal.Signals(number))
 
     def _watch_stdin(self) -> None:
         # os.read and not sys.stdin: a thread that waits inside a buffered reader breaks the interpreter's own end.

@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import resource
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -64,8 +66,8 @@ def serve(
 ) -> None:
     """Serve the Iceberg REST catalog.
 
-    Prints one line of JSON on stdout when it listens, and ends with Ctrl-C. Without --token-file or --no-auth it makes
-    a token of its own, which is in that line.
+    Prints one line of JSON on stdout when it listens, and ends with Ctrl-C, in order: the second one ends it at once.
+    Without --token-file or --no-auth it makes a token of its own, which is in that line.
     """
     settings = load_settings(
         config,
@@ -91,24 +93,35 @@ def serve(
         open_catalog(context, settings) as catalog,
         open_warehouses(context, settings, warehouses) as others,
     ):
-        # Report a wrong address now, and not to the first client.
-        catalog.list_namespaces()
         served = cast("Catalog", catalog)
         server = RestServer(served, settings.rest_host, settings.rest_port, access=access, warehouses=others)
         try:
             uri = server.start()
-            lifetime.ready()
+            lifetime.ready(second_signal_ends=True)
             _settle_heap()
             where = {"metastore_uri": settings.metastore_uri, "warehouse": settings.warehouse}
             names = {"warehouses": sorted(others)} if others else {}
             output.print_event("listening", uri=uri, **where, pid=os.getpid(), **made, **names)
-            lifetime.wait()
+            # A server that starts before its metastore becomes ready when that answers.
+            threading.Thread(
+                target=_warn_unless_it_answers, args=(served,), name="metastore-check", daemon=True
+            ).start()
+            if lifetime.wait() == signal.SIGTERM:
+                server.drain()
         finally:
             server.stop()
     if not log.is_written:
         # Nobody reads stderr, so the interpreter's own exit would block. Everything is stopped and closed already.
         os._exit(0)
     output.note("stopped")
+
+
+def _warn_unless_it_answers(catalog: Catalog) -> None:
+    """Tell the operator of a wrong address before the first client finds out."""
+    try:
+        catalog.list_namespaces()
+    except IcebergHmsError as error:
+        logger.warning("not ready until the metastore answers: %s", error)
 
 
 @contextmanager

@@ -122,7 +122,9 @@ class App:
         context = self._context = contexts[0]
         self._trail = AuditTrail(context.clock)
         self._request_ids = RequestIds(context.clock)
-        self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context))
+        #: Says whether the server is ready.
+        self.health = Health(context)
+        self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context, self.health))
         self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
         self._failures = FailureLog(context.clock)
         several = len(contexts) > 1
@@ -177,6 +179,9 @@ class App:
             if response is not None:
                 status = response.status_code
                 response.raw_headers.append((b"x-request-id", entry.request_id.encode()))
+                if self.health.draining:
+                    # The client's next request opens a connection, through a balancer to another server.
+                    response.raw_headers.append((b"connection", b"close"))
                 await response(scope, receive, send)
         finally:
             seconds = clock.monotonic() - started
@@ -227,8 +232,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _targets(context: ServerContext) -> Iterator[tuple[str, tuple[str, _Handler]]]:
-    health = Health(context)
+def _targets(context: ServerContext, health: Health) -> Iterator[tuple[str, tuple[str, _Handler]]]:
     for path in OPEN_PATHS:
         yield path, (path, health)
     yield from _resources(context, (CONFIG, *ENDPOINTS))

@@ -1,6 +1,7 @@
 """Health checks for load balancers and process supervisors, and the metrics.
 
-/health/live: this process answers. /health/ready: the metastore answers too. /metrics: the counters.
+/health/live: this process answers. /health/ready: the metastore answers too, and the server is not about to stop.
+/metrics: the counters.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ METRICS_PATH: Final = "/metrics"
 
 #: How long a health check waits for the metastore. Load balancers usually time out after some seconds too.
 READY_SECONDS: Final = 5.0
+#: A server that nobody has asked for so long whether it is ready has no balancer that would notice.
+WATCHED_SECONDS: Final = 60.0
 _METHODS: Final = ("GET", "HEAD")
 #: Any namespace will do: the check asks whether the metastore answers, not what.
 PROBE_NAMESPACE: Final = "default"
@@ -37,6 +40,14 @@ class Health:
         self._context = context
         self._ready_seconds = ready_seconds
         self._probe: asyncio.Task[bool] | None = None
+        self._asked: float | None = None
+        #: Set by another thread when the server is about to stop: it is not ready any more.
+        self.draining = False
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody has asked lately whether the server is ready."""
+        return self._asked is not None and self._context.clock.monotonic() - self._asked < WATCHED_SECONDS
 
     async def answer(self, incoming: UnreadRequest) -> Response:
         """The response for one of the paths above."""
@@ -49,6 +60,9 @@ class Health:
             return Response(self._context.counters.render(), headers={"Content-Type": CONTENT_TYPE})
         if path == LIVE_PATH:
             return json_response({"status": "live"})
+        self._asked = self._context.clock.monotonic()
+        if self.draining:
+            return json_response({"status": "not ready", "reason": "the server is about to stop"}, status=503)
         if await self._metastore_answers():
             return json_response({"status": "ready"})
         return json_response({"status": "not ready", "reason": "the metastore does not answer"}, status=503)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
 import socket
 import threading
@@ -33,8 +34,9 @@ logger = logging.getLogger(__name__)
 
 #: How long the server may take to start.
 START_SECONDS: Final = 15.0
-#: How long running requests may take after `stop`, before the server closes their connections.
-STOP_SECONDS: Final = 10
+#: How much longer than a commit may wait (`rest.commit-wait-ms`) running requests may take after `stop`, before the
+#: server closes their connections.
+STOP_SECONDS: Final = 5.0
 #: How much longer the thread may take to end.
 STOP_MARGIN_SECONDS: Final = 5.0
 BACKLOG: Final = 2_048
@@ -106,7 +108,7 @@ class RestServer:
             lifespan="on",
             backlog=BACKLOG,
             timeout_keep_alive=self._settings.rest_keep_alive_seconds,
-            timeout_graceful_shutdown=STOP_SECONDS,
+            timeout_graceful_shutdown=math.ceil(self._request_seconds),
         )
         self._server = _Uvicorn(config)
         self._thread = threading.Thread(
@@ -142,14 +144,31 @@ class RestServer:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def drain(self) -> None:
+        """Answer that the server is not ready, and go on with everything else for `rest.drain-ms`, so that balancers
+        notice and send no more requests. Returns at once if nobody has asked lately whether it is ready."""
+        health = self._app.health
+        seconds = self._settings.rest_drain_ms / 1000
+        if seconds and health.is_watched:
+            health.draining = True
+            logger.info("not ready any more; accepting requests for another %g s", seconds)
+            self.wait(seconds)
+
     def stop(self) -> None:
-        """Accept no new requests, let running ones finish (at most 10 seconds), and return. May be called twice."""
+        """Accept no new requests, let running ones finish, and return: at most after `rest.commit-wait-ms` and ten
+        seconds. May be called twice."""
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
-        if not self.wait(STOP_SECONDS + STOP_MARGIN_SECONDS):
+        if not self.wait(self._request_seconds + STOP_MARGIN_SECONDS):
             self._server.force_exit = True
             logger.warning("the REST server did not end in time; it ends with the process")
+
+    @property
+    def _request_seconds(self) -> float:
+        """How long running requests may take after `stop`: each commit has its answer by then, unless a swap that
+        carries it is not answered."""
+        return self._settings.rest_commit_wait_ms / 1000 + STOP_SECONDS
 
     def __enter__(self) -> RestServer:
         self.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from signal import Signals
 from typing import Any, Self
 
 from typer.testing import CliRunner
@@ -74,10 +75,11 @@ def run(
     during: Callable[[], None] = lambda: None,
     metastore: bool = True,
     asked: Asked | None = None,
+    signal: Signals | None = None,
     **world: Any,
 ) -> Any:
-    """Run `iceberg-hms` over a catalog in memory. during: what happens while a server command waits.
-    world: further fields of the environment."""
+    """Run `iceberg-hms` over a catalog in memory. during: what happens while a server command waits. signal: what ends
+    its wait. world: further fields of the environment."""
 
     def connect(settings: Settings) -> Any:
         if asked is not None:
@@ -86,7 +88,7 @@ def run(
 
     where = {"ICEBERG_HMS_URI": METASTORE} if metastore else {}
     world.setdefault("connect", connect)
-    environment = Environment(lifetime=lambda exit_with_stdin: OneMoment(during), **world)
+    environment = Environment(lifetime=lambda exit_with_stdin: OneMoment(during, signal), **world)
     return CliRunner().invoke(app, list(arguments), obj=environment, env=where)
 
 
@@ -99,16 +101,18 @@ def answer(*arguments: str, **options: Any) -> Any:
 
 @dataclass
 class OneMoment:
-    """A lifetime in which `during` happens, and that is all."""
+    """A lifetime in which `during` happens, and then `signal` comes."""
 
     during: Callable[[], None]
+    signal: Signals | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None: ...
 
-    def ready(self) -> None: ...
+    def ready(self, *, second_signal_ends: bool = False) -> None: ...
 
-    def wait(self) -> None:
+    def wait(self) -> Signals | None:
         self.during()
+        return self.signal

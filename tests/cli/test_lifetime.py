@@ -21,11 +21,11 @@ try:
     with Lifetime({exit_with_stdin}) as lifetime:
         try:
             {start}
-            lifetime.ready()
+            lifetime.ready({ready})
             print("waiting", flush=True)
             {listening}
-            lifetime.wait()
-            print("over", flush=True)
+            by = lifetime.wait()
+            print("over", *([by.name] if {tell} and by else []), flush=True)
         finally:
             {end}
             print("cleaned", flush=True)
@@ -43,10 +43,12 @@ def program(
     start: str = "pass",
     listening: str = "pass",
     end: str = "pass",
+    ready: str = "",
+    tell: bool = False,
 ) -> Iterator[subprocess.Popen[str]]:
     """The process, which is killed if the test did not end it."""
     hooks = {"before": before, "start": start, "listening": listening, "end": end}
-    text = PROGRAM.format(exit_with_stdin=exit_with_stdin, **hooks)
+    text = PROGRAM.format(exit_with_stdin=exit_with_stdin, ready=ready, tell=tell, **hooks)
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", text], stdin=pipe, stdout=pipe, text=True) as process:
         try:
@@ -87,6 +89,26 @@ def test_further_signals_do_not_break_the_clean_up() -> None:
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=WAIT)[0].split() == ["over", "cleaned"]
         assert process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_wait_tells_which_signal_ended_it(number: signal.Signals) -> None:
+    with program(tell=True) as process:
+        assert first_line(process) == "waiting"
+        process.send_signal(number)
+        assert process.communicate(timeout=WAIT)[0].split() == ["over", number.name, "cleaned"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_command_at_once_that_says_so(number: signal.Signals) -> None:
+    with program(ready="second_signal_ends=True", end="print('cleaning', flush=True); import time; time.sleep(60)") as (
+        process
+    ):
+        assert first_line(process) == "waiting"
+        process.send_signal(signal.SIGTERM)
+        assert [first_line(process), first_line(process)] == ["over", "cleaning"]
+        process.send_signal(number)
+        assert process.wait(timeout=WAIT) == 128 + number
 
 
 def test_the_end_of_stdin_ends_the_wait() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import resource
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -108,13 +110,33 @@ def test_a_token_of_a_file_is_asked_for_and_never_told(tmp_path: Path) -> None:
     assert "s3cret" not in result.output
 
 
-def test_serve_ends_at_once_if_no_metastore_answers() -> None:
-    catalog = ScriptedCatalog()
+def test_serve_starts_before_its_metastore_and_says_so() -> None:
+    catalog, visit = ScriptedCatalog(), Visit()
     catalog.errors["list_namespaces"] = MetastoreUnavailable("No metastore answers")
-    result = run("serve", "--port", "0", catalog=catalog)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr.startswith("error: No metastore answers\nnext: ")
+    result = run("serve", "--port", "0", "--no-auth", catalog=catalog, during=visit)
+    assert result.exit_code == 0, result.stderr
+    assert visit.status == 503
     assert catalog.closed == 1
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_only_a_watched_server_drains_and_only_after_sigterm(
+    caplog: pytest.LogCaptureFixture, number: signal.Signals, watched: bool
+) -> None:
+    visit = Visit()
+
+    def during() -> None:
+        visit()
+        if watched:
+            assert httpx.get(f"{visit.event['uri']}/health/ready", timeout=30).status_code == 200
+
+    options = ("--port", "0", "--no-auth", "--set", "rest.drain-ms=1")
+    with caplog.at_level(logging.INFO, "iceberg_hms.rest.server"):
+        result = run("serve", *options, catalog=ScriptedCatalog(), during=during, signal=number)
+    assert result.exit_code == 0, result.stderr
+    drained = any("not ready any more" in record.getMessage() for record in caplog.records)
+    assert drained == (watched and number is signal.SIGTERM)
 
 
 def test_a_taken_port_is_two_lines_and_exit_code_1() -> None:

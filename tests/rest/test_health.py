@@ -12,11 +12,13 @@ from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.tokens import Everyone
 from iceberg_hms.rest.admission import Admission
+from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import ServerContext, UnreadRequest
-from iceberg_hms.rest.health import Health
+from iceberg_hms.rest.health import WATCHED_SECONDS, Health
 from iceberg_hms.rest.request_threads import RequestThreads
 from tests.rest.fakes import ScriptedCatalog, Web
+from tests.security.callers import ByHand
 
 
 def test_the_server_is_live_while_the_metastore_is_away(web: Web, catalog: ScriptedCatalog) -> None:
@@ -44,6 +46,28 @@ def test_the_server_becomes_ready_again(web: Web, catalog: ScriptedCatalog) -> N
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
 def test_health_paths_are_read_only(web: Web, method: str, path: str) -> None:
     assert web(method, path).status_code == 405
+
+
+def test_a_server_that_is_about_to_stop_is_live_and_not_ready(catalog: ScriptedCatalog, table: str) -> None:
+    app = create_app(catalog, settings=catalog.settings)
+    web = Web(app)
+    app.health.draining = True
+    response = web("GET", "/health/ready")
+    assert (response.status_code, response.json()["reason"]) == (503, "the server is about to stop")
+    for path in ("/health/live", table):
+        response = web("GET", path)
+        assert (response.status_code, response.headers["connection"]) == (200, "close")
+
+
+def test_a_server_that_nobody_asks_whether_it_is_ready_is_not_watched(catalog: ScriptedCatalog) -> None:
+    clock = ByHand()
+    app = create_app(catalog, settings=catalog.settings, clock=clock)
+    Web(app)("GET", "/health/live")
+    assert not app.health.is_watched
+    Web(app)("GET", "/health/ready")
+    assert app.health.is_watched
+    clock.seconds += WATCHED_SECONDS
+    assert not app.health.is_watched
 
 
 def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
