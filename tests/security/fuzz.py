@@ -34,7 +34,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import encode_list
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.updates.create import create_updates
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.server import RestServer
@@ -240,7 +240,7 @@ class World:
             location = row.parameters.get("metadata_location")
             if location is not None and row != before.rows.get(name):
                 require(location in after.files, f"{name} points to a missing file: {location}")
-                TableMetadata.parse(after.files[location]).verify()
+                metadata_file.decode(after.files[location], location)
                 require(self.get(f"/v1/namespaces/{name.namespace}/tables/{name.name}") == 200, f"{name} is bricked")
         require(self.get("/health/live") == 200, "the server is not alive")
 
