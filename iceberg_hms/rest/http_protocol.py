@@ -148,11 +148,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             await self.loop.connect_accepted_socket(
                 lambda: self, accepted, ssl=context, ssl_handshake_timeout=self._limits.header_seconds
             )
-        except (OSError, asyncio.CancelledError):
-            # ssl.SSLError is an OSError: a client that speaks no TLS, or has no valid certificate.
+        except (Exception, asyncio.CancelledError) as error:
             accepted.close()
             self._open.closed("failed TLS handshake", self.peer, self.loop)
             self._open.remove(self)
+            # ssl.SSLError is an OSError: a client that speaks no TLS, or has no valid certificate.
+            if not isinstance(error, OSError | asyncio.CancelledError):
+                logger.exception("a TLS handshake broke off")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.remove(self)

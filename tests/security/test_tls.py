@@ -6,10 +6,12 @@ import socket
 import ssl
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from iceberg_hms.rest.tls import Certificates
 from tests.security.certificates import Authority
 from tests.security.raw import TABLE, Raw, eventually, serving
 
@@ -114,3 +116,24 @@ def test_failed_handshakes_are_counted(authority: Authority, server_file: Path) 
                 assert plain.ended() in (True, False)
         with httpx.Client(base_url=server.uri, verify=trusting(authority)) as client:
             assert eventually(lambda: 'reason="failed TLS handshake"} 3' in client.get("/metrics").text)
+
+
+class OutOfMemory(ssl.SSLContext):
+    """A context that no connection can use, for a reason of its own."""
+
+    def wrap_bio(self, *_arguments: Any, **_others: Any) -> ssl.SSLObject:
+        raise MemoryError("no room for another connection")
+
+
+def test_a_handshake_that_fails_for_any_reason_leaves_no_connection(
+    authority: Authority, server_file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(rest_ssl_certfile=str(server_file)) as (server, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(Certificates, "context", lambda *_: OutOfMemory(ssl.PROTOCOL_TLS_SERVER))
+            for _ in range(3):
+                with Raw(server) as client:
+                    assert client.ended()
+        with httpx.Client(base_url=server.uri, verify=trusting(authority)) as client:
+            assert "iceberg_hms_rest_connections 1\n" in client.get("/metrics").text
+    assert "no room for another connection" in caplog.text
