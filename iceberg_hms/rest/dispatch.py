@@ -243,17 +243,10 @@ class Resource:
         return answer
 
     async def _body(self, incoming: UnreadRequest, held: HeldByRequest) -> tuple[bytes, int]:
-        """The body, and about what it takes once it is parsed; the request holds both. Raises as `read_body`;
-        HTTPException 413 for too many values."""
-        settings = self._context.settings
-        limit, seconds = settings.rest_max_body_bytes, settings.rest_body_timeout_ms / 1000
-        body = await read_body(incoming.receive, incoming.headers, limit, seconds, held)
+        """The body, and about what it takes once it is parsed; the request holds both. Raises as `read_body`."""
+        body, values = await read_body(incoming.receive, incoming.headers, self._context.settings, held)
         if not body:
             return body, 0
-        small = len(body) <= SMALL_BODY_BYTES
-        values = count_values(body) if small else await self._context.read_threads.run(lambda: count_values(body))
-        if values > settings.rest_max_body_values:
-            raise HTTPException(413, f"The request body has more than {settings.rest_max_body_values} values")
         memory = parsed_bytes(body, values)
         held.hold(memory)
         return body, memory
@@ -302,9 +295,15 @@ class Resource:
         return entry.caller
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float, held: HeldByRequest) -> bytes:
-    """The body, of at most `limit` bytes. Raises HTTPException: 413 as soon as the body is known to be longer (the rest
-    stays unread), 408 if it does not arrive in time. Raises ClientLeft, and QueueFull as `HeldByRequest.hold`."""
+async def read_body(receive: Receive, headers: Headers, settings: Settings, held: HeldByRequest) -> tuple[bytes, int]:
+    """The body and the number of its values, which are counted as they arrive. Raises HTTPException: 413 as soon as the
+    body is known to have more bytes or values than it may (the rest is not kept), 408 if it does not arrive in time.
+    Raises ClientLeft, and QueueFull as `HeldByRequest.hold`."""
+    limit, most, seconds = (
+        settings.rest_max_body_bytes,
+        settings.rest_max_body_values,
+        settings.rest_body_timeout_ms / 1000,
+    )
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(400, "Compressed request bodies are not supported")
     too_large = HTTPException(413, f"The request body is larger than {limit} bytes", {"Connection": "close"})
@@ -312,7 +311,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int, seconds: flo
     if length.isdecimal() and int(length) > limit:
         raise too_large
     chunks: list[bytes] = []
-    size = 0
+    size = values = 0
     try:
         async with asyncio.timeout(seconds):
             more = True
@@ -320,12 +319,16 @@ async def read_body(receive: Receive, headers: Headers, limit: int, seconds: flo
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ClientLeft
-                chunks.append(message.get("body", b""))
-                size += len(chunks[-1])
+                chunk = message.get("body", b"")
+                size += len(chunk)
                 if size > limit:
                     raise too_large
-                held.hold(len(chunks[-1]))
+                values += count_values(chunk)
+                if values > most:
+                    raise HTTPException(413, f"The request body has more than {most} values")
+                held.hold(len(chunk))
+                chunks.append(chunk)
                 more = message.get("more_body", False)
     except TimeoutError as error:
         raise HTTPException(408, "The request body did not arrive in time", {"Connection": "close"}) from error
-    return b"".join(chunks)
+    return b"".join(chunks), values

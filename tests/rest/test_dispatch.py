@@ -46,6 +46,11 @@ def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(small: Web) -> Non
     assert response.headers["connection"] == "close"
 
 
+def read(receive: Any, **settings: int) -> tuple[bytes, int]:
+    bounds = Settings(rest_max_body_bytes=LIMIT, **settings)
+    return asyncio.run(dispatch.read_body(receive, Headers(), bounds, Admission(1, 10**6).enter("a")))
+
+
 def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
     sent = 0
 
@@ -55,7 +60,31 @@ def test_a_body_without_a_length_is_read_up_to_the_limit() -> None:
         return {"type": "http.request", "body": b"x" * 1_000, "more_body": True}
 
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 30, Admission(1, 10**6).enter("a")))
+        read(receive)
+    assert caught.value.status_code == 413
+    assert sent == 3
+
+
+def test_values_are_counted_as_they_arrive() -> None:
+    pieces = [b'{"a":[[],', b"[],", b"[]]}"]
+
+    async def receive() -> dict[str, Any]:
+        piece = pieces.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+    assert read(receive) == (b'{"a":[[],[],[]]}', 8)
+
+
+def test_a_body_of_too_many_values_is_refused_as_soon_as_that_is_known() -> None:
+    sent = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        sent += 1
+        return {"type": "http.request", "body": b"[" * 400, "more_body": True}
+
+    with pytest.raises(dispatch.HTTPException, match="more than 1000 values") as caught:
+        read(receive, rest_max_body_values=1_000)
     assert caught.value.status_code == 413
     assert sent == 3
 
@@ -66,7 +95,7 @@ def test_a_body_that_stops_arriving_is_408() -> None:
         raise AssertionError
 
     with pytest.raises(dispatch.HTTPException) as caught:
-        asyncio.run(dispatch.read_body(receive, Headers(), LIMIT, 0.01, Admission(1, 10**6).enter("a")))
+        read(receive, rest_body_timeout_ms=10)
     assert caught.value.status_code == 408
 
 
