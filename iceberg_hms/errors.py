@@ -47,6 +47,7 @@ that says what to do; it is part of `str(error)`. Whether an attempt's files may
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, ClassVar, TypeVar
 
 ErrorType = TypeVar("ErrorType", bound=Exception)
@@ -403,6 +404,20 @@ def own_copy(error: ErrorType) -> ErrorType:
         return copied if str(copied) == str(error) else error
     except Exception:  # noqa: BLE001 - a class may ask for anything; what it says matters more than whose object it is
         return error
+
+
+def release_frames(error: BaseException) -> None:
+    """Release what the ended frames of an error hold, and those of its causes: what a file inflated to, say. Call it
+    when the error is answered. An error and its frames often hold each other, so that only the garbage collector would
+    free them, and that comes late. The traceback stays readable."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            traceback.clear_frames(each.__traceback__)
+            waiting += [each.__cause__, each.__context__]
 
 
 def proved(error: Exception) -> Exception:

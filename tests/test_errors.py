@@ -8,6 +8,7 @@ import inspect
 import pickle
 import re
 import traceback
+import weakref
 
 import pytest
 
@@ -210,3 +211,27 @@ def test_copies_of_one_error_do_not_share_what_is_added_to_their_tracebacks() ->
         assert original.__traceback__ is before
         assert copied.__traceback__ is not None
         assert copied.__traceback__.tb_next is before, "it begins with the traceback of the original"
+
+
+class Content:
+    """Something large that a frame holds."""
+
+
+def test_released_frames_hold_nothing_and_are_shown_still() -> None:
+    alive: weakref.WeakSet[Content] = weakref.WeakSet()
+    kept: list[Exception] = []
+
+    def hold(cause: Exception | None) -> None:
+        content = Content()
+        alive.add(content)
+        raise errors.CorruptFile("x", "it is damaged") from cause
+
+    for _ in range(2):
+        try:
+            hold(kept[-1] if kept else None)
+        except errors.CorruptFile as error:
+            kept.append(error)
+    assert len(alive) == 2
+    errors.release_frames(kept[-1])
+    assert len(alive) == 0
+    assert "in hold" in "".join(traceback.format_exception(kept[-1]))

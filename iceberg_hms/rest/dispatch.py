@@ -27,7 +27,7 @@ from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.changes.request import Client
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
-from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing
+from iceberg_hms.errors import QueueFull, ReadOnly, ScopeMissing, release_frames
 from iceberg_hms.rest.access.audit import CHANGES, AuditEntry
 from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
@@ -215,6 +215,7 @@ class Resource:
             response = error_response(error, incoming.entry.request_id, commit=endpoint.commit)
             if endpoint.commit and response.status_code == CONFLICT:
                 counters.conflict(error, self._context.warehouse)
+            release_frames(error)
         if endpoint.commit:
             counters.commit_answered(response.status_code, self._context.warehouse)
         return response
