@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -43,6 +44,9 @@ logger = logging.getLogger(__name__)
 
 #: The collector scans the young objects when the process has created this many more than it has freed.
 _YOUNG_OBJECTS = 20_000
+#: How long a thread computes before others get the interpreter, in seconds; Python's own is 5 ms. A commit asks for it
+#: some thirty times, and waits as long each time for every thread that computes, such as one with a large request.
+_SWITCH_SECONDS = 0.0005
 
 
 def serve(
@@ -99,6 +103,7 @@ def serve(
             uri = server.start()
             lifetime.ready(second_signal_ends=True)
             _settle_heap()
+            sys.setswitchinterval(_SWITCH_SECONDS)
             where = {"metastore_uri": settings.metastore_uri, "warehouse": settings.warehouse}
             names = {"warehouses": sorted(others)} if others else {}
             output.print_event("listening", uri=uri, **where, pid=os.getpid(), **made, **names)

@@ -92,6 +92,24 @@ def test_a_warehouse_that_does_not_answer_keeps_no_other_from_being_served(
     assert "warehouse sales does not answer" in caplog.text
 
 
+def test_a_thread_that_computes_keeps_others_from_the_interpreter_for_a_moment_only() -> None:
+    found: list[float] = []
+    before = sys.getswitchinterval()
+    try:
+        result = run(
+            "serve",
+            "--port",
+            "0",
+            "--no-auth",
+            catalog=ScriptedCatalog(),
+            during=lambda: found.append(sys.getswitchinterval()),
+        )
+    finally:
+        sys.setswitchinterval(before)
+    assert result.exit_code == 0
+    assert found[0] <= 0.001
+
+
 def test_without_a_word_on_tokens_it_makes_one_and_tells_it() -> None:
     visit = Visit()
     assert run("serve", "--port", "0", catalog=ScriptedCatalog(), during=visit).exit_code == 0
