@@ -160,15 +160,16 @@ def serving(
     write_seconds: float | None = None,
     compressed: bool = False,
     access: Sequence[str] = ("--no-auth",),
+    program: Sequence[str] = (str(Path(sys.executable).parent / "iceberg-hms"),),
 ) -> Iterator[Serving]:
     """Run a server at its defaults. It ends with the block, and with this process, however that ends.
 
     log: the file for its log.
     write_seconds: None runs the command as users do; a number runs the watched server and delays each file write by it.
     compressed: the server compresses its answers on loopback too, as it does for clients on other machines.
-    access: the options that say who may call it.
+    access: the options that say who may call it. program: what starts it, as the command does.
     """
-    command = [str(Path(sys.executable).parent / "iceberg-hms"), "serve", "--port", "0", *access]
+    command = [*program, "serve", "--port", "0", *access]
     command.append("--exit-with-stdin")
     if write_seconds is not None:
         command = [sys.executable, "-m", "benchmarks", "watched-server", "--write-seconds", str(write_seconds)]

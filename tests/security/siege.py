@@ -30,6 +30,7 @@ from iceberg_hms.local.metastore import LocalMetastore
 from iceberg_hms.rest.access.tokens import new_token, token_line
 from integration.rest_clients import ALL
 from tests.security.attackers import ATTACKS, Client, Target, besiege, place_bombs
+from tests.security.loop_probe import stalls_of
 
 NAMESPACE = "siege"
 HONEST = "127.0.0.1"
@@ -53,7 +54,8 @@ SETTLE_SECONDS = 180
 @dataclass
 class Phase:
     """seconds: of each acknowledged commit, and of each load. deferred: requests that were sent again.
-    failed: commits and loads with any other answer. lost: commits that were acknowledged and are not in their table."""
+    failed: commits and loads with any other answer. lost: commits that were acknowledged and are not in their table.
+    wall, cpu: how long it took, and the CPU time of the server's process in it; seconds. stalls: of its event loop."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
@@ -61,6 +63,9 @@ class Phase:
     deferred: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     lost: int = 0
+    wall: float = 0.0
+    cpu: float = 0.0
+    stalls: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,9 @@ def siege() -> None:
     tables, and loaders load them: alone, then beside all attacks of tests/security/attackers.py, then alone again.
     Attackers are a process of their own with the lowest priority, from other addresses, some with a valid token.
 
+    CPU %: what the server takes of one processor. stalls: how often its event loop came late by 20 ms and more, and by
+    how much at most, in ms.
+
     It fails if an honest request failed or was lost, if the 99th percentile of commits is twice the quiet one or more,
     if the server's memory passed 1 GiB, or if it keeps descriptors of attackers.
     """
@@ -108,8 +116,12 @@ def siege() -> None:
         evil = make_tables(metastore)
         arguments.out.mkdir(parents=True, exist_ok=True)
         log = arguments.out / "siege.log"
-        server = stack.enter_context(instruments.serving(metastore, log, access=("--token-file", str(file))))
-        found = measure(server, tokens, evil, arguments)
+        stalls = folder / "stalls"
+        stalls.touch()
+        probed = (sys.executable, "-m", "tests.security.loop_probe", str(stalls))
+        access = ("--token-file", str(file))
+        server = stack.enter_context(instruments.serving(metastore, log, access=access, program=probed))
+        found = measure(server, stalls, tokens, evil, arguments)
     problems = show(found)
     instruments.keep(arguments.out, "siege", vars(arguments), {**found, "problems": problems})
     if problems:
@@ -130,10 +142,14 @@ def make_tables(metastore: LocalMetastore) -> tuple[Path, int]:
 
 
 def measure(
-    server: instruments.Serving, tokens: dict[str, str], evil: tuple[Path, int], arguments: argparse.Namespace
+    server: instruments.Serving,
+    stalls: Path,
+    tokens: dict[str, str],
+    evil: tuple[Path, int],
+    arguments: argparse.Namespace,
 ) -> dict[str, Any]:
     port = int(server.uri.rpartition(":")[2])
-    honest = Honest(port, tokens["honest"], arguments.committers)
+    honest = Honest(port, tokens["honest"], arguments.committers, server.pid, stalls)
     asyncio.run(honest.run("warm-up", min(10.0, arguments.quiet_seconds)))
     quiet = asyncio.run(honest.run("quiet", arguments.quiet_seconds))
     before = Usage.of(server.pid)
@@ -173,18 +189,24 @@ def settle(pid: int, before: Usage) -> Usage:
 class Honest:
     """Committers, each with a key of its own in one of the tables, and loaders."""
 
-    def __init__(self, port: int, token: str, committers: int) -> None:
+    def __init__(self, port: int, token: str, committers: int, server: int, stalls: Path) -> None:
         self._port = port
         self._token = token
         self._committers = committers
+        self._server = server
+        self._stalls = stalls
 
     async def run(self, name: str, seconds: float) -> Phase:
         """All of them at once for so long."""
         phase = Phase(name)
-        end = time.monotonic() + seconds
+        started, used = time.monotonic(), instruments.cpu_seconds(self._server)
+        end = started + seconds
         committers = [self._commit(phase, number, end) for number in range(self._committers)]
         loaders = [self._load(phase, number, end) for number in range(LOADERS)]
         acknowledged, _ = await asyncio.gather(asyncio.gather(*committers), asyncio.gather(*loaders))
+        ended = time.monotonic()
+        phase.wall, phase.cpu = ended - started, instruments.cpu_seconds(self._server) - used
+        phase.stalls = stalls_of(self._stalls, started, ended)
         for number, value in enumerate(acknowledged):
             client = Client(self._port, HONEST, self._token)
             _, body = await client.ask("GET", _table(number))
@@ -277,13 +299,17 @@ def show(found: dict[str, Any]) -> list[str]:
                 each["deferred"],
                 *(f"{instruments.quantile(commits, share) * 1000:.0f}" for share in (0.5, 0.99, 1)),
                 f"{instruments.quantile(loads, 0.99) * 1000:.0f}",
+                f"{100 * each['cpu'] / each['wall']:.0f}",
+                len(each["stalls"]),
+                f"{1000 * max(each['stalls'], default=0):.0f}",
                 used["threads"],
                 used["descriptors"],
                 f"{used['peak'] / 2**20:.0f}",
             ]
         )
     latencies = ["median ms", "p99 ms", "longest ms", "load p99 ms"]
-    header = ["", "commits", "failed", "lost", "deferred", *latencies, "threads", "descriptors", "peak MiB"]
+    loop = ["CPU %", "stalls", "longest"]
+    header = ["", "commits", "failed", "lost", "deferred", *latencies, *loop, "threads", "descriptors", "peak MiB"]
     instruments.print_table(header, rows)
     print()
     attacks = [[name, sum(each.values()), _counted(each)] for name, each in found["attacks"].items()]
