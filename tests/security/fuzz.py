@@ -431,10 +431,9 @@ def main() -> None:
         except BaseException:
             print(f"failed; to see it again: make fuzz REQUESTS=1 SEED={next_seed}", file=sys.stderr)
             raise
-        # A catalog in memory leaves its idle threads to the garbage collector.
-        gc.collect()
         left = f"threads are left: {[thread.name for thread in threading.enumerate()]}"
-        require(eventually(lambda: threading.active_count() <= threads), left)
+        # A catalog in memory leaves its idle threads to the garbage collector, once its last commit has ended.
+        require(eventually(lambda: gc.collect() >= 0 and threading.active_count() <= threads), left)
         print(f"seed {next_seed}: {statuses.total()} requests", flush=True)
         next_seed += 1
     seconds = SYSTEM_CLOCK.monotonic() - started
