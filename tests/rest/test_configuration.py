@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 
 import pytest
 
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.configuration import ENDPOINTS, advertised
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
+from tests.rest.spec_endpoints import ENDPOINTS_OF_THE_SPEC
 
 
 def test_the_configuration_advertises_every_endpoint(web: Web) -> None:
@@ -33,6 +35,55 @@ def test_the_configuration_advertises_every_endpoint(web: Web) -> None:
     }
     # Idempotency keys are not kept for every mutation, so none are promised.
     assert "idempotency-key-lifetime" not in body
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "rest.md"
+_ROW = re.compile(r"\| `([A-Z]+ /v1/[^`]+)` \| (yes|no) \| (.*?) ?\|")
+
+
+def test_each_endpoint_of_the_spec_is_served_and_advertised_or_absent_for_a_reason(web: Web) -> None:
+    rows = {row[1]: row for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if (row := _ROW.fullmatch(line))}
+    assert set(rows) == ENDPOINTS_OF_THE_SPEC
+    advertised_ones = set(web("GET", "/v1/config").json()["endpoints"])
+    # The configuration is known to all who read it.
+    assert {name for name, row in rows.items() if row[2] == "yes"} == advertised_ones | {"GET /v1/config"}
+    assert [name for name, row in rows.items() if row[2] == "no" and len(row[3]) < 10] == []
+
+
+@pytest.mark.parametrize("endpoint", sorted(ENDPOINTS_OF_THE_SPEC))
+def test_what_is_not_advertised_is_no_route_or_another_method(web: Web, endpoint: str) -> None:
+    served = {advertised(each) for each in ENDPOINTS} | {"GET /v1/config"}
+    method, template = endpoint.split(" ")
+    path = re.sub(r"\{[\w-]+\}", "default", template)
+    for each in (path, path.replace("/default", "", 1) if "{prefix}" in template else path):
+        response = web(method, each)
+        if endpoint in served:
+            assert response.status_code != 405
+            assert "No such route" not in response.text
+        else:
+            assert response.status_code in (404, 405)
+            if method != "HEAD" and response.status_code == 404:
+                # No type that says that a table is missing, after which Spark asks Hive.
+                assert error_of(response)[1] == "NotFoundException"
+
+
+def test_a_method_that_a_path_does_not_have_is_405_with_those_that_it_has(web: Web) -> None:
+    for method in ("PUT", "PATCH", "OPTIONS", "BREW"):
+        response = web(method, "/v1/namespaces/default/tables/t")
+        assert (response.status_code, response.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
+    assert web("HEAD", "/v1/config").status_code == 405
+    assert web("HEAD", "/v1/config").headers["allow"] == "GET"
+
+
+def test_fields_that_nobody_knows_are_ignored_in_requests_and_kept_in_schemas(web: Web) -> None:
+    body = {"name": "t", "schema": {**SCHEMA, "x-more": 1}, "x-unknown": {"deep": []}, "stage-create": None}
+    assert web("POST", "/v1/namespaces/default/tables", body).status_code == 200
+    update = {"action": "set-properties", "updates": {"a": "b"}, "x-unknown": 1}
+    commit = {"requirements": [], "updates": [update], "x-unknown": None}
+    path = "/v1/namespaces/default/tables/t"
+    assert web("POST", path, commit).status_code == 200
+    for unknown in ({"updates": [{"action": "x"}]}, {"requirements": [{"type": "x"}], "updates": []}):
+        assert error_of(web("POST", path, unknown))[:2] == (400, "BadRequestException")
 
 
 def test_the_warehouse_parameter_is_ignored(web: Web) -> None:
