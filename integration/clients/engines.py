@@ -14,7 +14,7 @@ from integration.clients.results import Verdict
 Check = Callable[[Place], Verdict | None]
 
 #: Modules of this package, in the order in which they run.
-MODULES: Final[tuple[str, ...]] = ("trino",)
+MODULES: Final[tuple[str, ...]] = ("trino", "java")
 
 
 @dataclass(frozen=True)

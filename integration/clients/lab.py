@@ -90,7 +90,7 @@ def local(location: str) -> Path:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Lab]:
-    """A lab in a folder, which it empties first, and which keeps the logs of a run until the next one."""
+    """A lab in a folder, which it empties first, and which keeps the logs of a run until the next one there."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with (
