@@ -35,7 +35,7 @@ class Tally:
     unknown: dict[int, Exception] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        words = f"{self.writer} {len(self.acknowledged)}"
+        words = f"{self.writer}: {len(self.acknowledged)}"
         words += f", {len(self.refused)} refused for good" if self.refused else ""
         return words + (f", {len(self.unknown)} unknown" if self.unknown else "")
 

@@ -31,7 +31,7 @@ def works(note: str) -> Verdict:
 
 
 def differs(note: str) -> Verdict:
-    """It does something else than other engines do, and harms nothing."""
+    """It does something else than other engines do."""
     return Verdict("differs", note)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ def generate(found: Sequence[Result]) -> str:
     """The text between the markers, without them. found: of all engines, in the order of their columns."""
     columns = list(dict.fromkeys((each.engine, each.version) for each in found))
     by_key = {each.key: each for each in found}
-    notes: list[Result] = []
+    notes: dict[tuple[str, str], list[str]] = {}
     lines = ["| client | version | works | differs | refused |", "|---|---|---|---|---|"]
     for engine, version in columns:
         count = Counter(each.outcome for each in found if each.engine == engine)
@@ -36,18 +36,19 @@ def generate(found: Sequence[Result]) -> str:
     return "\n".join([*lines, "", "### Notes", "", *_said(notes)])
 
 
-def _cell(result: Result | None, notes: list[Result]) -> str:
+def _cell(result: Result | None, notes: dict[tuple[str, str], list[str]]) -> str:
+    """notes: check and note -> the clients that have it, in the order of their numbers."""
     if result is None:
         return ""
     if not result.note:
         return result.outcome
-    notes.append(result)
-    return f"{result.outcome} ({len(notes)})"
+    notes.setdefault((result.check, result.note), []).append(result.engine)
+    return f"{result.outcome} ({list(notes).index((result.check, result.note)) + 1})"
 
 
-def _said(notes: Sequence[Result]) -> Iterator[str]:
-    for number, each in enumerate(notes, 1):
-        yield f"{number}. {each.engine}, {each.check}: {each.note}"
+def _said(notes: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:
+    for number, ((check, note), names) in enumerate(notes.items(), 1):
+        yield f"{number}. *{check}*, {' and '.join(names)}: {note}"
 
 
 def replaced(text: str, table: str) -> str:

@@ -38,11 +38,12 @@ def test_an_outcome_that_is_not_the_recorded_one_is_named() -> None:
 
 
 def test_the_page_has_a_column_for_each_client_and_the_notes_below() -> None:
-    text = table.generate([WORKS, REFUSED])
+    also = Result("DuckDB, again", "1.5.5", "replace", "refused", REFUSED.note)
+    text = table.generate([WORKS, REFUSED, also])
     assert "| Trino, REST | 476 | 1 | 0 | 0 |" in text
-    assert "| | Trino, REST | DuckDB |" in text
-    assert "| replace: CREATE OR REPLACE; the history stays |  | refused (1) |" in text
-    assert text.splitlines()[-1] == "1. DuckDB, replace: no CREATE OR REPLACE: irc_schema_entry.cpp"
+    assert "| | Trino, REST | DuckDB | DuckDB, again |" in text
+    assert "| replace: CREATE OR REPLACE; the history stays |  | refused (1) | refused (1) |" in text
+    assert text.splitlines()[-1] == f"1. *replace*, DuckDB and DuckDB, again: {REFUSED.note}"
 
 
 def test_a_page_without_a_place_for_the_tables_is_refused() -> None:
@@ -75,7 +76,7 @@ def test_writers_insert_unique_ids_until_the_time_is_over() -> None:
     assert never.refused
     assert not never.acknowledged
     assert unknown.unknown
-    assert contention.check([always, unknown], there).startswith(f"one {len(always.acknowledged)}; three ")
+    assert contention.check([always, unknown], there).startswith(f"one: {len(always.acknowledged)}; three: ")
 
 
 def test_of_those_who_create_one_table_one_must_win_and_the_others_must_learn_why() -> None:
@@ -100,6 +101,6 @@ def test_of_those_who_create_one_table_one_must_win_and_the_others_must_learn_wh
 )
 def test_a_lost_or_doubled_or_unexpected_row_is_found(present: list[int], wrong: str) -> None:
     tally = Tally("one", [1, 2], {3: ValueError("no")}, {4: TimeoutError("perhaps")})
-    assert contention.check([tally], [1, 2, 4]) == "one 2, 1 refused for good, 1 unknown"
+    assert contention.check([tally], [1, 2, 4]) == "one: 2, 1 refused for good, 1 unknown"
     with pytest.raises(AssertionError, match=wrong):
         contention.check([tally], present)

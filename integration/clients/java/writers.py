@@ -42,7 +42,7 @@ def beside_others_rebased(catalog: Catalog, place: Place) -> Verdict:
 
 def two_sessions(catalog: Catalog, place: Place) -> Verdict:
     catalog.make(place)
-    return _run(place, *(_appends(catalog.again(), place, f"Java {number}") for number in (1, 2)))
+    return _run(place, *(_appends(catalog.again(), place, f"catalog {number}") for number in (1, 2)))
 
 
 def two_routes(catalog: Catalog, place: Place) -> Verdict:

@@ -38,7 +38,7 @@ def beside_others_rebased(catalog: Catalog, place: Place) -> Verdict:
 
 def two_sessions(catalog: Catalog, place: Place) -> Verdict:
     catalog.make(place)
-    return _run(catalog, place, *(_inserts(catalog, place, f"Trino {number}") for number in (1, 2)))
+    return _run(catalog, place, *(_inserts(catalog, place, f"session {number}") for number in (1, 2)))
 
 
 def two_routes(catalog: Catalog, place: Place) -> Verdict:
