@@ -56,7 +56,7 @@ def create(creators: Sequence[Creator]) -> None:
 
 
 def created(creators: Sequence[Creator]) -> list[str]:
-    """What those who create one table at the same time are told, each: "won", "taken", or what else went wrong."""
+    """What comes of it for each who creates one table at the same time: "won", "taken", or what else went wrong."""
     gate, told = Barrier(len(creators)), [""] * len(creators)
 
     def work(number: int, creator: Creator) -> None:

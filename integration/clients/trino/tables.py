@@ -89,7 +89,7 @@ def create_race(catalog: Catalog, place: Place) -> Verdict | None:
         makers = [Creator("Trino", partial(session.make, place, name), _is_taken) for session in sessions]
         told = contention.created([*makers, *others.creators(place.lab, place.table(name))])
         assert set(told) <= {"won", "taken"}, told
-        # Of those who ask us, at most one is told that it won.
+        # Of those who ask us, at most one wins.
         assert (told if catalog.name == REST else told[len(makers) :]).count("won") <= 1, told
         assert "won" in told
         twice += told.count("won") > 1
