@@ -49,15 +49,15 @@ class Results:
         return "\n".join(f"{name}: {message}" for name, message in sorted(self.failed.items()))
 
 
-def fetch(folder: Path) -> str:
-    """The kit's class path; its jars are fetched unless they are in Ivy's cache. folder: for small files. Raises
-    EngineError, after three attempts to bridge a failure of the network."""
+def fetch(folder: Path, what: str = "kit") -> str:
+    """The class path of the `kit`, or of the `reference` server; its jars are fetched unless they are in Ivy's cache.
+    folder: for small files. Raises EngineError, after three attempts to bridge a failure of the network."""
     jars = spark_jars()
     (ivy,) = jars.glob("ivy-*.jar")
     found = folder / "classpath"
     command = [find_java(), *QUICK_START, f"-Diceberg.version={ICEBERG_VERSION}", "-classpath", str(ivy)]
     command += ["org.apache.ivy.Main", "-settings", str(HERE / "ivysettings.xml"), "-ivy", str(HERE / "ivy.xml")]
-    command += ["-confs", "kit", "-types", "jar", "bundle", "-error", "-cachepath", str(found)]
+    command += ["-confs", what, "-types", "jar", "bundle", "-error", "-cachepath", str(found)]
     for _ in range(FETCH_ATTEMPTS):
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
         if ended.returncode == 0:
