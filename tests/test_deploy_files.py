@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from iceberg_hms.cli.serve import EXIT_SECONDS
 from iceberg_hms.config import Settings
 from iceberg_hms.metastore.locks.table_lock import CLOSE_SECONDS
 from iceberg_hms.rest.health import LIVE_PATH, READY_PATH
@@ -65,7 +66,7 @@ def test_every_file_that_the_image_copies_exists() -> None:
 def test_nobody_kills_a_server_that_stops_in_order() -> None:
     settings = Settings()
     requests = settings.rest_commit_wait_ms / 1000 + STOP_SECONDS + STOP_MARGIN_SECONDS
-    longest = settings.rest_drain_ms / 1000 + requests + CLOSE_SECONDS
+    longest = settings.rest_drain_ms / 1000 + requests + CLOSE_SECONDS + EXIT_SECONDS
     for text, pattern in ((KUBERNETES, r"terminationGracePeriodSeconds: (\d+)"), (UNIT, r"TimeoutStopSec=(\d+)")):
         found = re.search(pattern, text)
         assert found is not None

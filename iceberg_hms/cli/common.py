@@ -167,6 +167,8 @@ class Waiting(Protocol):
 
     def wait(self) -> signal.Signals | None: ...
 
+    def end_within(self, seconds: float) -> None: ...
+
 
 @dataclass(slots=True)
 class Environment:

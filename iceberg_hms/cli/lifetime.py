@@ -62,6 +62,15 @@ class Lifetime:
         """Block until a signal comes, and return it, or standard input ends."""
         return self._over.get()
 
+    def end_within(self, seconds: float) -> None:
+        """End the process after so many seconds with exit code 0, even if threads still run then."""
+
+        def end() -> None:
+            threading.Event().wait(seconds)
+            os._exit(0)
+
+        threading.Thread(target=end, name="end", daemon=True).start()
+
     def _interrupt(self, number: int, _frame: FrameType | None) -> None:
         if self._starting:
             self._starting = False

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: How long threads may take to end once everything is stopped and closed.
+EXIT_SECONDS = 5.0
 #: The collector scans the young objects when the process has created this many more than it has freed.
 _YOUNG_OBJECTS = 20_000
 #: How long a thread computes before others get the interpreter, in seconds; Python's own is 5 ms. A commit asks for it
@@ -104,9 +106,7 @@ def serve(
             lifetime.ready(second_signal_ends=True)
             _settle_heap()
             sys.setswitchinterval(_SWITCH_SECONDS)
-            where = {"metastore_uri": settings.metastore_uri, "warehouse": settings.warehouse}
-            names = {"warehouses": sorted(others)} if others else {}
-            output.print_event("listening", uri=uri, **where, pid=os.getpid(), **made, **names)
+            _announce(uri, settings, others, made)
             # A server that starts before its metastore becomes ready when that answers.
             threading.Thread(
                 target=_warn_unless_it_answers, args=(served,), name="metastore-check", daemon=True
@@ -119,6 +119,15 @@ def serve(
         # Nobody reads stderr, so the interpreter's own exit would block. Everything is stopped and closed already.
         os._exit(0)
     output.note("stopped")
+    # A swap that the metastore does not answer would keep the process for ten minutes. Its lock ends with its lease.
+    lifetime.end_within(EXIT_SECONDS)
+
+
+def _announce(uri: str, settings: Settings, others: Mapping[str, Catalog], made: Mapping[str, str]) -> None:
+    """The line of JSON on stdout. made: the token that the server made."""
+    where = {"metastore_uri": settings.metastore_uri, "warehouse": settings.warehouse}
+    names = {"warehouses": sorted(others)} if others else {}
+    output.print_event("listening", uri=uri, **where, pid=os.getpid(), **made, **names)
 
 
 def _warn_unless_it_answers(catalog: Catalog) -> None:

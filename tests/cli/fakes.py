@@ -116,3 +116,5 @@ class OneMoment:
     def wait(self) -> Signals | None:
         self.during()
         return self.signal
+
+    def end_within(self, seconds: float) -> None: ...

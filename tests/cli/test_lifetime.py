@@ -111,6 +111,17 @@ def test_a_second_signal_ends_a_command_at_once_that_says_so(number: signal.Sign
         assert process.wait(timeout=WAIT) == 128 + number
 
 
+def test_a_thread_that_never_ends_does_not_keep_a_command_that_ends_in_time() -> None:
+    with program(
+        before="import threading; threading.Thread(target=threading.Event().wait).start()",
+        end="lifetime.end_within(0.1)",
+    ) as process:
+        assert first_line(process) == "waiting"
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=WAIT)[0].split() == ["over", "cleaned"]
+        assert process.returncode == 0
+
+
 def test_the_end_of_stdin_ends_the_wait() -> None:
     with program(exit_with_stdin=True) as process:
         assert first_line(process) == "waiting"
