@@ -207,6 +207,21 @@ class RestSettings:
         "Log every request, a line of JSON for each one. Changes, refusals, conflicts and failures have lines without"
         " it.",
     )
+    rest_metrics_tables: int = number(
+        "rest.metrics-tables",
+        0,
+        0,
+        10_000,
+        "Tables with a label of their own in `/metrics`, the first ones that are committed to; others share one. Who "
+        "reaches the server reads their names, without a token. 0: no names.",
+    )
+    rest_lock_metrics_interval_ms: int = number(
+        "rest.lock-metrics-interval-ms",
+        60_000,
+        0,
+        DAY_MS,
+        "How often at most to list all locks for `/metrics`; 0: never.",
+    )
     rest_log_metrics_reports: bool = flag(
         "rest.log-metrics-reports",
         "Log what clients report of their scans and commits, a line of JSON for each report.",

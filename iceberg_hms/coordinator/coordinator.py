@@ -123,6 +123,12 @@ class Coordinator:
         send of the change may be in the table. Blocks, and raises nothing."""
         return AlreadyCommitted(name, self._sources).failed_or_unknown(change.identity, error).error
 
+    def waiting(self) -> tuple[int, float]:
+        """How many commits wait in the queues, and for how many seconds the oldest has; 0 if there is none."""
+        with self._mutex:
+            started = [commit.started for queue in self._queues.values() for commit in queue.commits()]
+        return len(started), max(0.0, self._ports.runtime.now() - min(started)) if started else 0.0
+
     def _enqueue(self, name: TableName, commit: PendingCommit, size: int) -> bool:
         """True if the table has no worker yet. Raises QueueFull."""
         with self._mutex:

@@ -375,6 +375,7 @@ class EventListener(Protocol):
         """Tell listeners what happened. Never raises, never blocks for long. `event["event"]` is one of:
 
         committed               `report`: a CommitReport
+        registered              `report`: a CommitReport of the registration of a metadata file
         retry-priority-wait     `table`, `seconds`: commits waited for one with retry priority
         foreign-writer-backoff  `table`, `seconds`: commits paused to let a foreign writer commit
         overdue                 `table`: the metastore did not answer a swap, rename or drop in time. Its callers got

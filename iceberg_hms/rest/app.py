@@ -74,7 +74,7 @@ def create_app(
         catalog=catalog if free_locations else catalog.for_clients(),
         settings=settings,
         access=access or (Everyone() if token is None else OneToken(token)),
-        counters=Counters(),
+        counters=Counters(tables=settings.rest_metrics_tables),
         read_threads=_read_threads(settings),
         write_threads=_write_threads(settings),
         admission=Admission(settings.rest_max_requests_per_caller, settings.rest_body_memory_max_bytes),
@@ -123,7 +123,7 @@ class App:
         self._trail = AuditTrail(context.clock)
         self._request_ids = RequestIds(context.clock)
         #: Says whether the server is ready.
-        self.health = Health(context)
+        self.health = Health(contexts)
         self._routes: Routes[tuple[str, _Handler]] = Routes(_targets(context, self.health))
         self._prefixed = {each.warehouse: (each, Routes(_resources(each, ENDPOINTS))) for each in contexts}
         self._failures = FailureLog(context.clock)

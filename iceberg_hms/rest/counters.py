@@ -30,6 +30,8 @@ _WAITS: Final = {"retry-priority-wait": "retry_priority_wait", "foreign-writer-b
 _COUNTED: Final = {"overdue": "operations_overdue", "lock-left-to-expire": "locks_left_to_expire"}
 #: Types of metrics reports that have a label of their own.
 _REPORTS: Final = frozenset(("scan-report", "commit-report"))
+#: The label of all tables without one of their own.
+_OTHER: Final = "other"
 #: Outcome of a commit by the status of its answer.
 _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 
@@ -37,8 +39,13 @@ _OUTCOMES: Final = {200: "committed", 409: "conflict", 429: "deferred"}
 class Counters:
     """Counters, histograms and gauges. Safe for threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tables: int = 0) -> None:
+        """tables: how many tables have a label of their own, the first ones that are committed to; others share one."""
         self._lock = threading.Lock()
+        self._tables_max = tables
+        self._tables: set[tuple[str, str]] = set()
+        self._table_commits: Counter[tuple[str, str, str]] = Counter()
+        self._operations: Counter[tuple[str, str, str]] = Counter()
         # Keys end with the warehouse.
         self._requests: Counter[tuple[str, str, int, str]] = Counter()
         self._buckets: Counter[tuple[str, str, float, str]] = Counter()
@@ -70,11 +77,28 @@ class Counters:
                 if seconds <= bound:
                     self._buckets[method, route, bound, warehouse] += 1
 
-    def commit_answered(self, status: int, warehouse: str = DEFAULT_WAREHOUSE) -> None:
+    def commit_answered(self, status: int, warehouse: str = DEFAULT_WAREHOUSE, table: str = "") -> None:
         """The server responded to a commit of table updates with this status."""
         outcome = _OUTCOMES.get(status) or ("unknown" if status >= 500 else "refused")
         with self._lock:
             self._commits[outcome, warehouse] += 1
+            if self._tables_max:
+                self._table_commits[self._table_label(table, status, warehouse), outcome, warehouse] += 1
+
+    def _table_label(self, table: str, status: int, warehouse: str) -> str:
+        # The metastore folds case. Only a commit proves that there is such a table: clients choose what they name.
+        key = (table.lower(), warehouse)
+        if key not in self._tables:
+            if status != 200 or len(self._tables) >= self._tables_max:
+                return _OTHER
+            self._tables.add(key)
+        return key[0]
+
+    def operation_answered(self, action: str, status: int, warehouse: str = DEFAULT_WAREHOUSE) -> None:
+        """The server responded to a change that is no commit, such as a registration, with this status."""
+        outcome = "done" if status < 400 else _OUTCOMES.get(status) or ("unknown" if status >= 500 else "refused")
+        with self._lock:
+            self._operations[action, outcome, warehouse] += 1
 
     def committed(self, report: CommitReport) -> None:
         """Count what a successful commit took."""
@@ -126,53 +150,64 @@ class Counters:
             return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        yield from _head("rest_requests_in_flight", "gauge", "Requests without a response so far.")
+        yield from samples_head("rest_requests_in_flight", "gauge", "Requests without a response so far.")
         yield f"{_PREFIX}rest_requests_in_flight {self._in_flight}"
-        yield from _head("rest_connections", "gauge", "Open connections.")
+        yield from samples_head("rest_connections", "gauge", "Open connections.")
         yield f"{_PREFIX}rest_connections {self._connections}"
-        yield from _head("rest_connections_closed_total", "counter", "Connections that the server closed or refused.")
+        yield from samples_head(
+            "rest_connections_closed_total", "counter", "Connections that the server closed or refused."
+        )
         for reason, count in sorted(self._closed.items()):
-            yield _sample("rest_connections_closed_total", {"reason": reason}, count)
-        yield from _head("rest_requests_total", "counter", "Requests with a response.")
+            yield sample("rest_connections_closed_total", {"reason": reason}, count)
+        yield from samples_head("rest_requests_total", "counter", "Requests with a response.")
         for (method, route, status, warehouse), count in sorted(self._requests.items()):
             labels = {"method": method, "route": route, "status": str(status)}
-            yield _sample("rest_requests_total", labels | _of(warehouse), count)
-        yield from _head("rest_request_seconds", "histogram", "Time from request to response.")
+            yield sample("rest_requests_total", labels | of_warehouse(warehouse), count)
+        yield from samples_head("rest_request_seconds", "histogram", "Time from request to response.")
         for key, seconds in sorted(self._seconds.items()):
             yield from self._histogram(key, seconds)
-        yield from _head("rest_commits_total", "counter", "Commits by outcome.")
+        yield from samples_head("rest_commits_total", "counter", "Commits by outcome.")
         for (outcome, warehouse), count in sorted(self._commits.items()):
-            yield _sample("rest_commits_total", {"outcome": outcome} | _of(warehouse), count)
-        yield from _head("rest_commit_conflicts_total", "counter", "Commits that got status 409, by cause.")
+            yield sample("rest_commits_total", {"outcome": outcome} | of_warehouse(warehouse), count)
+        yield from samples_head("rest_commit_conflicts_total", "counter", "Commits that got status 409, by cause.")
         for (cause, warehouse), count in sorted(self._conflicts.items()):
-            yield _sample("rest_commit_conflicts_total", {"cause": cause} | _of(warehouse), count)
-        yield from _head("rest_metrics_reports_total", "counter", "Metrics reports of clients, by type.")
+            yield sample("rest_commit_conflicts_total", {"cause": cause} | of_warehouse(warehouse), count)
+        if self._tables_max:
+            yield from samples_head("rest_table_commits_total", "counter", "Commits by table and outcome.")
+        for (table, outcome, warehouse), count in sorted(self._table_commits.items()):
+            labels = {"table": table, "outcome": outcome} | of_warehouse(warehouse)
+            yield sample("rest_table_commits_total", labels, count)
+        yield from samples_head("rest_operations_total", "counter", "Changes that are no commits, by outcome.")
+        for (action, outcome, warehouse), count in sorted(self._operations.items()):
+            labels = {"operation": action, "outcome": outcome} | of_warehouse(warehouse)
+            yield sample("rest_operations_total", labels, count)
+        yield from samples_head("rest_metrics_reports_total", "counter", "Metrics reports of clients, by type.")
         for sent, count in sorted(self._reports.items()):
-            yield _sample("rest_metrics_reports_total", {"type": sent}, count)
-        yield from _head("rest_commit_group_size", "histogram", "Commits in the group of a successful commit.")
+            yield sample("rest_metrics_reports_total", {"type": sent}, count)
+        yield from samples_head("rest_commit_group_size", "histogram", "Commits in the group of a successful commit.")
         for bound in GROUP_SIZES:
             within = sum(count for size, count in self._groups.items() if size <= bound)
-            yield _sample("rest_commit_group_size_bucket", {"le": str(bound)}, within)
-        yield _sample("rest_commit_group_size_bucket", {"le": "+Inf"}, self._groups.total())
+            yield sample("rest_commit_group_size_bucket", {"le": str(bound)}, within)
+        yield sample("rest_commit_group_size_bucket", {"le": "+Inf"}, self._groups.total())
         yield f"{_PREFIX}rest_commit_group_size_sum {sum(size * count for size, count in self._groups.items())}"
         yield f"{_PREFIX}rest_commit_group_size_count {self._groups.total()}"
         for name, doc in _WORK.items():
-            yield from _head(f"rest_commit_{name}_total", "counter", doc)
+            yield from samples_head(f"rest_commit_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_commit_{name}_total {self._work[name]}"
         for name, doc in _WARNINGS.items():
-            yield from _head(f"rest_{name}_total", "counter", doc)
+            yield from samples_head(f"rest_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_{name}_total {self._counted[name]}"
 
     def _histogram(self, key: tuple[str, str, str], seconds: float) -> Iterator[str]:
         method, route, warehouse = key
-        labels = {"method": method, "route": route} | _of(warehouse)
+        labels = {"method": method, "route": route} | of_warehouse(warehouse)
         count = sum(n for (m, r, _, w), n in self._requests.items() if (m, r, w) == key)
         for bound in BUCKETS:
             in_bucket = self._buckets[method, route, bound, warehouse]
-            yield _sample("rest_request_seconds_bucket", {**labels, "le": f"{bound:g}"}, in_bucket)
-        yield _sample("rest_request_seconds_bucket", {**labels, "le": "+Inf"}, count)
-        yield _sample("rest_request_seconds_sum", labels, seconds)
-        yield _sample("rest_request_seconds_count", labels, count)
+            yield sample("rest_request_seconds_bucket", {**labels, "le": f"{bound:g}"}, in_bucket)
+        yield sample("rest_request_seconds_bucket", {**labels, "le": "+Inf"}, count)
+        yield sample("rest_request_seconds_sum", labels, seconds)
+        yield sample("rest_request_seconds_count", labels, count)
 
 
 _PREFIX: Final = "iceberg_hms_"
@@ -195,17 +230,21 @@ _WARNINGS: Final = {
 }
 
 
-def _of(warehouse: str) -> dict[str, str]:
+def of_warehouse(warehouse: str) -> dict[str, str]:
     """The label of a warehouse. The default one has none, so that servers with one warehouse have no label more."""
     return {} if warehouse == DEFAULT_WAREHOUSE else {"warehouse": warehouse}
 
 
-def _head(name: str, kind: str, doc: str) -> Iterator[str]:
+def samples_head(name: str, kind: str, doc: str) -> Iterator[str]:
+    """What comes before the samples of a metric."""
     yield f"# HELP {_PREFIX}{name} {doc}"
     yield f"# TYPE {_PREFIX}{name} {kind}"
 
 
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+def sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    """One sample of a metric."""
+    if not labels:
+        return f"{_PREFIX}{name} {value}"
     pairs = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
     return f"{_PREFIX}{name}{{{pairs}}} {value}"
 

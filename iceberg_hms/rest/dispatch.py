@@ -217,7 +217,10 @@ class Resource:
                 counters.conflict(error, self._context.warehouse)
             release_frames(error)
         if endpoint.commit:
-            counters.commit_answered(response.status_code, self._context.warehouse)
+            table = ".".join(incoming.entry.target.names)
+            counters.commit_answered(response.status_code, self._context.warehouse, table)
+        elif endpoint.action in CHANGES:
+            counters.operation_answered(endpoint.action, response.status_code, self._context.warehouse)
         return response
 
     def _not_allowed(self, incoming: UnreadRequest) -> HTTPException:

@@ -1,13 +1,14 @@
 """Health checks for load balancers and process supervisors, and the metrics.
 
 /health/live: this process answers. /health/ready: the metastore answers too, and the server is not about to stop.
-/metrics: the counters.
+/metrics: the counters and gauges.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from iceberg_hms.rest.counters import CONTENT_TYPE
 from iceberg_hms.rest.dispatch import ServerContext, UnreadRequest
 from iceberg_hms.rest.errors import error_response
+from iceberg_hms.rest.gauges import Gauges
 from iceberg_hms.rest.responses import json_response
 
 logger = logging.getLogger(__name__)
@@ -36,8 +38,10 @@ PROBE_NAMESPACE: Final = "default"
 class Health:
     """Answers the health and metrics paths."""
 
-    def __init__(self, context: ServerContext, *, ready_seconds: float = READY_SECONDS) -> None:
-        self._context = context
+    def __init__(self, contexts: Sequence[ServerContext], *, ready_seconds: float = READY_SECONDS) -> None:
+        """contexts: of all warehouses, the default one first."""
+        self._context = contexts[0]
+        self._gauges = Gauges(contexts)
         self._ready_seconds = ready_seconds
         self._probe: asyncio.Task[bool] | None = None
         self._asked: float | None = None
@@ -57,7 +61,8 @@ class Health:
                 HTTPException(405, "This path is read-only", {"Allow": ", ".join(_METHODS)}), incoming.entry.request_id
             )
         if path == METRICS_PATH:
-            return Response(self._context.counters.render(), headers={"Content-Type": CONTENT_TYPE})
+            text = self._context.counters.render() + self._gauges.render()
+            return Response(text, headers={"Content-Type": CONTENT_TYPE})
         if path == LIVE_PATH:
             return json_response({"status": "live"})
         self._asked = self._context.clock.monotonic()

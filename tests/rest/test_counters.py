@@ -178,3 +178,37 @@ def test_the_server_counts_conflicts_and_its_catalogs_events(catalog: ScriptedCa
     found = values(web("GET", "/metrics").text)
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="assert-table-uuid"}'] == 1
     assert found["iceberg_hms_rest_commit_foreign_writer_backoff_seconds_total"] == 2
+
+
+def test_so_many_tables_have_a_label_and_the_others_share_one() -> None:
+    counters = Counters(tables=2)
+    for table, status in (("s.no", 404), ("s.no", 409), ("s.A", 200), ("s.a", 409), ("s.b", 200), ("s.c", 200)):
+        counters.commit_answered(status, table=table)
+    counters.commit_answered(200, "sales", "s.b")
+    found = {name: value for name, value in values(counters.render()).items() if "rest_table_commits" in name}
+    prefix = "iceberg_hms_rest_table_commits_total"
+    assert found == {
+        f'{prefix}{{table="s.a",outcome="committed"}}': 1,
+        f'{prefix}{{table="s.a",outcome="conflict"}}': 1,
+        f'{prefix}{{table="s.b",outcome="committed"}}': 1,
+        f'{prefix}{{table="other",outcome="committed"}}': 1,
+        f'{prefix}{{table="other",outcome="refused"}}': 1,
+        f'{prefix}{{table="other",outcome="conflict"}}': 1,
+        f'{prefix}{{table="other",outcome="committed",warehouse="sales"}}': 1,
+    }
+
+
+def test_a_registration_counts_as_one_and_not_as_a_commit(web: Web, catalog: ScriptedCatalog, table: str) -> None:
+    heard: list[str] = []
+    catalog.subscribe(lambda event: heard.append(event["event"]))
+    location = catalog.pointer(("logging", "events")).metadata_location
+    body = {"name": "again", "metadata-location": location}
+    catalog.drop_table(("logging", "events"))
+    for status in (200, 409):
+        assert web("POST", "/v1/namespaces/logging/register", body).status_code == status
+    found = values(web("GET", "/metrics").text)
+    prefix = "iceberg_hms_rest_operations_total"
+    assert found[f'{prefix}{{operation="register-table",outcome="done"}}'] == 1
+    assert found[f'{prefix}{{operation="register-table",outcome="conflict"}}'] == 1
+    assert not any("rest_commits_total" in name for name in found)
+    assert heard == ["registered"]

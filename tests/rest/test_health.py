@@ -77,7 +77,7 @@ def test_only_one_health_check_at_a_time_asks_a_metastore_that_hangs() -> None:
     context = ServerContext(
         catalog, Settings(), Everyone(), Counters(), read_threads, RequestThreads("move", 1), Admission(9, 1)
     )
-    health = Health(context, ready_seconds=0.01)
+    health = Health([context], ready_seconds=0.01)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         response = await health.answer(

@@ -163,9 +163,9 @@ class CatalogOperations:
             return self._register(name, location, metadata, taken, owner, wait_seconds)
 
         if not overwrite:
-            return self._published(register)
+            return self._published(register, "registered")
         what = f"registration of {name}"
-        return run_with_caller_timeout(self._ports, name, what, lambda: self._published(register))
+        return run_with_caller_timeout(self._ports, name, what, lambda: self._published(register, "registered"))
 
     def _register(
         self,
@@ -295,14 +295,14 @@ class CatalogOperations:
             logger.warning("the metadata of the dropped table %s cannot be read: %s", name, error)
             return None
 
-    def _published(self, operation: Callable[[], CommitReport]) -> CommitReport:
+    def _published(self, operation: Callable[[], CommitReport], event: str = "committed") -> CommitReport:
         """Run an operation, and publish its report with what it used, unless it was already committed."""
         started = self._ports.runtime.now()
         with measured() as usage:
             report = operation().with_usage(usage)
         report = replace(report, total_ms=(self._ports.runtime.now() - started) * 1000)
         if not report.already_committed:
-            self._ports.events.publish({"event": "committed", "report": report})
+            self._ports.events.publish({"event": event, "report": report})
         return report
 
 

@@ -20,6 +20,7 @@ Check = Callable[[EventListener, Callable[[Listener], None]], None]
 _NAME: Final = TableName("db", "t")
 _EVENTS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "committed", "report": CommitReport(_NAME, "file:/m", TableMetadata({}), snapshot_ids=(7,))},
+    {"event": "registered", "report": CommitReport(_NAME, "file:/m", TableMetadata({}))},
     {"event": "retry-priority-wait", "table": _NAME, "seconds": 0.5},
     {"event": "foreign-writer-backoff", "table": _NAME, "seconds": 0.5},
     {"event": "overdue", "table": _NAME},
