@@ -154,7 +154,7 @@ class RestSettings:
     rest_purge: str = text(
         "rest.purge",
         "What a drop with purge does over REST: drop the table and delete its own files, drop it and keep its files, or"
-        " answer 403. Trino purges with every drop, DuckDB by default.",
+        " answer 403. Trino purges with every drop, DuckDB with `ATTACH ... (PURGE_REQUESTED true)`.",
         PurgePolicy.DELETE.value,
         choices=tuple(each.value for each in PurgePolicy),
     )

@@ -28,6 +28,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "delete rows": "position deletes, deletion vectors or rewritten files; all read the same",
         "delete partition": "whole files by metadata alone",
         "update": "",
+        "upsert": "rows by key: the last one of each key stays",
         "merge": "insert, update and delete in one commit",
         "truncate": "",
         "transaction": "several statements, all or nothing",
@@ -52,12 +53,18 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "view": "create, read, replace, rename, list, drop",
         "foreign view": "a view of another dialect is read, or refused clearly",
     },
+    "Access": {
+        "credential of an issuer": "client id and secret for a token of an OpenID Connect issuer; the scope holds",
+        "TLS": "a certificate of an own authority; a client that does not know it refuses to connect",
+    },
     "Many writers": {
         "inserts beside others": "PyIceberg and the Python API append to the same table: none lost, none twice",
         "inserts, rebased": "the same on a table with `iceberg-hms.rebase-appends=all`",
         "two sessions": "two sessions of the engine insert into one table",
         "row changes beside others": "UPDATE, DELETE or MERGE while others append",
         "two routes": "the engine by REST, and by its own Hive catalog, on one table at once",
+        "lost answer": "the answer to a commit that was made is lost: no acknowledged or committed row loses its file",
+        "exactly once": "a stream while the server is killed: each row is there once",
         "insert, validated": "an operation that validates is refused when another one came first",
     },
 }

@@ -14,7 +14,7 @@ from integration.clients.results import Verdict
 Check = Callable[[Place], Verdict | None]
 
 #: Modules of this package, in the order in which they run.
-MODULES: Final[tuple[str, ...]] = ("trino", "java")
+MODULES: Final[tuple[str, ...]] = ("trino", "java", "duckdb", "flink", "pyiceberg")
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from queue import Empty, Queue
@@ -113,24 +114,94 @@ def place(lab: Lab, client: str, check: str) -> Place:
 @contextmanager
 def _serving(folder: Path, metastore: LocalMetastore) -> Iterator[str]:
     """`iceberg-hms serve`, as its users start it; its address."""
-    tokens = folder / "tokens"
-    tokens.write_text(TOKEN + "\n", encoding="utf-8")
-    tokens.chmod(0o600)
-    options = ["--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse, "--token-file", str(tokens)]
-    options += ["--port", "0", "--exit-with-stdin"]
-    program = [sys.executable, "-c", "from iceberg_hms.cli.main import run; run()", "serve", *options]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ICEBERG_HMS_")}
-    with (folder / "serve.log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-        )
+    server = Server(folder, metastore.uri, metastore.warehouse)
+    server.start()
+    try:
+        yield server.uri
+    finally:
+        server.stop()
+
+
+class Server:
+    """`iceberg-hms serve` in a process of its own, which can be killed and started again at the same address.
+
+    folder: for its token and its log. options: of the command, beside those that it needs."""
+
+    def __init__(self, folder: Path, metastore_uri: str, warehouse: str, *options: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log = folder / "serve.log"
+        self._process: subprocess.Popen[str] | None = None
+        self._options = ["--metastore-uri", metastore_uri, "--warehouse", warehouse, "--exit-with-stdin", *options]
+        if "--token-file" not in options:
+            tokens = folder / "tokens"
+            tokens.write_text(TOKEN + "\n", encoding="utf-8")
+            tokens.chmod(0o600)
+            self._options += ["--token-file", str(tokens)]
+        self.uri = ""
+
+    def start(self) -> None:
+        port = self.uri.rpartition(":")[2] or "0"
+        program = [sys.executable, "-c", "from iceberg_hms.cli.main import run; run()", "serve", *self._options]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("ICEBERG_HMS_")}
+        with self._log.open("a", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                [*program, "--port", port],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+            )
+        assert self._process.stdout is not None
         try:
-            assert process.stdout is not None
-            yield json.loads(first_line(process.stdout, START))["uri"]
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            stop(process)
+            self.uri = json.loads(first_line(self._process.stdout, START))["uri"]
+        except BaseException:
+            self.stop()
+            raise
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(END)
+        self._close()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            stop(self._process)
+            self._close()
+
+    def _close(self) -> None:
+        assert self._process is not None
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process = None
+
+
+class ServerToKill(Server):
+    """lab: the lab, reached through this server."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        super().__init__(folder, lab.metastore_uri, lab.warehouse)
+        self._lab = lab
+
+    @property
+    def lab(self) -> Lab:
+        return replace(self._lab, uri=self.uri)
+
+
+@contextmanager
+def serving_again(lab: Lab) -> Iterator[ServerToKill]:
+    """Another server before the same metastore, for a check that kills it."""
+    server = ServerToKill(lab, Path(tempfile.mkdtemp(prefix="killed-", dir=lab.folder)))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def first_line(stream: IO[str], seconds: float) -> str:

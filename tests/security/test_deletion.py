@@ -299,7 +299,7 @@ def _data_file(catalog: Catalog, server: Server, number: int) -> str:
 def test_a_purge_of_clients_that_always_ask_for_one_drops_the_table(
     tmp_path: Path, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As Trino sends every DROP TABLE, and DuckDB by default."""
+    """As Trino sends every DROP TABLE."""
     server = Server(tmp_path, rest_purge=policy)
     with server.catalog, caplog.at_level(logging.INFO):
         server.purge("victim")

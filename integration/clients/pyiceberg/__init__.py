@@ -1,0 +1,17 @@
+"""Stock PyIceberg over REST. Places in its source are of the version that this project installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from integration.clients.engines import Client
+from integration.clients.lab import Lab
+from integration.clients.pyiceberg import access, rows, tables
+
+
+@contextmanager
+def start(_lab: Lab) -> Iterator[Sequence[Client]]:
+    import pyiceberg
+
+    yield [Client("PyIceberg", pyiceberg.__version__, {**tables.CHECKS, **rows.CHECKS, **access.CHECKS})]
