@@ -24,6 +24,7 @@ from iceberg_hms.coordinator.protocol.metadata_cache import MetadataCache
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.coordinator.protocol.uuid_lookup import UuidLookup
+from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.create import create_updates, new_table_metadata
@@ -141,7 +142,8 @@ class Harness:
         return AlreadyCommitted(NAME, self.sources(self.cache()))
 
     def cache(self) -> MetadataCache:
-        return MetadataCache(self.files, self.runtime, max_bytes=1_000_000, read_retries=0)
+        bounds = FileBounds.of(self.settings.as_dict())
+        return MetadataCache(self.files, self.runtime, max_bytes=1_000_000, read_retries=0, bounds=bounds)
 
     def sources(self, cache: MetadataCache) -> LookupSources:
         """Where to look for changes, for a process that has just begun."""

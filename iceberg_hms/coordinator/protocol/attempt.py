@@ -9,7 +9,6 @@ from iceberg_hms.coordinator.ports import CommitPorts, Manifests, Pointer
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.pending_commit import PendingCommit
 from iceberg_hms.coordinator.protocol.staging import Staging
-from iceberg_hms.errors import CommitConflict, InvalidInput
 from iceberg_hms.format.file_bounds import FileBounds
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -57,7 +56,7 @@ class CommitAttempt:
 def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, unique: str) -> CommitAttempt:
     """The attempt to swap in what was staged, not written yet. metadata: the running metadata of `staging`, which is
     not that of the base. unique: makes a file name that was never used before."""
-    metadata = metadata.with_metadata_log_entry(base.pointer.metadata_location, base.metadata.last_updated_ms)
+    metadata = next_metadata(metadata, base)
     return CommitAttempt(
         base,
         metadata,
@@ -70,16 +69,16 @@ def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, un
     )
 
 
+def next_metadata(staged: TableMetadata, base: TableVersion) -> TableMetadata:
+    """What is written of metadata that was staged on a base: it logs the file that it replaces."""
+    return staged.with_metadata_log_entry(base.pointer.metadata_location, base.metadata.last_updated_ms)
+
+
 def write(ports: CommitPorts, attempt: CommitAttempt, manifests: Manifests, bounds: FileBounds) -> CommitAttempt:
     """The attempt with its metadata file and the staged manifest lists on disk, written side by side. Raises
-    StorageError; the metadata file may be there then. Raises InvalidInput for metadata beyond the bounds, or
-    CommitConflict if several changes share it: nobody can tell which of them is at fault, so each may come again."""
+    StorageError; the metadata file may be there then. Raises InvalidInput for metadata beyond the bounds, with nothing
+    written."""
     location = attempt.location
-    try:
-        data = metadata_file.encode(attempt.metadata, bounds)
-    except InvalidInput as error:
-        if len(attempt.commits) > 1:
-            raise CommitConflict(f"The changes of its group cannot be written together: {error.message}") from error
-        raise
+    data = metadata_file.encode(attempt.metadata, bounds)
     lists, _ = ports.runtime.gather([manifests.flush, lambda: ports.files.write(location, data)])
     return replace(attempt, written=(location, *lists))

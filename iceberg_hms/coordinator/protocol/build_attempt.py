@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from iceberg_hms.coordinator.ports import Pointer
-from iceberg_hms.coordinator.protocol.attempt import attempt_of, write
+from iceberg_hms.coordinator.protocol.attempt import attempt_of, next_metadata, write
 from iceberg_hms.coordinator.protocol.group_progress import GroupContext, GroupProgress, TableHints, drop_withdrawn
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.outcome import Committed
 from iceberg_hms.coordinator.protocol.staging import Staging
-from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.metadata import metadata_file
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: A group is built on what the last one left, without a look at the pointer, if that is not older.
 REMEMBERED_SECONDS = 5.0
@@ -34,8 +36,11 @@ def load_table(group: GroupContext, row: Pointer | None = None) -> TableVersion:
     return group.cache.version(row or group.ports.pointer.load(group.name))
 
 
-def begin_staging(group: GroupContext, progress: GroupProgress, base: TableVersion) -> Staging:
-    """A staging of the commits that wait, with none of them staged yet."""
+def begin_staging(
+    group: GroupContext, progress: GroupProgress, base: TableVersion, *, measured: bool = False
+) -> Staging:
+    """A staging of the commits that wait, with none of them staged yet. measured: refuse each commit with which the
+    metadata would be beyond its bounds, which takes as long for each commit as to write the metadata."""
     group.figures.attempts += 1
     drop_withdrawn(group, progress)
     metadata = base.metadata
@@ -44,7 +49,19 @@ def begin_staging(group: GroupContext, progress: GroupProgress, base: TableVersi
         # the lost commit are detected (`changes.sequence_numbers`).
         metadata = metadata.replace(last_sequence_number=progress.highest_number_seen)
     ports = group.ports
-    return Staging(metadata, progress.waiting, ports.manifests(), ports.runtime.now_ms, base.pointer, group.moves.check)
+
+    def measure(staged: TableMetadata) -> None:
+        metadata_file.encode(next_metadata(staged, base), group.cache.bounds)
+
+    return Staging(
+        metadata,
+        progress.waiting,
+        ports.manifests(),
+        ports.runtime.now_ms,
+        base.pointer,
+        group.moves.check,
+        measure if measured else None,
+    )
 
 
 def build_attempt(
@@ -63,6 +80,24 @@ def build_attempt(
     the writer that holds the lock may be about to swap over it. fresh: whether it was read just now. Only then may a
     change be refused for what is in it.
     """
+    try:
+        _build(group, progress, base, staging, locked=locked, fresh=fresh)
+    except InvalidInput:
+        # Some of the commits make the metadata too large, perhaps only after others: each is measured as it is staged.
+        # What is measured last is what is written then.
+        measured = begin_staging(group, progress, base, measured=True)
+        _build(group, progress, base, measured, locked=locked, fresh=fresh)
+
+
+def _build(
+    group: GroupContext,
+    progress: GroupProgress,
+    base: TableVersion,
+    staging: Staging,
+    *,
+    locked: bool,
+    fresh: bool,
+) -> None:
     staging.finish()
     group.files.staged(staging.files)
     for commit in staging.withdrawn:

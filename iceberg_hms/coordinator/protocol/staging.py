@@ -34,6 +34,7 @@ class Staging:
     base: the metadata that the first change is staged on. manifests: with the lists that were staged.
     row: of the table, for commits that may name only some locations.
     check_move: called with the new location by a change that moves the table; raises what refuses that change.
+    measure: called with the metadata after each change; raises what refuses the change. None: it is not asked.
     metadata: the running metadata; None while a table that is to be created has nothing yet.
     carried: the commits whose changes are in it.
     already: commits that the base holds already.
@@ -53,6 +54,7 @@ class Staging:
         now_ms: Callable[[], int],
         row: Pointer | None = None,
         check_move: Callable[[str], None] = lambda _location: None,
+        measure: Callable[[TableMetadata], None] | None = None,
     ) -> None:
         self.base = base
         self.manifests = manifests
@@ -70,6 +72,7 @@ class Staging:
         #: Those of one attempt share it: what it has looked up holds for all.
         self._guard: LocationGuard | None = None
         self._check_move = check_move
+        self._measure = measure
         self._remaining = iter(commits)
 
     def begin(self) -> bool:
@@ -125,12 +128,14 @@ class Staging:
 
     def _stage(self, change: Change, recorded: RecordedWrites, guard: LocationGuard | None) -> StagedChange:
         metadata, staged = stage_one(self.metadata, change, recorded, self._now_ms, guard)
-        if self.metadata is not None and metadata.location != self.metadata.location:
-            try:
+        try:
+            if self.metadata is not None and metadata.location != self.metadata.location:
                 self._check_move(metadata.location)
-            except Exception:
-                recorded.discard(recorded.lists)
-                raise
+            if self._measure is not None and metadata is not self.metadata:
+                self._measure(metadata)
+        except Exception:
+            recorded.discard(recorded.lists)
+            raise
         self.metadata = metadata
         return staged
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
-from iceberg_hms.errors import CommitConflict, InvalidInput
+from iceberg_hms.errors import InvalidInput
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
@@ -42,19 +42,43 @@ def test_an_attempt_replaces_the_row_as_it_was_read_last() -> None:
     assert moved.location == "file:/m"
 
 
-def test_changes_beside_one_that_cannot_be_written_may_come_again() -> None:
+HOSTILE = "{" * 400_000
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_change_that_makes_the_metadata_too_large_is_refused_alone(at: int) -> None:
+    harness = Harness()
+    harness.create()
+    changes = [append("file:/a", snapshot_id=1), set_properties(a="b")]
+    changes.insert(at, set_properties(long=HOSTILE))
+    group = harness.members(*changes)
+    harness.group(*group)
+    with pytest.raises(InvalidInput, match="far more values") as refused:
+        group.pop(at).result()
+    assert refused.value.proved_failed
+    assert len({one.result().metadata_location for one in group}) == 1
+    assert harness.metadata().properties["a"] == "b"
+    assert [snapshot.snapshot_id for snapshot in harness.metadata().snapshots] == [1]
+
+
+def test_of_changes_that_are_too_large_together_those_that_came_first_land() -> None:
+    harness = Harness(max_metadata_bytes=40_000)
+    harness.create()
+    group = harness.members(*(set_properties(**{f"p{number}": "x" * 15_000}) for number in range(4)))
+    harness.group(*group)
+    assert {one.result().metadata_location for one in group[:2]} == {harness.location()}
+    for one in group[2:]:
+        with pytest.raises(InvalidInput, match="more than 40000 bytes"):
+            one.result()
+
+
+def test_a_lone_change_that_makes_the_metadata_too_large_changes_nothing() -> None:
     harness = Harness()
     before = harness.create()
-    hostile, honest = set_properties(long="{" * 400_000), set_properties(a="b")
-    group = harness.members(hostile, honest)
-    harness.group(*group)
-    for one in group:
-        with pytest.raises(CommitConflict):
-            one.result()
-    [alone] = harness.members(hostile)
+    files = harness.files.locations()
+    [alone] = harness.members(set_properties(long=HOSTILE))
     harness.group(alone)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="far more values"):
         alone.result()
     assert harness.metadata() == before
-    harness.commit(honest)
-    assert harness.metadata().properties["a"] == "b"
+    assert harness.files.locations() == files
