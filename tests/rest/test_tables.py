@@ -68,6 +68,12 @@ def test_a_hive_table_takes_a_name_too(web: Web, table: str, catalog: ScriptedCa
             assert error_of(response) == (409, "AlreadyExistsException", f"Table already exists: logging.{name}")
 
 
+def test_the_loser_of_a_creation_learns_that_the_table_exists(web: Web, catalog: ScriptedCatalog) -> None:
+    catalog.metastore.before_moves.append(lambda: catalog.metastore.add_hive_table(TableName("default", "t")))
+    response = web("POST", "/v1/namespaces/default/tables", {"name": "t", "schema": SCHEMA})
+    assert error_of(response) == (409, "AlreadyExistsException", "Table already exists: default.t")
+
+
 @pytest.mark.parametrize("namespace", ["none", "a%1Fb"])
 def test_creating_and_listing_in_a_missing_namespace_name_the_namespace(web: Web, namespace: str) -> None:
     expected = (404, "NoSuchNamespaceException", f"Namespace does not exist: {namespace.replace('%1F', '.')}")
