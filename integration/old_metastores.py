@@ -29,8 +29,9 @@ from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
+from iceberg_hms.metastore.tables.view_pointer import HmsViewPointer
 from iceberg_hms.runtime import ThreadRuntime
-from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.table_lock import Guard
 from iceberg_hms.testing.contracts.table_pointer import Place
 from integration.conftest import make_namespace
@@ -135,6 +136,16 @@ OF_THE_FENCE = frozenset(
 )
 
 
+#: The same of views.
+OF_THE_VIEWS_FENCE = frozenset(
+    {
+        view_pointer.an_outdated_swap_changes_nothing,
+        view_pointer.one_of_many_concurrent_swaps_wins,
+        view_pointer.a_view_is_renamed_and_dropped,
+    }
+)
+
+
 class OldMetastore(ReapingMetastore):
     """One of these releases, with LocalMetastore's life and address.
 
@@ -211,6 +222,18 @@ def check_pointer(check: table_pointer.Check, server: LocalMetastore, request: p
     place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
     try:
         check(HmsTablePointer(pool, settings), place)
+    finally:
+        pool.close()
+
+
+def check_views(check: view_pointer.Check, server: LocalMetastore, request: pytest.FixtureRequest) -> None:
+    """One check of the ViewPointer contract in namespaces of its own."""
+    settings = Settings.load({"metastore_uri": server.uri}, environ={})
+    pool = ClientPool([server.uri], size=4)
+    namespace, other = make_namespace(server, request), make_namespace(server, request)
+    place = Place(namespace, other, f"{server.warehouse}/{namespace}.db", lambda name: hive_table(pool, name))
+    try:
+        check(HmsViewPointer(pool, settings), HmsTablePointer(pool, settings), place)
     finally:
         pool.close()
 

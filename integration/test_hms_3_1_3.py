@@ -19,7 +19,7 @@ from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapPro
 from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
-from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.faults.script import FREEZE, FREEZE_REPLY
 from iceberg_hms.testing.history import HistoryRule, check_table
@@ -27,7 +27,16 @@ from integration.concurrent_writers import processes_lose_nothing
 from integration.conftest import make_namespace
 from integration.faults import GET, LEASE_SECONDS, LIMIT, SCHEMA, Scene, Timing, until
 from integration.interop import live_paths
-from integration.old_metastores import HMS_3_1_3, OF_THE_FENCE, STOCK_COLUMNS, OldMetastore, check_lock, check_pointer
+from integration.old_metastores import (
+    HMS_3_1_3,
+    OF_THE_FENCE,
+    OF_THE_VIEWS_FENCE,
+    STOCK_COLUMNS,
+    OldMetastore,
+    check_lock,
+    check_pointer,
+    check_views,
+)
 from integration.test_cli import program
 from integration.test_local_servers import listening
 
@@ -74,6 +83,17 @@ def test_the_pointer_keeps_the_contract_except_for_compare_and_swap(
             check_pointer(check, server, request)
     else:
         check_pointer(check, server, request)
+
+
+@pytest.mark.parametrize("check", view_pointer.CHECKS, ids=lambda check: check.__name__)
+def test_the_views_keep_the_contract_except_for_compare_and_swap(
+    check: view_pointer.Check, server: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    if check in OF_THE_VIEWS_FENCE:
+        with pytest.raises((AssertionError, MetastoreUnavailable), match=r"outdated \w+: Swapped|winners|not proven"):
+            check_views(check, server, request)
+    else:
+        check_views(check, server, request)
 
 
 @pytest.mark.parametrize("check", table_lock.CHECKS, ids=lambda check: check.__name__)

@@ -28,7 +28,7 @@ from iceberg_hms.locking.lock_modes import HIVE_LOCK_ENABLED
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap, SwapProtection
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.table_pointer import HmsTablePointer
-from iceberg_hms.testing.contracts import table_lock, table_pointer
+from iceberg_hms.testing.contracts import table_lock, table_pointer, view_pointer
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 from iceberg_hms.testing.history import check_table
 from integration.concurrent_writers import processes_lose_nothing
@@ -39,10 +39,12 @@ from integration.old_metastores import (
     HMS_4_0_1,
     HMS_4_1_0,
     OF_THE_FENCE,
+    OF_THE_VIEWS_FENCE,
     OldMetastore,
     Release,
     check_lock,
     check_pointer,
+    check_views,
 )
 from integration.test_cli import program
 from integration.test_local_servers import listening
@@ -102,6 +104,18 @@ def test_the_pointer_keeps_the_contract_as_far_as_compare_and_swap_works(
         words = r"outdated \w+: Swapped|winners|not proven|Error executing SQL query"
         with pytest.raises((AssertionError, MetastoreUnavailable), match=words):
             check_pointer(check, server, request)
+
+
+@pytest.mark.parametrize("check", view_pointer.CHECKS, ids=lambda check: check.__name__)
+def test_the_views_keep_the_contract_as_far_as_compare_and_swap_works(
+    check: view_pointer.Check, case: Case, server: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    if case.verdict is CompareAndSwap.ATOMIC or check not in OF_THE_VIEWS_FENCE:
+        check_views(check, server, request)
+    else:
+        words = r"outdated \w+: Swapped|winners|not proven|Error executing SQL query"
+        with pytest.raises((AssertionError, MetastoreUnavailable), match=words):
+            check_views(check, server, request)
 
 
 @pytest.mark.parametrize("check", LOCK_CHECKS, ids=lambda check: check.__name__)

@@ -20,11 +20,21 @@ def namespace_folder(services: Services, name: TableName, namespace: Mapping[str
 
 
 def new_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
-    """`<folder of the namespace>/<name>`, with a random suffix if another table of the namespace has that folder, or
-    with `unique-table-location`."""
+    """The folder of a new table: `<folder of the namespace>/<name>`, with a random suffix if another table of the
+    namespace has that folder, or with `unique-table-location`."""
     root = namespace_folder(services, name, namespace)
     location = f"{root}/{name.name}"
     ports = services.ports
     if not services.settings.unique_table_location and not tables_sharing(ports, name, location, root=root):
         return location
-    return f"{location}-{ports.runtime.uuid().replace('-', '')}"
+    return _unique(services, location)
+
+
+def new_view_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
+    """The folder of a new view, always with a random suffix: a table may get the view's name once the view is renamed,
+    and an engine that removes orphan files from the table's folder would remove the view's metadata."""
+    return _unique(services, f"{namespace_folder(services, name, namespace)}/{name.name}")
+
+
+def _unique(services: Services, location: str) -> str:
+    return f"{location}-{services.ports.runtime.uuid().replace('-', '')}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, new_folder
+from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, new_view_folder
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.request import Client
 from iceberg_hms.changes.view_commit import ViewCommit
@@ -64,8 +64,8 @@ class Views:
         """Create a view.
 
         schema, version: as the REST protocol has them in JSON (Schema, ViewVersion); their ids become 0 and 1.
-        location: by default `<location of the namespace>/<name>`, with a random suffix if a table there has that
-        folder. client: its caller owns the view; else the setting `user` does.
+        location: by default `<location of the namespace>/<name>-<random suffix>`. client: its caller owns the view;
+        else the setting `user` does.
         Raises AlreadyExists (also for a table of this name), NoSuchNamespace, InvalidInput."""
         name = new_view_name(identifier)
         services = self._access.services
@@ -73,7 +73,7 @@ class Views:
         runtime = services.ports.runtime
         metadata = new_view_metadata(
             runtime.uuid(),
-            location or new_folder(services, name, namespace),
+            location or new_view_folder(services, name, namespace),
             properties or {},
             schema,
             version,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_hms.catalog.locations import namespace_folder, new_folder
+from iceberg_hms.catalog.locations import namespace_folder, new_folder, new_view_folder
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.format.views.samples import schema
@@ -32,6 +32,13 @@ def test_a_folder_that_a_table_has_gets_a_suffix() -> None:
         found = {new_folder(catalog.services, NAME, catalog.load_namespace("db")) for _ in range(2)}
     assert len(found) == 2
     assert all(each.startswith("file:/warehouse/db.db/t-") for each in found)
+
+
+def test_a_view_always_has_a_folder_of_its_own() -> None:
+    with memory_catalog() as catalog:
+        found = {new_view_folder(catalog.services, NAME, {"location": "s3://b/db"}) for _ in range(2)}
+    assert len(found) == 2
+    assert all(each.startswith("s3://b/db/t-") for each in found)
 
 
 def test_every_folder_gets_one_if_the_setting_says_so() -> None:

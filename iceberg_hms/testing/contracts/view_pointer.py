@@ -17,7 +17,7 @@ from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.testing.contracts import expect, expect_equal, expect_raises
 from iceberg_hms.testing.contracts.table_pointer import Place, table_metadata
 
-_WRITERS: Final = 4
+_WRITERS: Final = 8
 _UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
 Check = Callable[[ViewPointer, TablePointer, Place], None]
@@ -122,7 +122,7 @@ def one_of_many_concurrent_swaps_wins(views: ViewPointer, _tables: TablePointer,
     answers: dict[int, SwapAnswer] = {}
 
     def swap(number: int) -> None:
-        answers[number] = views.swap(base, place.file(number), metadata, metadata, require_cas=True)
+        answers[number] = views.swap(base, place.file(number), metadata, metadata)
 
     threads = [threading.Thread(target=swap, args=(number,)) for number in range(1, _WRITERS + 1)]
     for thread in threads:
