@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Semaphore
+from threading import Semaphore, Thread
 
+import httpx
 import pytest
 
-from integration.clients import contention, results, table
+from integration.clients import contention, lost_answers, results, table
 from integration.clients.checks import CHECKS, GROUPS
 from integration.clients.contention import Creator, Tally, Writer
+from integration.clients.lab import Lab
 from integration.clients.results import Result
 
 WORKS = Result("Trino, REST", "476", "insert", "works")
@@ -50,6 +53,36 @@ def test_a_page_without_a_place_for_the_tables_is_refused() -> None:
     with pytest.raises(ValueError, match="the page has no"):
         table.replaced("# Engines\n", "| |")
     assert table.replaced(f"a\n{table.BEGIN}\nold\n{table.END}\nb", "new") == f"a\n{table.BEGIN}\nnew\n{table.END}\nb"
+
+
+def test_a_lost_answer_reaches_the_server_and_not_its_client(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Origin(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Origin) as origin:
+        thread = Thread(target=origin.serve_forever, daemon=True)
+        thread.start()
+        lab = Lab(f"http://127.0.0.1:{origin.server_port}", "", "", tmp_path, None)
+        with lost_answers.between(lab) as way:
+            commit = f"{way.lab.uri}/v1/namespaces/n/tables/t"
+            assert httpx.post(commit, content=b"{}").status_code == 200
+            way.losing = True
+            with pytest.raises(httpx.RemoteProtocolError):
+                httpx.post(commit, content=b"{}")
+            assert httpx.post(f"{commit}/metrics", content=b"{}").status_code == 200
+        origin.shutdown()
+        thread.join()
+    assert way.statuses == [200]
+    assert asked == ["/v1/namespaces/n/tables/t"] * 2 + ["/v1/namespaces/n/tables/t/metrics"]
 
 
 def test_writers_insert_unique_ids_until_the_time_is_over() -> None:
