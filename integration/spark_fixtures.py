@@ -8,7 +8,7 @@ import logging
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +61,23 @@ def spark(metastore: LocalMetastore, tmp_path_factory: pytest.TempPathFactory) -
     session.stop()
 
 
-def run_elsewhere(metastore: LocalMetastore, kind: str, statements: Sequence[str], folder: Path) -> list[Outcome]:
+def run_elsewhere(
+    metastore: LocalMetastore,
+    kind: str,
+    statements: Sequence[str],
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+) -> list[Outcome]:
     """Run SQL statements in a Spark session of another process.
 
     kind: `plain` is Spark with Hive support alone, `extensions` is our session catalog, `no-extensions` is ours without
-    Iceberg's SQL extensions.
+    Iceberg's SQL extensions, `stock` is Spark with `settings` alone.
     """
     work = {
         "kind": kind,
         "metastore_uri": metastore.uri,
         "warehouse": metastore.warehouse,
-        "settings": {**SETTINGS, "spark.local.dir": str(folder)},
+        "settings": {**SETTINGS, "spark.local.dir": str(folder), **(settings or {})},
         "statements": list(statements),
     }
     done = subprocess.run(

@@ -30,7 +30,10 @@ def outcome(spark: Any, statement: str) -> Outcome:
         rows = spark.sql(statement).collect()
     except Exception as error:  # noqa: BLE001 - py4j and Spark raise many types, and any of them is an answer
         condition = getattr(error, "getCondition", lambda: None)()
-        return Outcome(statement, [], condition or type(error).__name__, str(error).splitlines()[0])
+        # PySpark knows few of Java's exceptions; of others its own text says nothing.
+        thrown = getattr(error, "java_exception", None)
+        message = str(error) if thrown is None else str(thrown.toString())
+        return Outcome(statement, [], condition or type(error).__name__, message.splitlines()[0])
     return Outcome(statement, sorted(str(tuple(row)) for row in rows))
 
 
@@ -43,7 +46,9 @@ def main(work: dict[str, Any]) -> list[Outcome]:
     builder = SparkSession.builder
     for key, value in work["settings"].items():
         builder = builder.config(key, value)
-    if work["kind"] == "plain":
+    if work["kind"] == "stock":
+        pass
+    elif work["kind"] == "plain":
         builder = builder.config("spark.hadoop.hive.metastore.uris", work["metastore_uri"])
         builder = builder.config("spark.sql.warehouse.dir", work["warehouse"])
         builder = builder.config("spark.sql.catalogImplementation", "hive")

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 AUDIENCE = "iceberg"
+TOKEN_PATH = "/token"
 
 
 @cache
@@ -34,12 +36,14 @@ def public_jwk(name: str, **fields: Any) -> dict[str, Any]:
 
 class Issuer:
     """keys: the names of its keys. documents: path -> (status, headers, body) that differ from a good issuer's.
-    asked: the paths of all requests. gate: while it is closed, answers wait."""
+    clients: the secret of each client that may ask for tokens, and the claims that they get. asked: the paths of all
+    requests."""
 
     def __init__(self, port: int) -> None:
         self.uri = f"http://127.0.0.1:{port}"
         self.keys: list[dict[str, Any]] = []
         self.documents: dict[str, tuple[int, Mapping[str, str], bytes]] = {}
+        self.clients: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self.asked: list[str] = []
 
     def answer(self, path: str) -> tuple[int, Mapping[str, str], bytes]:
@@ -49,6 +53,15 @@ class Issuer:
         if path == "/.well-known/openid-configuration":
             return 200, {}, json.dumps({"issuer": self.uri, "jwks_uri": f"{self.uri}/keys"}).encode()
         return 200, {}, json.dumps({"keys": self.keys}).encode()
+
+    def grant(self, form: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+        """The answer to a request of its token endpoint (RFC 6749, section 4.4): status and JSON."""
+        self.asked.append(TOKEN_PATH)
+        secret, claims = self.clients.get(form.get("client_id", ""), ("", {}))
+        if form.get("grant_type") != "client_credentials" or not secret or form.get("client_secret") != secret:
+            return 401, {"error": "invalid_client"}
+        token = self.token(sub=form["client_id"], **claims)
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": 3_600}
 
     def token(self, key: str = "rsa", algorithm: str | None = None, header: Any = None, **claims: Any) -> str:
         """A token of this issuer. claims: None leaves one out."""
@@ -68,6 +81,16 @@ def running_issuer() -> Iterator[Issuer]:
             status, headers, body = issuer.answer(self.path)
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            status, answer = issuer.grant({name: values[0] for name, values in form.items()})
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), "Content-Type": "application/json"}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
