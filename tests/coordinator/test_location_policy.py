@@ -72,6 +72,36 @@ def test_a_container_of_azure_is_a_root() -> None:
     assert not allows(guard, "abfs://lake@lake@account.dfs.core.windows.net/w/t")
 
 
+@pytest.mark.parametrize(
+    ("root", "spelling"),
+    [
+        ("file:/w", "file://localhost/w/x"),
+        ("file://localhost/w", "file:///w/x"),
+        ("s3a://lake/w", "s3://lake/w/x"),
+        ("s3://lake/w", "s3n://lake/w/x"),
+        ("abfss://c@a.dfs.core.windows.net/w", "abfs://c@a.dfs.core.windows.net/w/x"),
+    ],
+)
+def test_spellings_of_one_store_are_one(root: str, spelling: str) -> None:
+    guard = policy(warehouse=root).guard()
+    assert allows(guard, spelling)
+    assert not allows(guard, spelling.replace("/w/", "/x/"))
+
+
+def test_which_authority_hdfs_leaves_out_is_only_what_the_settings_and_rows_say() -> None:
+    """The default is that of each client's Hadoop configuration, which the server does not know."""
+    full, short = "hdfs://nn:8020/w", "hdfs:///w"
+    for one, other in ((full, short), (short, full)):
+        assert not allows(policy(warehouse=one).guard(), f"{other}/x")
+        assert not allows(policy(warehouse=one).guard(f"{one}/t"), f"{other}/t")
+        assert allows(policy(other, warehouse=one).guard(), f"{other}/x")
+        assert allows(policy(warehouse=one).guard(f"{other}/t"), f"{other}/t/metadata"), "the table's own row says so"
+    both = policy(short, warehouse=full)
+    assert allows(both.guard(), "hdfs:/w/x")
+    for elsewhere in ("hdfs://other:8020/w/x", "hdfs://nn:9000/w/x", "hdfs://nn/w/x", "viewfs:///w/x"):
+        assert not allows(both.guard(), elsewhere)
+
+
 def test_without_a_warehouse_only_the_metastores_folders_are_allowed() -> None:
     empty = policy(" , ", warehouse="")
     assert not allows(empty.guard(), "file:/w/x")
@@ -229,6 +259,33 @@ def test_an_operator_may_point_a_linked_warehouse_elsewhere(tmp_path: Path) -> N
     link.unlink()
     link.symlink_to(tmp_path / "other")
     assert allows(linked.guard(), f"file:{link}/t")
+
+
+@pytest.mark.parametrize("where", ["above the root", "at the root", "above and at it"])
+def test_links_above_and_at_the_root_are_the_operators(tmp_path: Path, where: str) -> None:
+    """Such as /warehouse -> /mnt/disk7/warehouse: tables of all spellings are read and written as before."""
+    (tmp_path / "disk" / "lake" / "w" / "t").mkdir(parents=True)
+    (tmp_path / "disk" / "lake" / "w" / "t" / "list").touch()
+    (tmp_path / "disk" / "secret").touch()
+    mounted = tmp_path / "mounted"
+    mounted.symlink_to(tmp_path / "disk")
+    if where == "above the root":
+        root = mounted / "lake" / "w"
+    else:
+        root = tmp_path / "warehouse"
+        root.symlink_to((mounted if where == "above and at it" else tmp_path / "disk") / "lake" / "w")
+    linked = LocationPolicy(Settings.load({"warehouse": f"file:{root}"}, environ={}), PyArrowFiles())
+    # A table that the metastore has under the real path, from before the link or from another writer.
+    real = tmp_path / "disk" / "lake" / "w" / "t"
+    for guard, spelling in ((linked.guard(), f"{root}/t"), (linked.guard(f"file:{real}"), str(real))):
+        guard.check_folder(f"file:{spelling}", "location")
+        guard.check_folder(f"file:{spelling}/new", "location")
+        guard.check_read(f"file:{spelling}/list", "manifest-list")
+    (real / "up").symlink_to(tmp_path / "disk")
+    (real / "stolen").symlink_to(tmp_path / "disk" / "secret")
+    for name in ("up/secret", "stolen"):
+        with refused():
+            linked.guard().check_read(f"file:{root}/t/{name}", "manifest-list")
 
 
 def test_a_link_below_a_metastores_folder_stays_below_it(tmp_path: Path) -> None:
