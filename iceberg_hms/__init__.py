@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import ConfigError as ConfigError
     from iceberg_hms.errors import CorruptFile as CorruptFile
     from iceberg_hms.errors import EngineError as EngineError
+    from iceberg_hms.errors import FileAlreadyExists as FileAlreadyExists
     from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
     from iceberg_hms.errors import InvalidInput as InvalidInput
     from iceberg_hms.errors import InvariantViolated as InvariantViolated
@@ -77,6 +78,7 @@ _ERRORS = (
     "ConfigError",
     "CorruptFile",
     "EngineError",
+    "FileAlreadyExists",
     "CompareAndSwapUnproven",
     "IcebergHmsError",
     "InvalidInput",

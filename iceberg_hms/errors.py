@@ -8,6 +8,7 @@
      +-- ReadOnly                    this REST server changes nothing
      +-- NotFound
      |    +-- NoSuchNamespace
+     |    +-- NoSuchWarehouse
      |    +-- NoSuchTable
      |    |    +-- NotAnIcebergTable the name is taken by a Hive table, a view or another format
      |    +-- NoSuchView
@@ -15,6 +16,7 @@
      |    +-- NoSuchWarehouse
      |    +-- MissingFile            a file that the table needs is missing
      +-- AlreadyExists               the name is taken
+     |    +-- FileAlreadyExists
      +-- NamespaceNotEmpty
      +-- CommitFailed                PROVED: nothing was changed; the attempt's own files may be deleted
      |    +-- RequirementFailed       the table moved under the change: names the assumption
@@ -217,6 +219,16 @@ class AlreadyExists(IcebergHmsError):
 
     proved_failed = True
     default_next_step = "choose another name, or load what is there"
+
+
+class FileAlreadyExists(AlreadyExists):
+    """There is a file under the name of a new one; it stays as it is."""
+
+    default_next_step = "choose another name; nothing was written"
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        super().__init__(f"File already exists: {location}")
 
 
 class NamespaceNotEmpty(IcebergHmsError):

@@ -75,6 +75,7 @@ PROVED = {
     "NotAnIcebergView",
     "MissingFile",
     "AlreadyExists",
+    "FileAlreadyExists",
     "NamespaceNotEmpty",
     "CommitFailed",
     "RequirementFailed",

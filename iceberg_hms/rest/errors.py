@@ -81,6 +81,7 @@ _TEXTS: Final[Mapping[type, str]] = {
     errors.LocationNotAllowed: "",
     errors.ReadOnly: "",
     errors.AlreadyExists: "",
+    errors.FileAlreadyExists: "There is a file already where the server would write one",
     errors.NamespaceNotEmpty: "",
     errors.CommitFailed: "",
     # These name who holds a lock, from which host, and repeat the metastore's words on changes of others.

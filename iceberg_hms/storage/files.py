@@ -18,8 +18,8 @@ from pyarrow import fs
 
 from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.errors import (
-    AlreadyExists,
     CorruptFile,
+    FileAlreadyExists,
     IcebergHmsError,
     InvalidInput,
     MissingFile,
@@ -237,7 +237,7 @@ class PyArrowFiles:
     @staticmethod
     def _write_remote(filesystem: Any, path: str, location: str, data: bytes) -> None:
         if filesystem.get_file_info(path).type != fs.FileType.NotFound:
-            raise AlreadyExists(f"File already exists: {location}")
+            raise FileAlreadyExists(location)
         if filesystem.type_name not in ("s3", "gcs"):
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         with filesystem.open_output_stream(path) as stream:
@@ -262,7 +262,7 @@ def _creating(location: str) -> Iterator[None]:
         with _mapped(location):
             yield
     except FileExistsError as error:
-        raise AlreadyExists(f"File already exists: {error.filename or location}") from error
+        raise FileAlreadyExists(error.filename or location) from error
     except MissingFile as error:
         raise StorageError(f"Cannot create {location}: its folder was removed, or is a file") from error
 

@@ -118,11 +118,16 @@ def assign_numbers(
         new = _with_sequence_number(file, snapshot_id, sequence_number)
         if next_row_id is not None and new.content == ManifestContent.DATA and new.first_row_id is None:
             if new.added_rows_count is None or new.existing_rows_count is None:
-                raise InvalidInput(f"Manifest {new.manifest_path} has no row counts, so it cannot be given row ids")
+                raise InvalidInput(f"Manifest {_name(new)} has no row counts, so it cannot be given row ids")
             new = replace(new, first_row_id=next_row_id)
             next_row_id += (new.added_rows_count or 0) + (new.existing_rows_count or 0)
         numbered.append(new)
     return tuple(numbered), next_row_id
+
+
+def _name(file: ManifestFile) -> str:
+    """Without its folder: REST clients get these errors, and nothing of the server's folders."""
+    return file.manifest_path.rpartition("/")[2]
 
 
 def _with_sequence_number(file: ManifestFile, snapshot_id: int, sequence_number: int) -> ManifestFile:
@@ -130,8 +135,7 @@ def _with_sequence_number(file: ManifestFile, snapshot_id: int, sequence_number:
         return file
     if file.added_snapshot_id != snapshot_id:
         raise InvalidInput(
-            f"Found unassigned sequence number for a manifest from snapshot: {file.added_snapshot_id}"
-            f" ({file.manifest_path})"
+            f"Found unassigned sequence number for a manifest from snapshot: {file.added_snapshot_id} ({_name(file)})"
         )
     lowest = sequence_number if file.min_sequence_number == UNASSIGNED else file.min_sequence_number
     return replace(file, sequence_number=sequence_number, min_sequence_number=lowest)
@@ -259,12 +263,12 @@ def _schemas(format_version: int) -> _Schemas:
 def _encoded(format_version: int, file: ManifestFile) -> bytes:
     """A numbered manifest as a record of a list. Raises InvalidInput if a list of this version cannot hold it."""
     if format_version == 1 and file.content != ManifestContent.DATA:
-        raise InvalidInput(f"Cannot store delete manifests in a v1 table: {file.manifest_path}")
+        raise InvalidInput(f"Cannot store delete manifests in a v1 table: {_name(file)}")
     schemas = _schemas(format_version)
     record = _record(file)
     missing = [name for name in schemas.required if record[name] is None]
     if missing:
-        raise InvalidInput(f"Manifest {file.manifest_path} has no {', '.join(missing)}; rewrite the table's manifests")
+        raise InvalidInput(f"Manifest {_name(file)} has no {', '.join(missing)}; rewrite the table's manifests")
     return avro_file.encode_record(schemas.parsed, record)
 
 
