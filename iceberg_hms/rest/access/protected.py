@@ -25,6 +25,9 @@ _LOCKING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _VALUES: Final[Mapping[str, tuple[str, ...]]] = {**_LOCKING, REBASE_APPENDS: (PLAIN, ALL, NONE)}
 
+#: The actions of updates that name properties of a table.
+_OF_PROPERTIES: Final = ("set-properties", "remove-properties")
+
 #: Properties of a namespace whose change needs the admin scope: who owns it, and where its tables go.
 _OF_NAMESPACES: Final = frozenset({"location", "hive.metastore.database.owner", "hive.metastore.database.owner-type"})
 
@@ -48,8 +51,10 @@ def changed(properties: Mapping[str, Any], current: Mapping[str, str]) -> list[s
 
 def touches(updates: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a commit's updates name a property of which the table must be asked whether they change it."""
-    return any(key in _names(update) for update in updates for key in _LOCKING) or any(
-        not _is_valid(REBASE_APPENDS, _set(update).get(REBASE_APPENDS, PLAIN)) for update in updates
+    # Asked of every commit, and few name properties.
+    named = [update for update in updates if update.get("action") in _OF_PROPERTIES]
+    return any(key in _names(update) for update in named for key in _LOCKING) or any(
+        not _is_valid(REBASE_APPENDS, _set(update).get(REBASE_APPENDS, PLAIN)) for update in named
     )
 
 
