@@ -273,7 +273,9 @@ def _workers() -> list[str]:
 def _unprovable(attack: Attack, response: Response, before: State) -> bool:
     """Whether this is the one commit whose outcome is unknown without a fault: its table is not there, and unless the
     commit says by a UUID which table it means, nobody can prove that no earlier send of it landed before a rename or a
-    drop."""
+    drop; or the server has no such warehouse, and nobody can prove that it never had."""
+    if attack.method == "POST" and b"Warehouse does not exist" in response.body:
+        return b'"CommitStateUnknownException"' in response.body
     found = _COMMIT.fullmatch(attack.path)
     if attack.method != "POST" or found is None or b'"CommitStateUnknownException"' not in response.body:
         return False
