@@ -20,7 +20,7 @@ from iceberg_hms.changes.change import ChangeIdentity, Manifests, Requirement, S
 from iceberg_hms.changes.lineage import Lineage, Presence
 from iceberg_hms.changes.manifest_delta import NotRebasable
 from iceberg_hms.changes.sequence_numbers import parent_conflict, renumber
-from iceberg_hms.errors import RequirementFailed
+from iceberg_hms.errors import InvalidInput, RequirementFailed, own_copy
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
@@ -35,23 +35,31 @@ class ClientCommit:
     """A commit that is applied as sent, except for stale numbers, to any base that meets its requirements.
 
     known_specs: the partition specs of snapshots, read on earlier bases to check that the commit removes none in use.
+    too_large: the refusal of a commit with too many updates; None: it may be made.
     """
 
     identity: ChangeIdentity
     requirements: tuple[Requirement, ...]
     updates: tuple[Update, ...]
     known_specs: referenced_specs.KnownSpecs = field(default_factory=dict, repr=False, compare=False)
+    too_large: InvalidInput | None = field(default=None, repr=False, compare=False)
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises RequirementFailed for the first requirement that fails (`requirements.check`); for a ref to a snapshot
-        that the updates remove; and for a snapshot that may have been committed before, if no requirement excludes
-        that."""
+        """Raises InvalidInput as `check_size`; RequirementFailed for the first requirement that fails
+        (`requirements.check`), for a ref to a snapshot that the updates remove, and for a snapshot that may have been
+        committed before, if no requirement excludes that."""
+        self.check_size()
         requirements_.check(self.requirements, base)
         if base is not None:
             _check_refs_kept(base, self.updates)
             self._check_new(base)
         elif not requirements_.is_create(self.requirements):
             raise RequirementFailed(requirements_.ASSERT_TABLE_UUID, "table does not exist")
+
+    def check_size(self) -> None:
+        """Raises InvalidInput for a commit with too many updates."""
+        if self.too_large is not None:
+            raise own_copy(self.too_large)
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """The client's updates, with stale numbers and the manifest lists that state them replaced.
@@ -98,8 +106,9 @@ class RebasableCommit:
         return self.commit.identity
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises RequirementFailed for a requirement that fails, unless it is `ref_requirement` and the snapshot may be
-        rebased. If it may not, the message says why."""
+        """Raises InvalidInput as `ClientCommit.check_size`; RequirementFailed for a requirement that fails, unless it
+        is `ref_requirement` and the snapshot may be rebased. If it may not, the message says why."""
+        self.commit.check_size()
         others = tuple(each for each in self.commit.requirements if each is not self.ref_requirement)
         requirements_.check(others, base)
         failure = self._ref_failure(base)

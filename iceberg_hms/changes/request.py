@@ -55,15 +55,14 @@ def from_request(
     rebase_policy: gives the rebase policy of tables that set none. Called only if the branch moved under the client's
     snapshot.
     max_updates: how many requirements and updates a request may have together (`commit.max-updates`); None: any
-    number, for requests of our own.
+    number, for requests of our own. The change's `check` refuses a larger one: it may have landed before the limit was
+    lowered, so the table is looked at first.
 
-    Raises InvalidInput (too many, shape, unknown type or action, a key without a snapshot to keep it, two different
-    keys, an empty key) and UnsupportedFormat (encryption), before any other work.
+    Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an
+    empty key) and UnsupportedFormat (encryption), before any other work.
     """
-    check_count(requirements, updates, max_updates)
     parsed_requirements = requirements_.parse(requirements)
     parsed_updates = updates_.parse(updates)
-    _check_layouts(parsed_updates)
     snapshots = [update["snapshot"] for update in parsed_updates if update["action"] == "add-snapshot"]
     key = _job_key(snapshots, idempotency_key)
     if idempotency_key is not None:
@@ -81,7 +80,8 @@ def from_request(
         sender=_sender(client or Client(), snapshots),
         location=_location(parsed_updates),
     )
-    commit = ClientCommit(identity, parsed_requirements, parsed_updates)
+    too_large = _too_large(parsed_requirements, parsed_updates, max_updates)
+    commit = ClientCommit(identity, parsed_requirements, parsed_updates, too_large=too_large)
     ref_requirement = _rebasable_requirement(commit)
     if ref_requirement is None:
         return commit
@@ -97,6 +97,15 @@ def check_count(requirements: object, updates: object, most: int | None) -> None
             f"a commit of {count} requirements and updates is too large",
             next_step=f"send at most {most} at once, or raise `commit.max-updates`",
         )
+
+
+def _too_large(requirements: Sequence[Requirement], updates: Sequence[Update], most: int | None) -> InvalidInput | None:
+    try:
+        check_count(requirements, updates, most)
+        _check_layouts(updates)
+    except InvalidInput as error:
+        return error.with_traceback(None)
+    return None
 
 
 def _check_layouts(updates: Sequence[Update]) -> None:

@@ -297,17 +297,18 @@ def test_many_requirements_are_checked_in_linear_time() -> None:
 def test_a_commit_has_a_largest_number_of_updates() -> None:
     update = {"action": "set-location", "location": "s3://b"}
     requirement = {"type": "assert-table-uuid", "uuid": documents.UUID}
-    from_request([requirement], [update] * 9, max_updates=10)
+    from_request([requirement], [update] * 9, max_updates=10).check(documents.metadata())
+    large = from_request([requirement, requirement], [update] * 9, max_updates=10)
     with pytest.raises(InvalidInput, match="a commit of 11 requirements and updates is too large") as refused:
-        from_request([requirement, requirement], [update] * 9, max_updates=10)
+        large.check(documents.metadata())
     assert "`commit.max-updates`" in refused.value.next_step
 
 
 def test_a_commit_has_a_largest_number_of_schemas_specs_and_orders() -> None:
     updates = [*add_schemas(400), *add_specs(400), *add_orders(200)]
-    from_request([], updates)
+    from_request([], updates).check(documents.metadata())
     with pytest.raises(InvalidInput, match="a commit that adds 1001 schemas, partition specs and sort orders"):
-        from_request([], [*updates, *add_specs(1)])
+        from_request([], [*updates, *add_specs(1)]).check(documents.metadata())
 
 
 def test_a_commit_whose_caller_left_stops_between_two_updates() -> None:
