@@ -56,7 +56,7 @@ def from_request(
     snapshot.
     max_updates: how many requirements and updates a request may have together (`commit.max-updates`); None: any
     number, for requests of our own. The change's `check` refuses a larger one: it may have landed before the limit was
-    lowered, so the table is looked at first.
+    lowered, so the server looks at the table first.
 
     Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an
     empty key) and UnsupportedFormat (encryption), before any other work.
