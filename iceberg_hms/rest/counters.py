@@ -1,8 +1,8 @@
 """The server's metrics, in the text format that Prometheus scrapes (exposition format 0.0.4).
 
-Labels are methods, route templates, statuses, outcomes and warehouses other than the default one: a bounded set that
-names no table. docs/decisions.md says
-why prometheus-client is not used.
+Labels are methods, route templates, statuses, outcomes and warehouses other than the default one: a bounded set. It
+names tables only with `rest.metrics-tables`, and then so many. docs/decisions.md says why prometheus-client is not
+used.
 """
 
 from __future__ import annotations
