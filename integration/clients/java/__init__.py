@@ -31,4 +31,6 @@ def start(lab: Lab) -> Iterator[Sequence[Client]]:
 
 def _checks(catalog: Catalog) -> dict[str, Check]:
     checks = {**tables.CHECKS, **rows.CHECKS, **upkeep.CHECKS, **writers.CHECKS}
+    if catalog.kind == REST:
+        checks["lost answer"] = writers.lost_answer
     return {name: partial(check, catalog) for name, check in checks.items()}

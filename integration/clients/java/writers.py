@@ -8,6 +8,7 @@ from integration.clients import contention, others
 from integration.clients.contention import Writer
 from integration.clients.java.catalog import COUNTED, HIVE, REST, Catalog, check_ids, each, fails, thrown
 from integration.clients.lab import Place
+from integration.clients.lost_answers import between
 from integration.clients.results import Verdict, works
 
 _REBASED: Final = {"iceberg-hms.rebase-appends": "all"}
@@ -107,6 +108,26 @@ def validated(catalog: Catalog, place: Place) -> Verdict | None:
         assert "ValidationException" in words, words
     check_ids(catalog, place, [1, 2])
     return None
+
+
+def lost_answer(catalog: Catalog, place: Place) -> Verdict:
+    """An append and an overwrite, each of which the server commits while Java gets no answer."""
+    catalog.append(place, catalog.make(place), 1, 2)
+    with between(place.lab) as proxy:
+        losing = Catalog(catalog.jvm, proxy.lab, REST)
+        table = losing.load(place)
+        (old,) = losing.live_files(table)
+        append = table.newAppend().appendFile(losing.file(place, table, (3, "row 3")))
+        overwrite = table.newOverwrite().deleteFile(old).addFile(losing.file(place, table, (9, "row 9")))
+        words = ""
+        for update in (append, overwrite):
+            proxy.losing = True
+            words = fails(update.commit)
+            proxy.losing = False
+        losing.close()
+    assert set(proxy.statuses) == {200}, proxy.statuses
+    check_ids(catalog, place, [3, 9])
+    return works(f"both changes are there, and no file was deleted; Java says: {words.splitlines()[0][:160]}")
 
 
 CHECKS: Final = {

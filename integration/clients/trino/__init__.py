@@ -8,16 +8,21 @@ from functools import partial
 
 from integration.clients.engines import Check, Client
 from integration.clients.lab import Lab
+from integration.clients.lost_answers import between
 from integration.clients.trino import rows, server, tables, upkeep, writers
 from integration.clients.trino.catalog import HMS, REST, Catalog
 
 
 @contextmanager
 def start(lab: Lab) -> Iterator[Sequence[Client]]:
-    with server.running(lab) as coordinator:
+    with between(lab) as proxy, server.running(lab, proxy.lab.uri) as coordinator:
         rest, hms = Catalog(coordinator, REST), Catalog(coordinator, HMS)
         yield [
-            Client("Trino, REST", rest.version, _checks(rest)),
+            Client(
+                "Trino, REST",
+                rest.version,
+                {**_checks(rest), "lost answer": partial(writers.lost_answer, rest, proxy)},
+            ),
             Client("Trino, hive_metastore", hms.version, _checks(hms)),
         ]
 

@@ -9,6 +9,8 @@ from integration.matrix.sessions import StatementFailed, Trino
 
 REST: Final = "rest"
 HMS: Final = "hms"
+#: As REST, through a server in between that can lose answers.
+LOSING: Final = "losing"
 
 
 class Catalog:

@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from iceberg_hms.errors import EngineError
 from integration.clients.lab import Lab, stop
-from integration.clients.trino.catalog import HMS, REST
+from integration.clients.trino.catalog import HMS, LOSING, REST
 
 VERSION: Final = "476"
 _GET: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get"
@@ -49,8 +49,8 @@ fs.hadoop.enabled=true
 
 
 @contextmanager
-def running(lab: Lab) -> Iterator[str]:
-    """A coordinator that is its own worker, connected to the lab; its address."""
+def running(lab: Lab, losing: str) -> Iterator[str]:
+    """A coordinator that is its own worker, connected to the lab; its address. losing: of the catalog in between."""
     home = _unpacked(lab.downloads)
     folder = lab.folder / "trino"
     plugins = folder / "plugins"
@@ -58,7 +58,7 @@ def running(lab: Lab) -> Iterator[str]:
     for name in _PLUGINS:
         (plugins / name).symlink_to(home / "plugin" / name)
     port = _free_port()
-    _write_configuration(lab, folder, port)
+    _write_configuration(lab, losing, folder, port)
     node = {"environment": "clients", "id": "one", "data-dir": str(folder / "data")}
     node |= {"internal-address": "127.0.0.1", "bind-ip": "127.0.0.1"}
     process = subprocess.Popen(
@@ -125,15 +125,16 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _write_configuration(lab: Lab, folder: Path, port: int) -> None:
+def _write_configuration(lab: Lab, losing: str, folder: Path, port: int) -> None:
     catalogs = folder / "catalogs"
     catalogs.mkdir()
-    (catalogs / f"{REST}.properties").write_text(
-        f"{_ICEBERG}iceberg.catalog.type=rest\niceberg.rest-catalog.uri={lab.uri}\n"
-        f"iceberg.rest-catalog.security=OAUTH2\niceberg.rest-catalog.oauth2.token={lab.token}\n"
-        "iceberg.rest-catalog.view-endpoints-enabled=true\n",
-        encoding="utf-8",
-    )
+    for name, uri in ((REST, lab.uri), (LOSING, losing)):
+        (catalogs / f"{name}.properties").write_text(
+            f"{_ICEBERG}iceberg.catalog.type=rest\niceberg.rest-catalog.uri={uri}\n"
+            f"iceberg.rest-catalog.security=OAUTH2\niceberg.rest-catalog.oauth2.token={lab.token}\n"
+            "iceberg.rest-catalog.view-endpoints-enabled=true\n",
+            encoding="utf-8",
+        )
     (catalogs / f"{HMS}.properties").write_text(
         f"{_ICEBERG}iceberg.catalog.type=hive_metastore\nhive.metastore.uri={lab.metastore_uri}\n", encoding="utf-8"
     )

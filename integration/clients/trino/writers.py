@@ -8,8 +8,9 @@ from typing import Final
 from integration.clients import contention, others
 from integration.clients.contention import Writer
 from integration.clients.lab import Place
+from integration.clients.lost_answers import Between
 from integration.clients.results import Verdict, works
-from integration.clients.trino.catalog import HMS, REST, Catalog
+from integration.clients.trino.catalog import HMS, LOSING, REST, Catalog, check_ids
 
 
 def _inserts(catalog: Catalog, place: Place, name: str) -> Writer:
@@ -76,6 +77,29 @@ def row_changes(catalog: Catalog, place: Place) -> Verdict:
     contention.check(tallies[2:], (row[0] for row in rows if row[0] != 0))
     assert counted[0], "no UPDATE was acknowledged"
     return works(f"acknowledged in {contention.SECONDS:.0f} s: {'; '.join(map(str, tallies))}")
+
+
+def lost_answer(catalog: Catalog, proxy: Between, place: Place) -> Verdict:
+    """An INSERT, an UPDATE and a DELETE, each of which the server commits while Trino gets no answer."""
+    table = catalog.make(place)
+    catalog.insert(table, 1, 2, 3)
+    losing = catalog.again(LOSING)
+    target = losing.table(place)
+    words = ""
+    for statement in (
+        f"INSERT INTO {target} VALUES (4, 'row 4')",
+        f"UPDATE {target} SET id = 5 WHERE id = 2",
+        f"DELETE FROM {target} WHERE id = 3",
+    ):
+        proxy.losing = True
+        try:
+            words = losing.fails(statement)
+        finally:
+            proxy.losing = False
+    assert set(proxy.statuses) == {200}, proxy.statuses
+    check_ids(catalog, place, [1, 4, 5])
+    place.lab.new_pyiceberg().load_table(place.table()).scan().to_arrow()
+    return works(f"all changes are there, and no file was deleted; the statement says: {words.splitlines()[0][:160]}")
 
 
 def _inserts_partly(catalog: Catalog, place: Place) -> Writer:
