@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -89,8 +89,11 @@ def replacing(sql: str) -> ViewCommit:
 
 
 @pytest.fixture
-def views() -> Views:
-    return Views()
+def views() -> Iterator[Views]:
+    made = Views()
+    yield made
+    # Operations go on whose callers have left.
+    made.runtime.join()
 
 
 @pytest.fixture
@@ -189,6 +192,23 @@ def test_a_creation_whose_view_was_dropped_since_is_unknown(views: Views) -> Non
 
     views.pointer.answers.append(ScriptedAnswer.REFUSED_AFTER_APPLY)
     views.views.load = dropped_meanwhile  # type: ignore[method-assign]
+    with pytest.raises(CommitStateUnknown):
+        views.make()
+
+
+def test_a_taken_name_that_is_free_again_proves_nothing(views: Views) -> None:
+    """A metastore that retries inside refuses its own creation so, and another writer may have dropped it since."""
+    look = views.views.load
+
+    def dropped_meanwhile(name: TableName) -> Any:
+        views.pointer.rows.pop(VIEW, None)
+        return look(name)
+
+    def race() -> None:
+        views.operations.create(VIEW, metadata("u-2"), owner=None)
+        views.views.load = dropped_meanwhile  # type: ignore[method-assign]
+
+    views.pointer.before_moves.append(race)
     with pytest.raises(CommitStateUnknown):
         views.make()
 
