@@ -145,3 +145,10 @@ def test_errors_of_http_itself_have_a_type_too() -> None:
     assert response.headers["Allow"] == "GET"
     assert orjson.loads(response.body)["error"]["type"] == "MethodNotAllowedException"
     assert orjson.loads(error_response(HTTPException(418), "the-id").body)["error"]["type"] == "RESTException"
+
+
+@pytest.mark.parametrize("commit", [False, True])
+def test_a_file_that_exists_already_is_not_named(commit: bool) -> None:
+    response = error_response(errors.FileAlreadyExists("/srv/lake/x"), "an id", commit=commit)
+    assert response.status_code == 409
+    assert b"/srv" not in bytes(response.body)
