@@ -109,7 +109,7 @@ def serve(
             _announce(uri, settings, others, made)
             # A server that starts before its metastore becomes ready when that answers.
             threading.Thread(
-                target=_warn_unless_it_answers, args=(served,), name="metastore-check", daemon=True
+                target=warn_unless_they_answer, args=(served, others), name="metastore-check", daemon=True
             ).start()
             if lifetime.wait() == signal.SIGTERM:
                 server.drain()
@@ -130,22 +130,22 @@ def _announce(uri: str, settings: Settings, others: Mapping[str, Catalog], made:
     output.print_event("listening", uri=uri, **where, pid=os.getpid(), **made, **names)
 
 
-def _warn_unless_it_answers(catalog: Catalog) -> None:
-    """Tell the operator of a wrong address before the first client finds out."""
-    try:
-        catalog.list_namespaces()
-    except IcebergHmsError as error:
-        logger.warning("not ready until the metastore answers: %s", error)
+def warn_unless_they_answer(catalog: Catalog, others: Mapping[str, Catalog]) -> None:
+    """Tell the operator of a wrong address before the first client finds out. others: by the name of the warehouse."""
+    for name, each in {DEFAULT_WAREHOUSE: catalog, **others}.items():
+        which = f" of warehouse {name}" if others else ""
+        try:
+            each.list_namespaces()
+        except IcebergHmsError as error:
+            logger.warning("not ready until the metastore%s answers: %s", which, error)
 
 
 @contextmanager
 def open_warehouses(
     context: typer.Context, default: Settings, warehouses: Mapping[str, Settings]
 ) -> Iterator[dict[str, Catalog]]:
-    """The catalogs of all warehouses but the default one.
-
-    Logs which do not answer: they must not keep the others from being served. And which have one metastore: there a
-    scope for one opens the same tables as a scope for the other."""
+    """The catalogs of all warehouses but the default one. Logs which have one metastore: there a scope for one opens
+    the same tables as a scope for the other."""
     names_of: dict[tuple[str, ...], list[str]] = {}
     for name, settings in {DEFAULT_WAREHOUSE: default, **warehouses}.items():
         names_of.setdefault(tuple(sorted(settings.metastore_uris)), []).append(name)
@@ -153,15 +153,10 @@ def open_warehouses(
         if len(names) > 1:
             logger.warning("warehouses %s have the same metastore, and so the same tables", ", ".join(names))
     with ExitStack() as stack:
-        opened: dict[str, Catalog] = {}
-        for name, settings in warehouses.items():
-            catalog = stack.enter_context(open_catalog(context, settings))
-            opened[name] = cast("Catalog", catalog)
-            try:
-                catalog.list_namespaces()
-            except IcebergHmsError as error:
-                logger.warning("warehouse %s does not answer, and is served all the same: %s", name, error)
-        yield opened
+        yield {
+            name: cast("Catalog", stack.enter_context(open_catalog(context, settings)))
+            for name, settings in warehouses.items()
+        }
 
 
 def _settle_heap() -> None:

@@ -2,6 +2,9 @@
 
 /health/live: this process answers. /health/ready: the metastore answers too, and the server is not about to stop.
 /metrics: the counters and gauges.
+
+A server of several warehouses is ready while the metastore of one answers: a balancer that takes it away for one
+warehouse takes it from all.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class Health:
         self._context = contexts[0]
         self._gauges = Gauges(contexts)
         self._ready_seconds = ready_seconds
-        self._probe: asyncio.Task[bool] | None = None
+        self._metastores = [_Metastore(each) for each in contexts]
         self._asked: float | None = None
         #: Set by another thread when the server is about to stop: it is not ready any more.
         self.draining = False
@@ -68,21 +71,39 @@ class Health:
         self._asked = self._context.clock.monotonic()
         if self.draining:
             return json_response({"status": "not ready", "reason": "the server is about to stop"}, status=503)
-        if await self._metastore_answers():
+        if await self._a_metastore_answers():
             return json_response({"status": "ready"})
         return json_response({"status": "not ready", "reason": "the metastore does not answer"}, status=503)
 
-    async def _metastore_answers(self) -> bool:
-        # One probe at a time: checks must not pile up on a metastore that hangs, or occupy all read threads.
+    async def _a_metastore_answers(self) -> bool:
+        pending = {metastore.asked() for metastore in self._metastores}
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._ready_seconds
+        while pending and (left := deadline - loop.time()) > 0:
+            done, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if any(probe.exception() is None and probe.result() for probe in done):
+                return True
+        return False
+
+
+class _Metastore:
+    """The metastore of one warehouse."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._probe: asyncio.Task[bool] | None = None
+
+    def asked(self) -> asyncio.Task[bool]:
+        """The probe that is under way, or a new one: probes must not pile up on a metastore that hangs, or occupy all
+        read threads."""
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._context.read_threads.run(self._ask))
-        done, _ = await asyncio.wait([self._probe], timeout=self._ready_seconds)
-        return bool(done) and self._probe.exception() is None and self._probe.result()
+        return self._probe
 
     def _ask(self) -> bool:
         try:
             self._context.catalog.namespace_exists(PROBE_NAMESPACE)
         except Exception as error:  # noqa: BLE001 - any failure means "not ready"
-            logger.warning("not ready: %s", error)
+            logger.warning("the metastore of warehouse %s is not ready: %s", self._context.warehouse, error)
             return False
         return True

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from iceberg_hms.cli.serve import choose_access, raise_open_files
+from iceberg_hms.cli.serve import choose_access, raise_open_files, warn_unless_they_answer
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import ConfigError, MetastoreUnavailable
 from tests.cli.fakes import METASTORE, Asked, run
@@ -75,7 +75,7 @@ def test_every_warehouse_of_the_file_is_opened_and_closed(tmp_path: Path, caplog
 
 
 def test_a_warehouse_that_does_not_answer_keeps_no_other_from_being_served(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
 ) -> None:
     down = ScriptedCatalog()
     down.errors["list_namespaces"] = MetastoreUnavailable("down")
@@ -89,7 +89,17 @@ def test_a_warehouse_that_does_not_answer_keeps_no_other_from_being_served(
     result = run("serve", "--port", "0", "--no-auth", "--config", config, during=visit, connect=connect)
     assert result.exit_code == 0, result.stderr
     assert visit.status == 200
-    assert "warehouse sales does not answer" in caplog.text
+
+
+def test_the_log_names_the_warehouses_that_do_not_answer(caplog: pytest.LogCaptureFixture) -> None:
+    up, down = ScriptedCatalog(), ScriptedCatalog()
+    down.errors["list_namespaces"] = MetastoreUnavailable("down")
+    warn_unless_they_answer(down, {"lab": up, "sales": down})
+    said = [record.getMessage().partition(" answers")[0] for record in caplog.records]
+    assert said == [f"not ready until the metastore of warehouse {name}" for name in ("default", "sales")]
+    caplog.clear()
+    warn_unless_they_answer(down, {})
+    assert "until the metastore answers" in caplog.text
 
 
 def test_a_thread_that_computes_keeps_others_from_the_interpreter_for_a_moment_only() -> None:

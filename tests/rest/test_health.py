@@ -42,6 +42,26 @@ def test_the_server_becomes_ready_again(web: Web, catalog: ScriptedCatalog) -> N
     assert web("GET", "/health/ready").status_code == 200
 
 
+@pytest.mark.parametrize("down", [(), ("default",), ("sales",), ("default", "sales")])
+def test_a_server_of_several_warehouses_is_ready_while_one_answers(down: tuple[str, ...]) -> None:
+    default, sales = ScriptedCatalog(), ScriptedCatalog()
+    for name, catalog in (("default", default), ("sales", sales)):
+        if name in down:
+            catalog.errors["namespace_exists"] = MetastoreUnavailable("x")
+    app = create_app(default, settings=default.settings, warehouses={"sales": sales})
+    assert Web(app)("GET", "/health/ready").status_code == (503 if len(down) == 2 else 200)
+
+
+def test_a_metastore_that_hangs_does_not_delay_the_check_of_a_server_with_another_one() -> None:
+    hangs, answers = ScriptedCatalog(), ScriptedCatalog()
+    gate = hangs.gate = threading.Event()
+    app = create_app(hangs, settings=hangs.settings, warehouses={"sales": answers})
+    try:
+        assert Web(app)("GET", "/health/ready").status_code == 200
+    finally:
+        gate.set()
+
+
 @pytest.mark.parametrize("method", ["POST", "DELETE", "PUT"])
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
 def test_health_paths_are_read_only(web: Web, method: str, path: str) -> None:
