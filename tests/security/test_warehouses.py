@@ -24,6 +24,7 @@ SCOPES = {
     "default-admin": "admin[*]",
     "sales-admin": "admin[sales/*]",
     "sales-reader": "read[sales/orders]",
+    "mixed": "admin[*] read[sales/orders]",
     "everyone": "admin[*/*]",
 }
 CREATE = {"name": "made", "schema": SCHEMA}
@@ -117,6 +118,19 @@ def test_a_scope_that_is_missing_names_the_warehouse(server: Server) -> None:
     assert error_of(web("GET", "/v1/namespaces/orders/tables/open"))[0] == 403
     assert web("GET", "/v1/config?warehouse=sales").status_code == 200
     assert error_of(server.as_("default-admin")("GET", "/v1/config?warehouse=sales"))[0] == 403
+
+
+def test_names_in_a_body_are_names_of_the_warehouse_of_the_path(server: Server) -> None:
+    web = server.as_("mixed")
+    rename = {
+        "source": {"namespace": ["orders"], "name": "open"},
+        "destination": {"namespace": ["orders"], "name": "shut"},
+    }
+    status, _, message = error_of(web("POST", "/v1/sales/tables/rename", rename))
+    assert (status, "write[sales/orders]" in message) == (403, True)
+    assert web("POST", "/v1/tables/rename", rename).status_code == 204
+    server.sales.create_namespace("hidden")
+    assert web("GET", "/v1/sales/namespaces").json()["namespaces"] == [["orders"]]
 
 
 def test_the_folders_of_one_warehouse_are_not_those_of_another(server: Server) -> None:
