@@ -70,13 +70,16 @@ class HmsRows:
         self.swaps = SwapSender(pool, clock=clock)
 
     def load(self, name: TableName) -> Any:
-        """The row with a name. Raises `missing`."""
+        """The row with a name. Raises `missing`; MetastoreUnavailable for an error that may pass, such as an outage of
+        the metastore's database."""
         request = GetTableRequest(dbName=name.namespace, tblName=name.name)
         try:
             table = self._pool.run(lambda client: client.call("get_table_req", req=request), idempotent=True).table
         except ServerFault as fault:
             if fault.fault is Fault.NO_SUCH_OBJECT:
                 raise self._missing(name) from None
+            if not fault.final:
+                raise MetastoreUnavailable(f"The metastore could not read {name}: {fault.detail}") from fault
             raise
         if (table.dbName.lower(), table.tableName.lower()) != (name.namespace, name.name):
             # The metastore or its database takes another spelling for this row's, whose lock has the row's own name.

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import Pointer, Refused, TableName
-from iceberg_hms.errors import AlreadyExists, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
+from iceberg_hms.errors import (
+    AccessDenied,
+    AlreadyExists,
+    InvalidInput,
+    MetastoreUnavailable,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NotFound,
+)
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
 from tests.metastore.fake_hms import FakeHms
@@ -38,6 +48,18 @@ def test_a_row_that_is_missing_is_missing_as_its_kind(rows: HmsRows) -> None:
         assert isinstance(answer, Refused)
         assert answer.conflict
         assert isinstance(answer.error, kind)
+
+
+def test_an_error_that_may_pass_is_an_outage(hms: FakeHms, rows: HmsRows) -> None:
+    down, denied = (
+        MetaException("Unable to acquire a connection to the database"),
+        MetaException("Permission denied: a"),
+    )
+    hms.misbehave["get_table_req"] += [down, denied]
+    with pytest.raises(MetastoreUnavailable, match="Unable to acquire a connection"):
+        rows.load(NAME)
+    with pytest.raises(AccessDenied):
+        rows.load(NAME)
 
 
 def test_a_taken_name_is_named_by_its_kind(hms: FakeHms, rows: HmsRows) -> None:
