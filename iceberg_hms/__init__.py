@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import FileAlreadyExists as FileAlreadyExists
     from iceberg_hms.errors import IcebergHmsError as IcebergHmsError
     from iceberg_hms.errors import InvalidInput as InvalidInput
+    from iceberg_hms.errors import InvalidView as InvalidView
     from iceberg_hms.errors import InvariantViolated as InvariantViolated
     from iceberg_hms.errors import IssuerUnavailable as IssuerUnavailable
     from iceberg_hms.errors import LocationNotAllowed as LocationNotAllowed
@@ -82,6 +83,7 @@ _ERRORS = (
     "CompareAndSwapUnproven",
     "IcebergHmsError",
     "InvalidInput",
+    "InvalidView",
     "InvariantViolated",
     "IssuerUnavailable",
     "LocationNotAllowed",

@@ -4,6 +4,7 @@
      +-- ConfigError                 a setting is unknown, malformed or contradicts another
      +-- InvalidInput                the request cannot succeed, however often the caller sends it
      |    +-- UnsupportedFormat      format-version 4, encryption: valid Iceberg that we refuse to touch
+     |    +-- InvalidView            a view that breaks the rules of views
      +-- LocationNotAllowed          a REST client named a file or folder that the server's settings do not allow
      +-- ReadOnly                    this REST server changes nothing
      +-- NotFound
@@ -98,6 +99,12 @@ class UnsupportedFormat(InvalidInput):
     """Valid Iceberg that iceberg-hms refuses to touch: format-version 4 and later, encrypted tables."""
 
     default_next_step = "use a table of format version 1, 2 or 3 without encryption"
+
+
+class InvalidView(InvalidInput):
+    """A request is well formed, and the view that it asks for would break the rules of views."""
+
+    default_next_step = "correct the view's versions, schemas or properties; nothing was changed"
 
 
 class LocationNotAllowed(IcebergHmsError):

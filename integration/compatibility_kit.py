@@ -21,7 +21,7 @@ from iceberg_hms.spark.configuration import ICEBERG_RUNTIME
 
 HERE = Path(__file__).parent / "kit"
 ICEBERG_VERSION = ICEBERG_RUNTIME.rpartition(":")[2]
-SUITES = ("RESTCompatibilityKitCatalogTests",)
+SUITES = ("RESTCompatibilityKitCatalogTests", "RESTCompatibilityKitViewCatalogTests")
 #: What the kit expects of the server: a table needs its database, as in the metastore.
 OPTIONS = ("-Drck.local=false", "-Drck.requires-namespace-create=true")
 #: Where the kit asks for some of its tables, whatever the server's warehouse is (CatalogTests.BASE_TABLE_LOCATION).

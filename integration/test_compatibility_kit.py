@@ -16,7 +16,7 @@ from integration.test_cli import running
 
 #: Of the kit of Iceberg 1.11. It assumes some away: nested and empty namespaces, and dots and slashes in
 #: names, which a metastore does not have; and a configuration for each test, which no server outside its JVM has.
-TESTS, ASSUMED_AWAY = 95, 11
+TESTS, ASSUMED_AWAY = 145, 12
 
 
 @pytest.fixture(scope="module")

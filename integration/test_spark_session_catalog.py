@@ -176,16 +176,6 @@ def test_without_the_extensions_hive_views_behave_as_in_plain_spark(
     assert anonymous(ours, namespace) == anonymous(plain, other)
 
 
-@pytest.mark.parametrize("statement", ["CREATE VIEW", "CREATE OR REPLACE VIEW", "CREATE VIEW IF NOT EXISTS"])
-def test_with_the_extensions_a_view_cannot_be_created_and_nothing_is(
-    spark: Any, namespace: str, statement: str
-) -> None:
-    refused = outcome(spark, f"{statement} {namespace}.v AS SELECT 1 AS one")
-    assert "Server does not support endpoint: POST /v1/{prefix}/namespaces/{namespace}/views" in refused.message
-    assert outcome(spark, f"SELECT * FROM {namespace}.v").error == "TABLE_OR_VIEW_NOT_FOUND"
-    assert outcome(spark, f"SHOW TABLES IN {namespace}").rows == []
-
-
 def test_with_the_extensions_a_hive_view_is_neither_dropped_nor_listed_as_a_view(spark: Any, plain: Any) -> None:
     assert plain
     assert outcome(spark, "DROP VIEW our_old_views.v").error == "VIEW_NOT_FOUND"

@@ -5,7 +5,7 @@ It never touches Hive views: loading one raises NotAnIcebergView, which is a NoS
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from iceberg_hms.catalog.locations import NAMESPACE_LOCATION, new_view_folder
@@ -18,6 +18,7 @@ from iceberg_hms.coordinator.protocol.view_operations import LoadedView as Loade
 from iceberg_hms.coordinator.protocol.view_operations import ViewOperations, check_locations
 from iceberg_hms.errors import NoSuchNamespace, NoSuchView
 from iceberg_hms.format.views.apply import new_view_metadata
+from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.identifiers import Identifier, namespace_name, new_view_name, spelled, view_name
 
 
@@ -125,15 +126,17 @@ class Views:
         *,
         owner: str = "",
         wait_seconds: float | None = None,  # noqa: ARG002 - a creation waits for no lock
+        check: Callable[[ViewMetadata], None] | None = None,
     ) -> LoadedView:
-        """Make a view of an existing metadata file. owner: of the view; "": the setting `user`.
+        """Make a view of an existing metadata file. owner: of the view; "": the setting `user`. check: raises to refuse
+        what the file holds.
         Raises AlreadyExists, NoSuchNamespace, MissingFile, CorruptFile."""
         name = new_view_name(identifier)
         services = self._access.services
         namespace = services.namespaces.load(name.namespace)
         guard = None if self._locations is None else self._locations.guard(namespace.get(NAMESPACE_LOCATION))
         return self._operations.register(
-            name, metadata_location, owner=owner or services.settings.user or None, guard=guard
+            name, metadata_location, owner=owner or services.settings.user or None, guard=guard, check=check
         )
 
     @property

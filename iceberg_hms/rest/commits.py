@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from starlette.responses import Response
 
 from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, with_caller
-from iceberg_hms.errors import AlreadyExists, IcebergHmsError, InvalidInput, ReadOnly, RequirementFailed
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, ReadOnly, RequirementFailed
 from iceberg_hms.rest.access import protected
 from iceberg_hms.rest.access.audit import SNAPSHOTS_MAX
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import BlockingStep, RestRequest
-from iceberg_hms.rest.payloads import SEPARATOR, CommitTable, idempotency_key
+from iceberg_hms.rest.payloads import CommitTable, check_identifier, idempotency_key
 from iceberg_hms.rest.pending_response import PendingResponse
 from iceberg_hms.rest.responses import commit_response
 from iceberg_hms.rest.tables import named_table
@@ -32,7 +32,7 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
     """POST a table: commit updates under requirements, or create a staged table."""
     table = named_table(request)
     body = CommitTable.parse(request.body)
-    _check_identifier(body, table)
+    check_identifier(body.identifier, table, "table")
     if request.context.settings.rest_read_only:
         # Its client may have sent it before the server was read-only, and it may have landed.
         refuse = partial(request.catalog.refusal, table, body.requirements, body.updates, ReadOnly())
@@ -64,6 +64,8 @@ def commit_table(request: RestRequest) -> PendingResponse | BlockingStep:
         try:
             return answer(request.catalog.commit(table, body.requirements, body.updates, **arguments))
         except AlreadyExists as error:
+            if request.catalog.views.exists(table):
+                raise
             # As Java reports it (UpdateRequirement.AssertTableDoesNotExist).
             raise RequirementFailed("assert-create", "table already exists") from error
 
@@ -97,17 +99,6 @@ def _snapshot_ids(body: CommitTable) -> list[int]:
 
 def _creates(body: CommitTable) -> bool:
     return any(requirement.get("type") == "assert-create" for requirement in body.requirements)
-
-
-def _check_identifier(body: CommitTable, table: tuple[str, str]) -> None:
-    """Raises InvalidInput for a body that names another table than the path: one of the two is a mistake."""
-    if body.identifier is None:
-        return
-    parts, name = body.identifier
-    named = (SEPARATOR.join(parts), name)
-    # The metastore folds case: spellings that differ in case name one table.
-    if tuple(part.lower() for part in named) != tuple(part.lower() for part in table):
-        raise InvalidInput(f"The body names table {'.'.join((*parts, name))}, the path names {'.'.join(table)}")
 
 
 def _idempotency_key(request: RestRequest, body: CommitTable) -> str | None:

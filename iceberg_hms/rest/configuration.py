@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from iceberg_hms.errors import NoSuchWarehouse
-from iceberg_hms.rest import commits, metrics_reports, namespaces, tables
+from iceberg_hms.rest import commits, metrics_reports, namespaces, tables, views
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
@@ -20,6 +20,8 @@ _NAMESPACES: Final = "/v1/namespaces"
 _NAMESPACE: Final = _NAMESPACES + "/{namespace}"
 _TABLES: Final = _NAMESPACE + "/tables"
 _TABLE: Final = _TABLES + "/{table}"
+_VIEWS: Final = _NAMESPACE + "/views"
+_VIEW: Final = _VIEWS + "/{view}"
 
 #: What the server advertises: each endpoint is complete.
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
@@ -49,6 +51,14 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", _TABLE + "/metrics", metrics_reports.report_metrics, Action.REPORT_METRICS),
     Endpoint("POST", _NAMESPACE + "/register", tables.register_table, Action.REGISTER_TABLE, takes_locks=True),
     Endpoint("POST", "/v1/tables/rename", tables.rename_table, Action.RENAME_TABLE, takes_locks=True),
+    Endpoint("GET", _VIEWS, views.list_views, Action.LIST_VIEWS),
+    Endpoint("POST", _VIEWS, views.create_view, Action.CREATE_VIEW, takes_locks=True),
+    Endpoint("GET", _VIEW, views.load_view, Action.LOAD_VIEW),
+    Endpoint("POST", _VIEW, views.commit_view, Action.COMMIT_VIEW, takes_locks=True, commit=True),
+    Endpoint("DELETE", _VIEW, views.drop_view, Action.DROP_VIEW, takes_locks=True),
+    Endpoint("HEAD", _VIEW, views.view_exists, Action.LOAD_VIEW),
+    Endpoint("POST", "/v1/views/rename", views.rename_view, Action.RENAME_VIEW, takes_locks=True),
+    Endpoint("POST", _NAMESPACE + "/register-view", views.register_view, Action.REGISTER_VIEW, takes_locks=True),
 )
 
 

@@ -176,7 +176,7 @@ class Endpoint:
     """One method on one path.
 
     template: as the REST spec writes it, without the prefix.
-    action: what it does to the namespace or table of its path, for which the caller needs a scope.
+    action: what it does to the namespace, table or view of its path, for which the caller needs a scope.
     takes_locks: its handler runs on the write threads. commit: its errors follow the rules of a commit.
     never_blocks: its handler runs on the event loop if the body is small (`SMALL_BODY_BYTES`).
     refuses_itself: its handler looks at the table before it says that the server is read-only.
@@ -289,8 +289,8 @@ class Resource:
         if entry.caller is None:
             raise not_authenticated()
         entry.action = endpoint.action
-        warehouse = self._context.warehouse
-        entry.target = AccessTarget(parameters.get("namespace"), parameters.get("table"), warehouse)
+        name = parameters.get("table") or parameters.get("view")
+        entry.target = AccessTarget(parameters.get("namespace"), name, self._context.warehouse)
         require(self._context.access, entry.caller, endpoint.action, entry.target)
         if endpoint.action in CHANGES and self._context.settings.rest_read_only:
             entry.details["reason"] = "read-only"

@@ -42,6 +42,8 @@ class ErrorRule:
 
 RULES: Final[Mapping[type[BaseException], ErrorRule]] = {
     errors.InvalidInput: ErrorRule(400, "BadRequestException"),
+    # What Java's own builder of views raises.
+    errors.InvalidView: ErrorRule(400, "IllegalArgumentException"),
     errors.NotAuthenticated: ErrorRule(
         401, "NotAuthorizedException", {"WWW-Authenticate": 'Bearer realm="iceberg-hms"'}
     ),

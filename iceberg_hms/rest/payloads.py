@@ -16,7 +16,7 @@ from urllib.parse import unquote, unquote_plus
 
 import orjson
 
-from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable
+from iceberg_hms.errors import InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchView
 
 #: Joins the parts of a namespace in a path (REST spec: parameter `namespace`).
 SEPARATOR: Final = "\x1f"
@@ -55,6 +55,27 @@ def single_level_table(parts: str, table: str) -> tuple[str, str]:
     if SEPARATOR in parts:
         raise NoSuchTable(f"{parts.replace(SEPARATOR, '.')}.{table}")
     return parts, table
+
+
+def single_level_view(parts: str, view: str) -> tuple[str, str]:
+    """A view from a path. Raises NoSuchView for a namespace with several parts, as `single_level_table`: Spark's
+    extensions ask for a view first."""
+    if SEPARATOR in parts:
+        raise NoSuchView(f"{parts.replace(SEPARATOR, '.')}.{view}")
+    return parts, view
+
+
+def check_identifier(sent: tuple[Sequence[str], str] | None, path: tuple[str, str], kind: str) -> None:
+    """Raises InvalidInput for a body that names another table or view than the path: one of the two is a mistake.
+
+    sent: (namespace parts, name) if the body has one. kind: "table" or "view"."""
+    if sent is None:
+        return
+    parts, name = sent
+    named = (SEPARATOR.join(parts), name)
+    # The metastore folds case: spellings that differ in case have one meaning.
+    if tuple(part.lower() for part in named) != tuple(part.lower() for part in path):
+        raise InvalidInput(f"The body names {kind} {'.'.join((*parts, name))}, the path names {'.'.join(path)}")
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -153,7 +174,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CommitTable:
-    """identifier: (namespace parts, name) if the body has one."""
+    """Of a table or a view. identifier: (namespace parts, name) if the body has one."""
 
     identifier: tuple[Sequence[str], str] | None
     requirements: list[dict[str, Any]]
@@ -195,6 +216,52 @@ class RegisterTable:
     def parse(cls, body: bytes) -> RegisterTable:
         fields = Fields(parse_object(body))
         return cls(fields.text("name"), fields.text("metadata-location"), fields.flag("overwrite"))
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    name: str
+    schema: dict[str, Any]
+    version: dict[str, Any]
+    location: str | None
+    properties: dict[str, str]
+
+    @classmethod
+    def parse(cls, body: bytes) -> CreateView:
+        fields = Fields(parse_object(body))
+        return cls(
+            name=fields.text("name"),
+            schema=fields.object("schema"),
+            version=fields.object("view-version"),
+            location=fields.optional_text("location"),
+            properties=fields.string_map("properties"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RenameView:
+    source: tuple[str, str]
+    destination: tuple[str, str]
+
+    @classmethod
+    def parse(cls, body: bytes) -> RenameView:
+        fields = Fields(parse_object(body))
+        source, destination = _identifier(fields.object("source")), _identifier(fields.object("destination"))
+        return cls(
+            source=single_level_view(SEPARATOR.join(source[0]), source[1]),
+            destination=(single_namespace(SEPARATOR.join(destination[0])), destination[1]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterView:
+    name: str
+    metadata_location: str
+
+    @classmethod
+    def parse(cls, body: bytes) -> RegisterView:
+        fields = Fields(parse_object(body))
+        return cls(fields.text("name"), fields.text("metadata-location"))
 
 
 @dataclass(frozen=True, slots=True)

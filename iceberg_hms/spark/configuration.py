@@ -48,10 +48,9 @@ def session_configuration(
     metastore_uri, warehouse: for Spark's Hive catalog; the same metastore and the same folder that the server uses.
         None leaves them to hive-site.xml and spark-defaults.conf.
     extensions: False leaves out Iceberg's SQL extensions (partition fields, branches and tags, write order). With them
-        every CREATE, DROP and SHOW VIEW in spark_catalog means an Iceberg view, which the server does not keep: CREATE
-        VIEW is refused, SHOW VIEWS is empty, DROP VIEW finds none (and with IF EXISTS does nothing). Without them they
-        mean Hive views, as in plain Spark. Hive views that are there are read and altered either way; temporary views
-        always work.
+        every CREATE, DROP and SHOW VIEW in spark_catalog means an Iceberg view; without them they mean Hive views, as
+        in plain Spark. Hive views that are there are read and altered either way; temporary views always work.
+        docs/spark-views.md has the differences.
     Raises ConfigError for a server_uri that is no HTTP address.
     """
     if not re.match(r"https?://[^/\s]+", server_uri):

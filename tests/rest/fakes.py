@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.views import Views
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
@@ -75,6 +76,11 @@ class ScriptedCatalog(Catalog):
     def close(self) -> None:
         self.closed += 1
         super().close()
+
+    @property
+    def views(self) -> Views:
+        self.enter("views", {})
+        return super().views
 
     @contextmanager
     def locked(self, namespace: str, table: str) -> Iterator[None]:

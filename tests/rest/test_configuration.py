@@ -32,6 +32,14 @@ def test_the_configuration_advertises_every_endpoint(web: Web) -> None:
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
         "POST /v1/{prefix}/namespaces/{namespace}/register",
         "POST /v1/{prefix}/tables/rename",
+        "GET /v1/{prefix}/namespaces/{namespace}/views",
+        "POST /v1/{prefix}/namespaces/{namespace}/views",
+        "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
+        "HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}",
+        "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
+        "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
+        "POST /v1/{prefix}/namespaces/{namespace}/register-view",
+        "POST /v1/{prefix}/views/rename",
     }
     # Idempotency keys are not kept for every mutation, so none are promised.
     assert "idempotency-key-lifetime" not in body
@@ -101,7 +109,7 @@ def test_each_advertised_endpoint_has_a_handler(web: Web, endpoint: object) -> N
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/v1/namespaces/default/views"),
+        ("GET", "/v1/namespaces/default/functions"),
         ("POST", "/v1/transactions/commit"),
         ("POST", "/v1/namespaces/default/tables/t/plan"),
         ("GET", "/v1/namespaces/default/tables/t/credentials"),

@@ -13,6 +13,7 @@ CASES: list[tuple[Exception, int, str, int, str]] = [
     # error, (status, type) elsewhere, (status, type) on a commit
     (errors.InvalidInput("x"), 400, "BadRequestException", 400, "BadRequestException"),
     (errors.UnsupportedFormat("x"), 400, "BadRequestException", 400, "BadRequestException"),
+    (errors.InvalidView("x"), 400, "IllegalArgumentException", 400, "IllegalArgumentException"),
     (errors.LocationNotAllowed("location"), 403, "ForbiddenException", 403, "ForbiddenException"),
     (errors.ReadOnly(), 403, "ForbiddenException", 403, "ForbiddenException"),
     (errors.NoSuchNamespace("n"), 404, "NoSuchNamespaceException", 404, "NoSuchNamespaceException"),

@@ -32,10 +32,13 @@ from hypothesis import strategies as st
 from iceberg_hms.changes.append import Append
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import encode_list
 from iceberg_hms.format.metadata import metadata_file
 from iceberg_hms.format.updates.create import create_updates
+from iceberg_hms.format.views import view_file
+from iceberg_hms.metastore.tables.parameters import VIRTUAL_VIEW
 from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.server import RestServer
 from iceberg_hms.testing.memory_catalog import memory_catalog
@@ -44,7 +47,7 @@ from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from simulation.actors.requests import for_update_table
 from tests.rest.fakes import SCHEMA
 from tests.security.raw import eventually
-from tests.security.shapes import Attack, attacks, encode, mutated
+from tests.security.shapes import Attack, attacks, encode, mutated, view_version
 
 #: What no response may hold: it is in files that are no table's metadata.
 SECRET = "s3cr3t-of-another-file"
@@ -61,6 +64,7 @@ ANSWER_SECONDS = 20.0
 
 _COMMIT = re.compile(r"/v1/namespaces/([^/]+)/tables/([^/]+)")
 _TABLE = re.compile(r"/tables/(old|new|events)", re.IGNORECASE)
+_VIEW = TableName("logging", "view")
 
 
 class Broken(AssertionError):
@@ -123,6 +127,8 @@ class World:
         for name, version in (("events", 2), ("old", 1), ("new", 3)):
             table = self.catalog.create_table(("logging", name), SCHEMA, properties={"format-version": str(version)})
             table.append([DataFile(f"file:/data/{name}.parquet", "PARQUET", 10, 100)])
+        version = {**view_version(1), "timestamp-ms": 1_000}
+        self.catalog.views.create(("logging", "view"), SCHEMA, version, properties={"a": "1"})
         self.pointer.add_hive_table(TableName("logging", "hive"))
         metadata = self.catalog.load(("logging", "events")).metadata
         copy = {
@@ -164,6 +170,18 @@ class World:
             "@garbage-list": f"{metadata.location}/metadata/garbage-list.avro",
         }
 
+    def view_words(self) -> dict[str, Any]:
+        """The same for a body that is about the view."""
+        if not _is_view(self.pointer.rows.get(_VIEW)):
+            return {}
+        loaded = self.catalog.views.load(_VIEW)
+        return {
+            "@uuid": loaded.metadata.uuid,
+            "@location": loaded.metadata.location,
+            "@metadata": loaded.metadata_location,
+            "@now": SYSTEM_CLOCK.now_ms(),
+        }
+
     def body(self, attack: Attack) -> bytes:
         """The bytes that a client sends."""
         if attack.garbage is not None:
@@ -172,7 +190,8 @@ class World:
             return b""
         found = _TABLE.search(attack.path)
         table = found[1].lower() if found else "events"
-        written = encode(mutated(_replaced(self._whole(attack.body, table), self.words(table)), attack.mutations))
+        words = self.words(table) | (self.view_words() if "view" in attack.path else {})
+        written = encode(mutated(_replaced(self._whole(attack.body, table), words), attack.mutations))
         return written[: len(written) * attack.cut // 1_000]
 
     def _whole(self, body: Any, table: str) -> Any:
@@ -240,8 +259,11 @@ class World:
             location = row.parameters.get("metadata_location")
             if location is not None and row != before.rows.get(name):
                 require(location in after.files, f"{name} points to a missing file: {location}")
-                metadata_file.decode(after.files[location], location)
-                require(self.get(f"/v1/namespaces/{name.namespace}/tables/{name.name}") == 200, f"{name} is bricked")
+                if _is_view(row):
+                    view_file.decode(after.files[location], location, DEFAULT_BOUNDS)
+                else:
+                    metadata_file.decode(after.files[location], location)
+                require(self.get(_path(name, row)) == 200, f"{name} is bricked")
         require(self.get("/health/live") == 200, "the server is not alive")
 
     def get(self, path: str) -> int:
@@ -249,16 +271,23 @@ class World:
         return self.ask(Attack("GET", path), b"").status
 
     def usable(self) -> None:
-        """Every table still takes a commit. Raises Broken. After a change without an outcome nobody may ask: the server
-        keeps the table's lock until the metastore cannot make that change any more."""
+        """Every table and view still takes a commit. Raises Broken. After a change without an outcome nobody may ask:
+        the server keeps the table's lock until the metastore cannot make that change any more."""
         if self._in_doubt:
             return
         body = encode({"requirements": [], "updates": [{"action": "set-properties", "updates": {"last": "1"}}]})
         for name, row in self.state().rows.items():
             if "metadata_location" in row.parameters:
-                path = f"/v1/namespaces/{name.namespace}/tables/{name.name}"
-                response = self.ask(Attack("POST", path), body)
+                response = self.ask(Attack("POST", _path(name, row)), body)
                 require(response.status == 200, f"{name} takes no commit: {response.body[:400]!r}")
+
+
+def _is_view(row: Any) -> bool:
+    return row is not None and row.table_type == VIRTUAL_VIEW and "metadata_location" in row.parameters
+
+
+def _path(name: TableName, row: Any) -> str:
+    return f"/v1/namespaces/{name.namespace}/{'views' if _is_view(row) else 'tables'}/{name.name}"
 
 
 def require(condition: bool, message: str) -> None:

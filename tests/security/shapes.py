@@ -18,9 +18,10 @@ from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
 from tests.rest.fakes import SCHEMA
 
-#: The tables of `fuzz.World` by their names, all in the namespace `logging`; `hive` is none of Iceberg's.
+#: The tables of `fuzz.World` by their names, all in the namespace `logging`; `hive` is none of Iceberg's. `view` is an
+#: Iceberg view there.
 TABLES = ("events", "old", "new", "hive")
-NAMES = (*TABLES, "fresh", "missing")
+NAMES = (*TABLES, "view", "fresh", "missing")
 NAMESPACES = ("logging", "empty", "missing")
 
 ODD_TEXTS = (
@@ -231,7 +232,67 @@ UPDATES: tuple[dict[str, Any], ...] = (
     _update("remove-encryption-key", key_id="k"),
     _update("add-view-version"),
 )
+
+
+def view_version(id_: int = 2, **others: Any) -> dict[str, Any]:
+    """A version of a view."""
+    version = {
+        "version-id": id_,
+        "timestamp-ms": "@now",
+        "schema-id": 0,
+        "summary": {"engine-name": "fuzz"},
+        "default-namespace": ["logging"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    }
+    return {**version, **{name.replace("_", "-"): value for name, value in others.items()}}
+
+
+_TWO_TEXTS = [{"type": "sql", "sql": text, "dialect": "spark"} for text in ("select 1", "select 2")]
+VIEW_REQUIREMENTS: tuple[dict[str, Any], ...] = (
+    *({"type": "assert-view-uuid", "uuid": each} for each in ("@uuid", "@uuid", "@uuid", "junk")),
+    {"type": "assert-table-uuid", "uuid": "@uuid"},
+    {"type": "assert-create"},
+)
+VIEW_UPDATES: tuple[dict[str, Any], ...] = (
+    *(_update("assign-uuid", uuid=each) for each in ("@uuid", "junk")),
+    *(_update("upgrade-format-version", format_version=version) for version in (1, 2)),
+    _update("add-schema", schema={**SCHEMA, "fields": [*SCHEMA["fields"], FIELD]}),
+    *(_update("add-view-version", view_version=view_version(each)) for each in (1, 2, 3)),
+    _update("add-view-version", view_version=view_version(2, schema_id=-1)),
+    _update("add-view-version", view_version=view_version(2, schema_id=99)),
+    _update("add-view-version", view_version=view_version(2, representations=[])),
+    _update("add-view-version", view_version=view_version(2, representations=_TWO_TEXTS)),
+    _update("add-view-version", view_version=view_version(2, representations=[{"type": "file:/warehouse/canary.txt"}])),
+    *(_update("set-current-view-version", view_version_id=each) for each in (-1, -1, 1, 2, 99)),
+    *(_update("set-location", location=each) for each in ("@location", "file:/warehouse/elsewhere", "file:/etc", "x:")),
+    *(
+        _update("set-properties", updates=each)
+        for each in (
+            {"a": "b"},
+            {"iceberg-hms.lock": "junk"},
+            {"engine.hive.lock-enabled": "junk"},
+            {"write.metadata.path": "file:/etc"},
+            {"write.metadata.compression-codec": "gzip"},
+            {"version.history.num-entries": "1"},
+            {"version.history.num-entries": "junk"},
+            {"replace.drop-dialect.allowed": "true"},
+            {"metadata_location": "file:/x", "table_type": "HIVE", "comment": "\x00"},
+        )
+    ),
+    _update("remove-properties", removals=["a", "iceberg-hms.lock"]),
+    _update("add-snapshot", snapshot=_snapshot(7)),
+)
 SCAN_REPORT = {"report-type": "scan-report", "table-name": "events", "snapshot-id": 1, "filter": True, "metrics": {}}
+
+_RENAMES = st.builds(
+    lambda source, namespace, name: {
+        "source": {"namespace": ["logging"], "name": source},
+        "destination": {"namespace": [namespace], "name": name},
+    },
+    st.sampled_from(NAMES),
+    st.sampled_from(NAMESPACES),
+    st.sampled_from(NAMES),
+)
 
 #: Path -> what a body for it may be.
 BODIES: Mapping[str, st.SearchStrategy[Any]] = {
@@ -275,20 +336,35 @@ BODIES: Mapping[str, st.SearchStrategy[Any]] = {
         ),
         st.booleans(),
     ),
-    "/v1/tables/rename": st.builds(
-        lambda source, namespace, name: {
-            "source": {"namespace": ["logging"], "name": source},
-            "destination": {"namespace": [namespace], "name": name},
-        },
+    **dict.fromkeys(("/v1/tables/rename", "/v1/views/rename"), _RENAMES),
+    "/v1/namespaces/{namespace}/views": st.builds(
+        lambda name, **others: {"name": name, **{key.replace("_", "-"): value for key, value in others.items()}},
         st.sampled_from(NAMES),
-        st.sampled_from(NAMESPACES),
+        schema=st.sampled_from((SCHEMA, {**SCHEMA, "fields": []})),
+        view_version=st.sampled_from(
+            (view_version(1), view_version(1, schema_id=7), view_version(1, representations=[]))
+        ),
+        location=st.sampled_from((None, "@location", "file:/warehouse/made", "file:/etc", "x:")),
+        properties=st.sampled_from(({}, {"iceberg-hms.lock": "x"}, {"write.metadata.path": "file:/etc"})),
+    ),
+    "/v1/namespaces/{namespace}/views/{view}": st.builds(
+        lambda requirements, updates: {"requirements": requirements, "updates": updates},
+        st.lists(st.sampled_from(VIEW_REQUIREMENTS), max_size=2),
+        st.lists(st.sampled_from(VIEW_UPDATES), max_size=5),
+    ),
+    "/v1/namespaces/{namespace}/register-view": st.builds(
+        lambda name, location: {"name": name, "metadata-location": location},
         st.sampled_from(NAMES),
+        st.sampled_from(
+            ("@metadata", "@copy", "@list", "file:/warehouse/canary.json", "file:/warehouse/canary.txt", "x:")
+        ),
     ),
 }
 #: Paths and their methods as the server has them, and how often each is chosen.
 _ROUTES = [(each.method, each.template) for each in (CONFIG, *ENDPOINTS)]
 _ROUTES += [("POST", "/v1/namespaces/{namespace}/tables/{table}")] * 12
 _ROUTES += [("POST", "/v1/namespaces/{namespace}/tables"), ("POST", "/v1/namespaces/{namespace}/register")] * 3
+_ROUTES += [("POST", "/v1/namespaces/{namespace}/views/{view}")] * 6
 _ROUTES += [("GET", path) for path in ("/health/ready", "/metrics", "/", "/v1/views", "/v1/oauth/tokens")]
 
 
@@ -316,6 +392,7 @@ def attacks(draw: Any) -> Attack:
     namespace = draw(_rarely(_mostly("logging", st.sampled_from(NAMESPACES), 4), _SEGMENT, 10))
     table = draw(_rarely(st.sampled_from(NAMES), _SEGMENT, 10))
     path = template.replace("{namespace}", namespace).replace("{table}", table)
+    path = path.replace("{view}", draw(_mostly("view", st.just(table), 4)))
     bodies = BODIES.get(template) if method == "POST" else None
     return Attack(
         draw(_mostly(method, st.sampled_from(METHODS), 30)),

@@ -9,7 +9,7 @@ import pytest
 
 from iceberg_hms.changes import requirements, updates
 from iceberg_hms.coordinator.ports import TableName
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import CorruptFile
 from iceberg_hms.rest.configuration import ENDPOINTS
 from tests.security import shapes
 from tests.security.fuzz import SECRET, Broken, Response, World, run_batch, sockets
@@ -89,7 +89,7 @@ def test_a_broken_world_is_found(answer: Callable[[World], Response], message: s
 
 
 def test_damaged_metadata_is_found() -> None:
-    with World() as world, pytest.raises(InvalidInput, match="not JSON"):
+    with World() as world, pytest.raises(CorruptFile, match="not JSON"):
         world.try_attack(DROP, lambda found, _attack, _body: brick(found))
 
 

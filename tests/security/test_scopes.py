@@ -11,9 +11,12 @@ from iceberg_hms.rest.access.scopes import Level
 from iceberg_hms.rest.configuration import CONFIG, ENDPOINTS
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 from tests.security.callers import callers
+from tests.security.shapes import view_version
 
 SALES = "/v1/namespaces/sales"
 ORDERS = f"{SALES}/tables/orders"
+OPEN_ORDERS = f"{SALES}/views/open_orders"
+VERSION = {**view_version(1), "timestamp-ms": 1_000}
 
 #: Endpoint -> the level that it needs in `sales`, and a request that succeeds with it. None: every caller may.
 CASES: dict[str, tuple[Level | None, str, Any]] = {
@@ -52,6 +55,33 @@ CASES: dict[str, tuple[Level | None, str, Any]] = {
             "destination": {"namespace": ["sales"], "name": "renamed"},
         },
     ),
+    "GET /v1/namespaces/{namespace}/views": (Level.READ, f"{SALES}/views", None),
+    "POST /v1/namespaces/{namespace}/views": (
+        Level.WRITE,
+        f"{SALES}/views",
+        {"name": "made", "schema": SCHEMA, "view-version": VERSION},
+    ),
+    "GET /v1/namespaces/{namespace}/views/{view}": (Level.READ, OPEN_ORDERS, None),
+    "POST /v1/namespaces/{namespace}/views/{view}": (
+        Level.WRITE,
+        OPEN_ORDERS,
+        {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]},
+    ),
+    "DELETE /v1/namespaces/{namespace}/views/{view}": (Level.WRITE, OPEN_ORDERS, None),
+    "HEAD /v1/namespaces/{namespace}/views/{view}": (Level.READ, OPEN_ORDERS, None),
+    "POST /v1/namespaces/{namespace}/register-view": (
+        Level.WRITE,
+        f"{SALES}/register-view",
+        {"name": "copied", "metadata-location": "file:/warehouse/copied-view"},
+    ),
+    "POST /v1/views/rename": (
+        Level.WRITE,
+        "/v1/views/rename",
+        {
+            "source": {"namespace": ["sales"], "name": "open_orders"},
+            "destination": {"namespace": ["sales"], "name": "renamed"},
+        },
+    ),
 }
 SCOPES = {
     "nothing": "admin[elsewhere]",
@@ -69,6 +99,9 @@ def catalog() -> ScriptedCatalog:
         found.create_namespace(namespace)
     table = found.create_table(("sales", "orders"), SCHEMA)
     found.create_table(("hr", "salaries"), SCHEMA)
+    view = found.views.create(("sales", "open_orders"), SCHEMA, VERSION)
+    found.views.create(("hr", "high_salaries"), SCHEMA, VERSION)
+    found.files.write("file:/warehouse/copied-view", found.files.read(view.metadata_location))
     found.files.write("file:/warehouse/copied", found.files.read(table.metadata_location))
     found.calls.clear()
     return found
@@ -118,21 +151,28 @@ def test_a_body_of_a_caller_without_the_scope_is_not_read(catalog: ScriptedCatal
 
 
 @pytest.mark.parametrize(("source", "destination"), [("hr", "sales"), ("sales", "hr")])
-def test_a_rename_needs_both_names(catalog: ScriptedCatalog, tmp_path: Path, source: str, destination: str) -> None:
+@pytest.mark.parametrize("kind", ["tables", "views"])
+def test_a_rename_needs_both_names(
+    catalog: ScriptedCatalog, tmp_path: Path, kind: str, source: str, destination: str
+) -> None:
+    names = {"tables": ("orders", "salaries"), "views": ("open_orders", "high_salaries")}[kind]
     body = {
-        "source": {"namespace": [source], "name": "orders" if source == "sales" else "salaries"},
+        "source": {"namespace": [source], "name": names[source == "hr"]},
         "destination": {"namespace": [destination], "name": "moved"},
     }
     web = callers(catalog, tmp_path, SCOPES)("writer")
-    status, _, message = error_of(web("POST", "/v1/tables/rename", body))
+    status, _, message = error_of(web("POST", f"/v1/{kind}/rename", body))
     assert (status, "write[hr]" in message) == (403, True)
     assert catalog.calls == []
 
 
-def test_a_file_of_any_table_is_registered_only_by_who_may_read_all(catalog: ScriptedCatalog, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["register", "register-view"])
+def test_a_file_of_any_table_or_view_is_registered_only_by_who_may_read_all(
+    catalog: ScriptedCatalog, tmp_path: Path, kind: str
+) -> None:
     web = callers(catalog, tmp_path, {"writer": "write[sales]"})("writer")
     body = {"name": "copied", "metadata-location": "file:/warehouse/copied"}
-    status, _, message = error_of(web("POST", f"{SALES}/register", body))
+    status, _, message = error_of(web("POST", f"{SALES}/{kind}", body))
     assert (status, "read[*]" in message) == (403, True)
     assert catalog.calls == []
 
@@ -155,7 +195,8 @@ def test_listing_shows_what_the_caller_may_read(catalog: ScriptedCatalog, tmp_pa
 @pytest.mark.parametrize("namespace", ["hr", "HR", "hr%20", "%00hr", "h%C5%95", "*", "%2A", "sales%2Fhr", "hr%1Fsales"])
 def test_no_spelling_of_a_name_slips_past_its_pattern(catalog: ScriptedCatalog, tmp_path: Path, namespace: str) -> None:
     web = callers(catalog, tmp_path, {"writer": "write[sales]"})("writer")
-    for method, path in (("GET", ""), ("DELETE", "/tables/salaries"), ("GET", "/tables/salaries")):
+    paths = ("", "/tables/salaries", "/views/high_salaries")
+    for method, path in [("GET", path) for path in paths] + [("DELETE", path) for path in paths]:
         assert web(method, f"/v1/namespaces/{namespace}{path}").status_code == 403
     assert catalog.calls == []
 
@@ -166,8 +207,9 @@ def test_upper_case_means_the_same_namespace(catalog: ScriptedCatalog, tmp_path:
 
 
 def test_a_metadata_table_of_spark_is_still_404(catalog: ScriptedCatalog, tmp_path: Path) -> None:
-    """Spark asks for `sales.orders.files` so, and goes on only after NoSuchTable."""
+    """Spark asks for `sales.orders.files` so, for a view first, and goes on only after NoSuchView and NoSuchTable."""
     web = callers(catalog, tmp_path, SCOPES)("reader")
+    assert error_of(web("GET", f"{SALES}%1Forders/views/files"))[:2] == (404, "NoSuchViewException")
     assert error_of(web("GET", f"{SALES}%1Forders/tables/files"))[:2] == (404, "NoSuchTableException")
 
 

@@ -14,6 +14,7 @@ of the same file.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -112,12 +113,21 @@ class ViewOperations:
         return LoadedView(name, location, metadata)
 
     def register(
-        self, name: TableName, location: str, *, owner: str | None, guard: LocationGuard | None = None
+        self,
+        name: TableName,
+        location: str,
+        *,
+        owner: str | None,
+        guard: LocationGuard | None = None,
+        check: Callable[[ViewMetadata], None] | None = None,
     ) -> LoadedView:
         """Point a new view at an existing metadata file. guard: of the locations that the caller and the file may name;
-        None: all. Raises as `create`, and MissingFile, CorruptFile, LocationNotAllowed."""
+        None: all. check: raises to refuse what the file holds. Raises as `create`, and MissingFile, CorruptFile,
+        LocationNotAllowed."""
         self._refuse_taken(name)
         metadata = self._registered(name, location, guard)
+        if check is not None:
+            check(metadata)
         answer = send(lambda: self.pointer.create(name, location, metadata, owner))
         self._settle_creation(answer, name, location, metadata, is_new=False)
         return LoadedView(name, location, metadata)

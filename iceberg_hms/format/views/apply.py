@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidView
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.views.view_metadata import (
@@ -60,10 +60,10 @@ def new_view_metadata(
     chosen = {"version-id": 1, "schema-id": 0}
     first = ViewVersion.parse({"summary": {}, "timestamp-ms": now_ms, **version, **chosen})
     if not first.representations:
-        raise InvalidInput("Cannot create view without specifying a query")
+        raise InvalidView("Cannot create view without specifying a query")
     unknown = sorted({each["type"] for each in first.representations if not is_sql(each)})
     if unknown:
-        raise InvalidInput(f"Found unsupported view representations: {unknown}")
+        raise InvalidView(f"Found unsupported view representations: {unknown}")
     updates: list[dict[str, Any]] = [
         {"action": "assign-uuid", "uuid": uuid},
         {"action": "set-location", "location": location},
@@ -112,11 +112,11 @@ class _Draft:
         if known is not None:
             return known
         if all(each.schema_id != version.schema_id for each in self.schemas):
-            raise InvalidInput(f"Cannot add version with unknown schema: {version.schema_id}")
+            raise InvalidView(f"Cannot add version with unknown schema: {version.schema_id}")
         _check_dialects_differ(version)
         version_id = max(version.version_id, self._next_version)
         if version_id >= read.MAX_INT:
-            raise InvalidInput(f"Cannot add version {version_id}: its id is too large")
+            raise InvalidView(f"Cannot add version {version_id}: its id is too large")
         self.versions.append(version.with_ids(version_id=version_id, schema_id=version.schema_id))
         self._version_by_content[version.content] = version_id
         self._next_version = version_id + 1
@@ -125,12 +125,12 @@ class _Draft:
 
     def build(self) -> ViewMetadata:
         if self.raw.get("location") is None:
-            raise InvalidInput("Invalid location: null")
+            raise InvalidView("Invalid location: null")
         if not self.versions:
-            raise InvalidInput("Invalid view: no versions were added")
+            raise InvalidView("Invalid view: no versions were added")
         current = self.version(self.raw.get("current-version-id", 0))
         if current is None:
-            raise InvalidInput("Invalid view: it has no current version")
+            raise InvalidView("Invalid view: it has no current version")
         properties = self.raw.get("properties") or {}
         log = [*self.raw.get("version-log", ()), *([self.log_entry] if self.log_entry is not None else [])]
         unchanged = self.base is not None and self._same_lists(log) and self.raw == self.base.raw
@@ -159,13 +159,13 @@ class _Draft:
 def _assign_uuid(draft: _Draft, update: Mapping[str, Any]) -> None:
     uuid = draft.raw.setdefault("view-uuid", update["uuid"])
     if uuid != update["uuid"]:
-        raise InvalidInput("Cannot reassign uuid")
+        raise InvalidView("Cannot reassign uuid")
 
 
 def _upgrade_format_version(_draft: _Draft, update: Mapping[str, Any]) -> None:
     wanted = update["format-version"]
     if wanted < FORMAT_VERSION:
-        raise InvalidInput(f"Cannot downgrade v{FORMAT_VERSION} view to v{wanted}")
+        raise InvalidView(f"Cannot downgrade v{FORMAT_VERSION} view to v{wanted}")
     check_format_version(wanted)
 
 
@@ -195,7 +195,7 @@ def _add_view_version(draft: _Draft, update: Mapping[str, Any]) -> None:
     given = ViewVersion.parse(update["view-version"])
     schema_id = draft.schema_ids.get(given.schema_id, given.schema_id)
     if schema_id == _LAST_ADDED:
-        raise InvalidInput("Cannot set last added schema: no schema has been added")
+        raise InvalidView("Cannot set last added schema: no schema has been added")
     version_id = draft.add_version(given.with_ids(version_id=given.version_id, schema_id=schema_id))
     draft.version_ids.update({given.version_id: version_id, _LAST_ADDED: version_id})
 
@@ -203,12 +203,12 @@ def _add_view_version(draft: _Draft, update: Mapping[str, Any]) -> None:
 def _set_current_view_version(draft: _Draft, update: Mapping[str, Any]) -> None:
     wanted = draft.version_ids.get(update["view-version-id"], update["view-version-id"])
     if wanted == _LAST_ADDED:
-        raise InvalidInput("Cannot set last version id: no current version id has been set")
+        raise InvalidView("Cannot set last version id: no current version id has been set")
     if wanted == draft.raw.get("current-version-id"):
         return
     version = draft.version(wanted)
     if version is None:
-        raise InvalidInput(f"Cannot set current version to unknown version: {wanted}")
+        raise InvalidView(f"Cannot set current version to unknown version: {wanted}")
     draft.raw["current-version-id"] = wanted
     since = version.timestamp_ms if wanted in draft.added_versions else draft.now_ms
     draft.log_entry = {"timestamp-ms": since, "version-id": wanted}
@@ -219,13 +219,13 @@ def _check_dialects_differ(version: ViewVersion) -> None:
     for each in version.sql_representations:
         dialect = each["dialect"].lower()
         if dialect in seen:
-            raise InvalidInput(f"Invalid view version: Cannot add multiple queries for dialect {dialect}")
+            raise InvalidView(f"Invalid view version: Cannot add multiple queries for dialect {dialect}")
         seen.add(dialect)
 
 
 def _check_dialects(before: ViewVersion, after: ViewVersion) -> None:
     if not before.dialects <= after.dialects:
-        raise InvalidInput(
+        raise InvalidView(
             f"Cannot replace view due to loss of view dialects ({DROP_DIALECT_ALLOWED}=false):\n"
             f"Previous dialects: [{', '.join(sorted(before.dialects))}]\n"
             f"New dialects: [{', '.join(sorted(after.dialects))}]"
@@ -236,10 +236,10 @@ def _history_size(properties: Mapping[str, str]) -> int:
     text = properties.get(HISTORY_SIZE, str(HISTORY_SIZE_DEFAULT))
     # Java fails on a view with a text that it takes for no number.
     if not _NUMBER.fullmatch(text):
-        raise InvalidInput(f"{HISTORY_SIZE} must be a number but was {read.shown(text)}")
+        raise InvalidView(f"{HISTORY_SIZE} must be a number but was {read.shown(text)}")
     size = int(text)
     if not 0 < size <= read.MAX_INT:
-        raise InvalidInput(f"{HISTORY_SIZE} must be positive but was {size}")
+        raise InvalidView(f"{HISTORY_SIZE} must be positive but was {size}")
     return size
 
 

@@ -40,6 +40,11 @@ CHANGES: Final = frozenset(
         Action.DROP_TABLE,
         Action.RENAME_TABLE,
         Action.REGISTER_TABLE,
+        Action.CREATE_VIEW,
+        Action.COMMIT_VIEW,
+        Action.DROP_VIEW,
+        Action.RENAME_VIEW,
+        Action.REGISTER_VIEW,
         Action.SET_PROTECTED_PROPERTY,
     }
 )

@@ -44,7 +44,14 @@ class Action(StrEnum):
     DROP_TABLE = "drop-table"
     RENAME_TABLE = "rename-table"
     REGISTER_TABLE = "register-table"
-    #: To read a metadata file by its location: it may be that of any table.
+    LIST_VIEWS = "list-views"
+    LOAD_VIEW = "load-view"
+    CREATE_VIEW = "create-view"
+    COMMIT_VIEW = "commit-view"
+    DROP_VIEW = "drop-view"
+    RENAME_VIEW = "rename-view"
+    REGISTER_VIEW = "register-view"
+    #: To read a metadata file by its location: it may be that of any table or view.
     READ_ANY_FILE = "read-any-file"
     SET_PROTECTED_PROPERTY = "set-protected-property"
 
@@ -66,6 +73,13 @@ LEVELS: Final[Mapping[Action, Level]] = {
     Action.DROP_TABLE: Level.WRITE,
     Action.RENAME_TABLE: Level.WRITE,
     Action.REGISTER_TABLE: Level.WRITE,
+    Action.LIST_VIEWS: Level.READ,
+    Action.LOAD_VIEW: Level.READ,
+    Action.CREATE_VIEW: Level.WRITE,
+    Action.COMMIT_VIEW: Level.WRITE,
+    Action.DROP_VIEW: Level.WRITE,
+    Action.RENAME_VIEW: Level.WRITE,
+    Action.REGISTER_VIEW: Level.WRITE,
     Action.READ_ANY_FILE: Level.READ,
     Action.SET_PROTECTED_PROPERTY: Level.ADMIN,
 }
@@ -73,7 +87,7 @@ LEVELS: Final[Mapping[Action, Level]] = {
 
 class AccessTarget(NamedTuple):
     """What an action is about, as the client spells it. namespace None: the warehouse as a whole; what it lists is
-    asked for name by name. table None: the namespace itself."""
+    asked for name by name. table: or a view; None: the namespace itself."""
 
     namespace: str | None = None
     table: str | None = None

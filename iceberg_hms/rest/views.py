@@ -1,0 +1,149 @@
+"""Views: list, create, load, exists, replace, drop, rename, register (REST spec: the paths under `views`).
+
+Only Iceberg views exist here: GET, HEAD and DELETE of a missing view, of a table, of a Hive view, and of anything in a
+missing namespace are 404 NoSuchViewException, after which Spark's session catalog asks for a table, and Hive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from iceberg_hms.errors import MissingFile, NoSuchNamespace, NoSuchView, NotFound
+from iceberg_hms.rest.access import protected
+from iceberg_hms.rest.access.authorization import EVERYWHERE, Action
+from iceberg_hms.rest.dispatch import RestRequest
+from iceberg_hms.rest.payloads import (
+    CommitTable,
+    CreateView,
+    RegisterView,
+    RenameView,
+    check_identifier,
+    single_level_view,
+    single_namespace,
+)
+from iceberg_hms.rest.responses import json_response, no_content, table_response
+
+if TYPE_CHECKING:
+    from iceberg_hms.catalog.views import LoadedView
+    from iceberg_hms.format.views.view_metadata import ViewMetadata
+
+
+def list_views(request: RestRequest) -> Response:
+    """GET views: the Iceberg views of a namespace, in order of their names."""
+    namespace = single_namespace(request.parameters["namespace"])
+    page = request.page("views", namespace)
+    # The catalog may return the namespace in another case than the client's; names are unique either way.
+    found = {view.name: view for view in request.catalog.views.list(namespace)}
+    names, token = page.cut(list(found))
+    identifiers = [{"namespace": [found[name].namespace], "name": name} for name in names]
+    return json_response({"identifiers": identifiers, "next-page-token": token})
+
+
+def create_view(request: RestRequest) -> Response:
+    """POST views: create a view."""
+    namespace = single_namespace(request.parameters["namespace"])
+    body = CreateView.parse(request.body)
+    identifier = (namespace, body.name)
+    request.require(Action.CREATE_VIEW, *identifier)
+    request.require_protected(protected.changed(body.properties, {}), *identifier)
+    created = request.catalog.views.create(
+        identifier, body.schema, body.version, body.location, body.properties, client=request.client
+    )
+    return _served(created)
+
+
+def load_view(request: RestRequest) -> Response:
+    """GET a view: its metadata."""
+    with _missing_namespace_is_missing_view(view := named_view(request)):
+        try:
+            return _served(request.catalog.views.load(view))
+        except MissingFile as error:
+            # As for a table. Not NoSuchView, after which Spark would look for another table or view of this name.
+            raise NotFound(error.message) from error
+
+
+def view_exists(request: RestRequest) -> Response:
+    """HEAD a view: 204 or 404."""
+    with _missing_namespace_is_missing_view(view := named_view(request)):
+        if not request.catalog.views.exists(view):
+            raise NoSuchView(".".join(view))
+    return no_content()
+
+
+def commit_view(request: RestRequest) -> Response:
+    """POST a view: commit updates under requirements, such as a new version that replaces the current one."""
+    view = named_view(request)
+    body = CommitTable.parse(request.body)
+    check_identifier(body.identifier, view, "view")
+    if protected.touches(body.updates):
+        current = request.catalog.views.load(view).metadata.properties
+        request.require_protected(protected.changed_by(body.updates, current), *view)
+    committed = request.catalog.views.commit(
+        view, body.requirements, body.updates, client=request.client, wait_seconds=request.seconds_left
+    )
+    return _served(committed)
+
+
+def drop_view(request: RestRequest) -> Response:
+    """DELETE a view; its files stay."""
+    with _missing_namespace_is_missing_view(view := named_view(request)):
+        request.catalog.views.drop(view, wait_seconds=request.seconds_left)
+    return no_content()
+
+
+def rename_view(request: RestRequest) -> Response:
+    """POST rename: rename a view, also into another namespace."""
+    body = RenameView.parse(request.body)
+    request.entry.details["to"] = list(body.destination)
+    for name in (body.destination, body.source):
+        request.require(Action.RENAME_VIEW, *name)
+    request.catalog.views.rename(body.source, body.destination, wait_seconds=request.seconds_left)
+    return no_content()
+
+
+def register_view(request: RestRequest) -> Response:
+    """POST register-view: make a view of an existing metadata file. It may be a file of any view, so its caller must be
+    allowed to read all views."""
+    namespace = single_namespace(request.parameters["namespace"])
+    body = RegisterView.parse(request.body)
+    identifier = (namespace, body.name)
+    request.entry.details["file"] = body.metadata_location
+    request.require(Action.READ_ANY_FILE, EVERYWHERE)
+    request.require(Action.REGISTER_VIEW, *identifier)
+
+    def check(metadata: ViewMetadata) -> None:
+        request.require_protected(protected.changed(metadata.properties, {}), *identifier)
+
+    try:
+        registered = request.catalog.views.register(
+            identifier,
+            body.metadata_location,
+            owner=request.caller.name,
+            wait_seconds=request.seconds_left,
+            check=check,
+        )
+    except MissingFile as error:
+        # With the location, which the client itself named.
+        raise NotFound(error.message) from error
+    return _served(registered)
+
+
+def named_view(request: RestRequest) -> tuple[str, str]:
+    """The view that the path names."""
+    return single_level_view(request.parameters["namespace"], request.parameters["view"])
+
+
+def _served(view: LoadedView) -> Response:
+    return table_response(view.metadata.to_bytes(), view.metadata_location)
+
+
+@contextmanager
+def _missing_namespace_is_missing_view(view: tuple[str, str]) -> Iterator[None]:
+    try:
+        yield
+    except NoSuchNamespace as error:
+        raise NoSuchView(".".join(view)) from error
