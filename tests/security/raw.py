@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from tests.rest.fakes import SCHEMA, ScriptedCatalog
 
 #: How long an event may take that these tests wait for, in seconds.
 PATIENCE = 30.0
+#: Between two questions of `eventually`, in seconds.
+PAUSE = 0.002
 TABLE = "/v1/namespaces/logging/tables/events"
 
 
@@ -132,10 +135,11 @@ def closed_for(server: RestServer, reason: str) -> float:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    """Ask again until the condition holds; False if it does not in time. The condition asks the server, which takes its
-    time."""
+    """Ask again until the condition holds; False if it does not in time. Between two questions the server's threads,
+    which are this process's, get the interpreter."""
     deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
     while not condition():
         if SYSTEM_CLOCK.monotonic() > deadline:
             return False
+        threading.Event().wait(PAUSE)
     return True

@@ -107,10 +107,10 @@ COMMITS: dict[str, Any] = {
 
 @pytest.mark.parametrize("update", COMMITS.values(), ids=COMMITS)
 def test_the_queue_counts_what_a_commit_takes_in_memory(update: dict[str, Any]) -> None:
-    limit, body = 8 * MIB, json.dumps({"updates": [update]}).encode()
+    limit, body = 4 * MIB, json.dumps({"updates": [update]}).encode()
     assert 40_000 < len(body) < 64 * 1024
     with serving(queue_max_bytes=limit) as (server, catalog), ExitStack() as stack:
-        clients = [stack.enter_context(Raw(server, f"127.0.0.{n % 200 + 2}")) for n in range(150)]
+        clients = [stack.enter_context(Raw(server, f"127.0.0.{n % 200 + 2}")) for n in range(80)]
         with catalog.locked("logging", "events"):
             clients.pop().send(request("POST", TABLE, commit(first="yes")))
             assert eventually(lambda: submissions(catalog) == 1)
