@@ -35,6 +35,12 @@ def is_listening(uri: str) -> bool:
     return True
 
 
+def in_flight(uri: str) -> int:
+    """Requests that the server has and has not answered, this question among them."""
+    lines = httpx.get(f"{uri}/metrics", timeout=START).text.splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("iceberg_hms_rest_requests_in_flight "))
+
+
 def options(metastore: Any, drain_ms: int) -> list[str]:
     where = ["--metastore-uri", metastore.uri, "--warehouse", metastore.warehouse]
     return [*where, "--port", "0", "--no-auth", "--set", f"rest.drain-ms={drain_ms}"]
