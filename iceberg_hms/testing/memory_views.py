@@ -15,6 +15,7 @@ from iceberg_hms.metastore.tables.parameters import (
     is_iceberg_view,
     view_parameters_for,
 )
+from iceberg_hms.metastore.tables.view_text import row_sql
 from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
 
 _MAX_PARAMETER_SIZE = 32_672
@@ -60,7 +61,7 @@ class MemoryViewPointer:
                 base.parameters, location, metadata, replaced=replaced, max_size=_MAX_PARAMETER_SIZE
             )
             self.tables.rows[base.name] = replace(
-                base.table, parameters=parameters, location=metadata.location, sql=_sql(metadata)
+                base.table, parameters=parameters, location=metadata.location, sql=row_sql(metadata)
             )
             return Swapped()
 
@@ -75,7 +76,7 @@ class MemoryViewPointer:
             if name in self.tables.rows:
                 return Refused(True, AlreadyExists(f"View already exists: {name}"))
             parameters = view_parameters_for({}, location, metadata, replaced=None, max_size=_MAX_PARAMETER_SIZE)
-            self.tables.rows[name] = MemoryRow(parameters, owner, metadata.location, VIRTUAL_VIEW, _sql(metadata))
+            self.tables.rows[name] = MemoryRow(parameters, owner, metadata.location, VIRTUAL_VIEW, row_sql(metadata))
             return Swapped()
 
         return self.tables.move("create", name, move)
@@ -117,7 +118,3 @@ class MemoryViewPointer:
     def _check_cas(self, require_cas: bool) -> None:
         if require_cas and not self.tables.atomic:
             raise CompareAndSwapUnproven("The metastore is not proven to compare and swap atomically")
-
-
-def _sql(metadata: ViewMetadata) -> str | None:
-    return metadata.current_version.sql_for("hive")

@@ -17,6 +17,7 @@ from iceberg_hms.format.views.view_metadata import ViewMetadata
 from iceberg_hms.metastore.compare_and_swap.alter import DO_NOT_UPDATE_STATS
 from iceberg_hms.metastore.compare_and_swap.alter import METADATA_LOCATION as METADATA_LOCATION
 from iceberg_hms.metastore.connection.storable import VALUE_MAX, fits, is_key
+from iceberg_hms.metastore.tables.view_text import set_spark_parameters
 
 logger = logging.getLogger(__name__)
 
@@ -100,12 +101,14 @@ def view_parameters_for(
     replaced: ViewMetadata | None,
     max_size: int,
 ) -> dict[str, str]:
-    """The same for a view's row: the pointer, the UUID, the properties and the current schema."""
+    """The same for a view's row: the pointer, the UUID, the properties, the current schema, and the namespace in which
+    Spark resolves the row's SQL."""
     parameters = dict(current)
     before = {} if replaced is None else replaced.properties
     _set_properties(parameters, before, metadata.properties, {}, max_size or VALUE_MAX)
     _set_pointer(parameters, current, location, ICEBERG_VIEW, metadata.uuid)
     _set_json(parameters, "current-schema", metadata.schema.raw, max_size)
+    set_spark_parameters(parameters, metadata)
     return parameters
 
 

@@ -26,10 +26,9 @@ from iceberg_hms.metastore.tables.parameters import (
 )
 from iceberg_hms.metastore.tables.rows import HmsRows, kind_of
 from iceberg_hms.metastore.tables.table_names import TableNames
+from iceberg_hms.metastore.tables.view_text import expanded_sql, row_sql
 
 logger = logging.getLogger(__name__)
-
-_HIVE = "hive"
 
 
 class HmsViewPointer:
@@ -89,15 +88,15 @@ class HmsViewPointer:
         """The row with the columns, the folder and the SQL of this metadata."""
         current = view.sd.cols if view.sd is not None else []
         view = self._rows.with_columns(view, self._rows.columns(metadata.schema, current), metadata.location)
-        sql = metadata.current_version.sql_for(_HIVE)
-        if sql is None:
+        sql, expanded = row_sql(metadata), expanded_sql(metadata)
+        if sql is None or expanded is None:
             return view
-        is_held = fits(sql, VALUE_MAX)
+        is_held = fits(expanded, VALUE_MAX)
         if not is_held:
             name = f"{view.dbName}.{view.tableName}"
             logger.warning("The SQL of %s is left out of its row: not every metastore holds it", name)
         # Not cut: Hive would run that as another query.
-        view.viewOriginalText = view.viewExpandedText = sql if is_held else None
+        view.viewOriginalText, view.viewExpandedText = (sql, expanded) if is_held else (None, None)
         return view
 
 
