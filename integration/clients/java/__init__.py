@@ -9,7 +9,7 @@ from functools import partial
 from benchmarks.writers import iceberg_jar
 from iceberg_hms.local.gateway import JavaGateway, spark_jars
 from integration.clients.engines import Check, Client
-from integration.clients.java import rows, tables, upkeep, writers
+from integration.clients.java import rows, tables, upkeep, views, writers
 from integration.clients.java.catalog import HIVE, REST, Catalog
 from integration.clients.lab import Lab
 
@@ -30,7 +30,7 @@ def start(lab: Lab) -> Iterator[Sequence[Client]]:
 
 
 def _checks(catalog: Catalog) -> dict[str, Check]:
-    checks = {**tables.CHECKS, **rows.CHECKS, **upkeep.CHECKS, **writers.CHECKS}
+    checks = {**tables.CHECKS, **rows.CHECKS, **upkeep.CHECKS, **views.CHECKS, **writers.CHECKS}
     if catalog.kind == REST:
         checks["lost answer"] = writers.lost_answer
     return {name: partial(check, catalog) for name, check in checks.items()}

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 
 from integration.clients.engines import Client
 from integration.clients.lab import Lab
-from integration.clients.pyiceberg import access, rows, tables
+from integration.clients.pyiceberg import access, rows, tables, views
 
 
 @contextmanager
 def start(_lab: Lab) -> Iterator[Sequence[Client]]:
     import pyiceberg
 
-    yield [Client("PyIceberg", pyiceberg.__version__, {**tables.CHECKS, **rows.CHECKS, **access.CHECKS})]
+    yield [
+        Client("PyIceberg", pyiceberg.__version__, {**tables.CHECKS, **rows.CHECKS, **views.CHECKS, **access.CHECKS})
+    ]

@@ -1,4 +1,4 @@
-"""What PyIceberg does with namespaces, tables and views."""
+"""What PyIceberg does with namespaces and tables."""
 
 from __future__ import annotations
 

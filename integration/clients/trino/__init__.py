@@ -9,7 +9,7 @@ from functools import partial
 from integration.clients.engines import Check, Client
 from integration.clients.lab import Lab
 from integration.clients.lost_answers import between
-from integration.clients.trino import rows, server, tables, upkeep, writers
+from integration.clients.trino import rows, server, tables, upkeep, views, writers
 from integration.clients.trino.catalog import HMS, REST, Catalog
 
 
@@ -28,5 +28,5 @@ def start(lab: Lab) -> Iterator[Sequence[Client]]:
 
 
 def _checks(catalog: Catalog) -> dict[str, Check]:
-    checks = {**tables.CHECKS, **rows.CHECKS, **upkeep.CHECKS, **writers.CHECKS}
+    checks = {**tables.CHECKS, **rows.CHECKS, **upkeep.CHECKS, **views.CHECKS, **writers.CHECKS}
     return {name: partial(check, catalog) for name, check in checks.items()}
