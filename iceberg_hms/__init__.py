@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iceberg_hms.assembly import connect as connect
     from iceberg_hms.catalog.catalog import Catalog as Catalog
     from iceberg_hms.catalog.table import Table as Table
-    from iceberg_hms.changes.append import Append as Append
+    from iceberg_hms.changes.operations.append import Append as Append
     from iceberg_hms.config import Settings as Settings
     from iceberg_hms.coordinator.ports import TableName as TableName
     from iceberg_hms.coordinator.protocol.commit_report import CommitReport as CommitReport
@@ -112,7 +112,7 @@ _ERRORS = (
 
 #: Public name -> the module that defines it.
 PUBLIC_NAMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
-    "Append": "iceberg_hms.changes.append",
+    "Append": "iceberg_hms.changes.operations.append",
     "Catalog": "iceberg_hms.catalog.catalog",
     "CommitReport": "iceberg_hms.coordinator.protocol.commit_report",
     "DataFile": "iceberg_hms.format.manifests.manifest",

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.format.manifests.manifest import DataFile
 from simulation.actors.requests import for_update_table

@@ -83,7 +83,7 @@ def test_an_append_planned_before_a_replace_is_refused_if_its_columns_changed(
     with pytest.raises(RequirementFailed) as caught:
         planned.append([location])
     assert caught.value.proved_failed
-    assert caught.value.name == "append-schema"
+    assert caught.value.name == "files-schema"
     assert problem in str(caught.value)
     check(spark, metastore, f"{namespace}.t", [])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iceberg_hms.catalog.coalesced_loads import WAIT_SECONDS, CoalescedLoads
@@ -11,8 +11,9 @@ from iceberg_hms.catalog.rebase_policies import RebasePolicies
 from iceberg_hms.catalog.services import Services
 from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
-from iceberg_hms.errors import NoSuchTable
+from iceberg_hms.errors import NoSuchTable, QueueFull
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: A dead writer's lock ends with its lease; a caller that waits this much longer outlives it.
@@ -87,10 +88,23 @@ class TableAccess:
             return False
         return True
 
-    def commit(self, name: TableName, change: Change, wait_seconds: float | None, *, size: int) -> CommitReport:
+    def commit(
+        self,
+        name: TableName,
+        change: Change,
+        wait_seconds: float | None,
+        *,
+        size: int,
+        prepared: Sequence[str] = (),
+    ) -> CommitReport:
         """Commit a change. Raises as `Coordinator.commit`. size: about how many bytes the change takes while it
-        waits."""
-        return self.services.coordinator.commit(name, change, wait_seconds=self.wait_seconds(wait_seconds), size=size)
+        waits. prepared: what it wrote already; deleted if it is proved to have failed."""
+        services, wait = self.services, self.wait_seconds(wait_seconds)
+        try:
+            return services.coordinator.commit(name, change, wait_seconds=wait, size=size, prepared=prepared)
+        except QueueFull:
+            delete_files(services.ports.files, prepared)
+            raise
 
     @property
     def rebase_policies(self) -> RebasePolicies:

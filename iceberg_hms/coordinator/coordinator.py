@@ -81,6 +81,7 @@ class Coordinator:
         wait_seconds: float,
         size: int = 0,
         locations: LocationPolicy | None = None,
+        prepared: Sequence[str] = (),
     ) -> CommitReport:
         """Commit a change to an existing table; returns when it is in the table.
 
@@ -88,11 +89,15 @@ class Coordinator:
         waits for its outcome, however long that takes.
         size: the bytes that the change holds in the queue.
         locations: which locations the change may name (LocationNotAllowed); None: all.
+        prepared: locations that the change wrote already; the coordinator deletes them with the others that the change
+        writes if it is proved to have failed. After QueueFull they are the caller's.
         Raises NoSuchTable, NotAnIcebergTable, InvalidInput; CommitFailed and its subtypes when it is proved that
         nothing changed; CommitStateUnknown when that is not known (delete nothing); QueueFull, MetastoreError and
         StorageError before anything was sent.
         """
-        return self.submit(name, change, wait_seconds=wait_seconds, size=size, locations=locations).wait()
+        return self.submit(
+            name, change, wait_seconds=wait_seconds, size=size, locations=locations, prepared=prepared
+        ).wait()
 
     def submit(
         self,
@@ -102,13 +107,14 @@ class Coordinator:
         wait_seconds: float,
         size: int = 0,
         locations: LocationPolicy | None = None,
+        prepared: Sequence[str] = (),
     ) -> PendingCommit:
         """Queue a change and return at once: `commit` for callers that must not block.
 
         The caller calls `PendingCommit.withdraw` after `wait_seconds`, and `PendingCommit.result`, which raises as
         `commit`, when the commit is settled; `result` blocks for one that was withdrawn. Raises QueueFull."""
         already_committed = AlreadyCommitted(name, self._sources)
-        commit = PendingCommit(self._ports.runtime, change, wait_seconds, already_committed, locations)
+        commit = PendingCommit(self._ports.runtime, change, wait_seconds, already_committed, locations, prepared)
         if self._enqueue(name, commit, size):
             try:
                 self._workers.start(

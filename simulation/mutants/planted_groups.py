@@ -12,7 +12,7 @@ _BACKOFF = "coordinator/scheduling/foreign_writer_backoff.py"
 _TIME_BUDGET = "coordinator/scheduling/time_budget.py"
 _STAGING = "coordinator/protocol/staging.py"
 _RETRY_PRIORITY = "coordinator/scheduling/retry_priority.py"
-_APPEND = "changes/append.py"
+_APPEND = "changes/operations/append.py"
 _SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
 _BLIND_APPEND = "changes/blind_append.py"
 _REBASE_POLICIES = "catalog/rebase_policies.py"
@@ -267,8 +267,10 @@ GROUPS: tuple[Mutant, ...] = (
         "check-duplicates-once",
         "duplicate files are checked on every base, under the lock too",
         _APPEND,
-        "        self._refuse_live(kept, manifests)\n",
-        "        if not self._written:\n            self._refuse_live(kept, manifests)\n",
+        "        self._duplicates.refuse(self._new.branch, state.manifests, manifests)\n",
+        "        if not self.__dict__.setdefault('checked', False):\n"
+        "            self._duplicates.refuse(self._new.branch, state.manifests, manifests)\n"
+        "        self.checked = True\n",
         scenario="same-files",
     ),
     Mutant(

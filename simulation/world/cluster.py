@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from iceberg_hms.catalog.rebase_policies import RebasePolicies
-from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Update
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.coordinator import Coordinator
 from iceberg_hms.coordinator.ports import CommitPorts, TableName

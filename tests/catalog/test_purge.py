@@ -7,7 +7,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
-from tests.catalog.test_table import SCHEMA, parquet
+from tests.catalog.operations.test_files import SCHEMA, parquet
 
 
 class StubbornFiles(MemoryFiles):

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.blind_append import PolicyLookup, default_policy
 from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile

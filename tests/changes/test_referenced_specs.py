@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from iceberg_hms.changes import referenced_specs, updates
-from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed

@@ -15,8 +15,8 @@ from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, Manifes
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes.operations.test_append import NOW, append, committed, data_file
 from tests.changes.tables import snapshot, table
-from tests.changes.test_append import NOW, append, committed, data_file
 
 
 def job(*paths: str) -> ChangeIdentity:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.changes.sorted_files import has_files_sorted_as
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one

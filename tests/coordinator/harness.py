@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from iceberg_hms.catalog.schemas import to_schema
-from iceberg_hms.changes.append import Append
 from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings

@@ -25,7 +25,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema as PyIcebergSchema
 from pyiceberg.table import StaticTable
 
-from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.config import Settings
 from iceberg_hms.datafiles.footers import describe_parquet, needed_name_mapping
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError, UnsupportedFormat

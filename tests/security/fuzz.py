@@ -29,7 +29,7 @@ import orjson
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS

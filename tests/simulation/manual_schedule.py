@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_hms.changes import updates
-from iceberg_hms.changes.append import Append
+from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites, stage_one

@@ -82,7 +82,7 @@ def commit_group(
         sources,
         GroupOutcomes(name, tuple(commits), sources, holds_back),
         RefusedSwaps(settings.refusal_max_swaps, lambda: ports.pointer.accepts_writes(name), ports.runtime.now),
-        GroupFiles(),
+        GroupFiles(commits),
         GroupFigures(started=ports.runtime.now()),
         Moves(ports, name),
     )

@@ -20,14 +20,16 @@ logger = logging.getLogger(__name__)
 
 
 class GroupFiles:
-    """Collects garbage while a group is committed, and deletes it when the group ends."""
+    """Collects garbage while a group is committed, and deletes it when the group ends. commits: those of the group."""
 
-    def __init__(self) -> None:
+    def __init__(self, commits: Sequence[PendingCommit] = ()) -> None:
         self._garbage: list[str] = []
         #: What swaps carried that were refused.
         self._carried: set[str] = set()
         #: What each commit wrote; in order, so that a simulated run can be replayed.
-        self._own: dict[PendingCommit, dict[str, None]] = {}
+        self._own: dict[PendingCommit, dict[str, None]] = {
+            commit: dict.fromkeys(commit.prepared) for commit in commits if commit.prepared
+        }
 
     def staged(self, files: Mapping[PendingCommit, Iterable[str]]) -> None:
         """Commits were staged, and wrote these."""

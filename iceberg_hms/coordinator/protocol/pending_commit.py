@@ -14,7 +14,7 @@ caller waits for the outcome, because a "failed" answer is an order to delete th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from iceberg_hms.changes.change import Change
@@ -41,6 +41,7 @@ class PendingCommit:
     wait_seconds: after which its caller leaves, if no swap carries it.
     already_committed: asked about the change if its caller withdraws it.
     locations: which locations the change may name; None: all.
+    prepared: locations that the change wrote before it was queued; they are deleted if it is proved to have failed.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class PendingCommit:
         wait_seconds: float,
         already_committed: AlreadyCommitted,
         locations: LocationPolicy | None = None,
+        prepared: Sequence[str] = (),
     ) -> None:
         self.change = change
         self.locations = locations
+        self.prepared = prepared
         self.started = runtime.now()
         self.deadline = self.started + wait_seconds
         self.wait_seconds = wait_seconds

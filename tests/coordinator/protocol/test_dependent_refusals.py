@@ -31,7 +31,7 @@ def harness() -> Harness:
     return made
 
 
-BECAUSE_OF_5 = Failed(RequirementFailed("append-files", "main has it already", rests_on=frozenset({5})))
+BECAUSE_OF_5 = Failed(RequirementFailed("new-files", "main has it already", rests_on=frozenset({5})))
 
 
 @pytest.mark.parametrize(

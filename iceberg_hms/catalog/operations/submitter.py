@@ -1,0 +1,90 @@
+"""What a table and a transaction have in common: operations are planned on a state, and submitted."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+from iceberg_hms.catalog.table_access import TableAccess
+from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+#: What an operation returns: a CommitReport from a table, None as a step of a transaction.
+Result = TypeVar("Result")
+
+
+class Submitter(ABC, Generic[Result]):
+    """Base of the operations' mixins.
+
+    metadata: the state that operations are planned on: the loaded table, or what a transaction has made of it.
+    """
+
+    name: TableName
+    metadata: TableMetadata
+    _access: TableAccess
+
+    @abstractmethod
+    def _submit(
+        self,
+        change: Change,
+        *,
+        wait_seconds: float | None = None,
+        size: int = 0,
+        prepared: Sequence[str] = (),
+    ) -> Result:
+        """Commit a change, or make it a step.
+
+        wait_seconds: None: long enough to outlive a dead writer's lock. size: about how many bytes the change holds
+        while it waits. prepared: what the change wrote already."""
+
+    @abstractmethod
+    def _start_id(self, branch: str) -> int | None:
+        """The branch's head in the state that the caller saw, before any step of a transaction."""
+
+    @property
+    def _earlier_ids(self) -> frozenset[int]:
+        """The snapshots that earlier steps of the same transaction add."""
+        return frozenset()
+
+    def _new_snapshot(
+        self,
+        branch: str,
+        summary: Mapping[str, str] | None,
+        idempotency_key: str | None,
+        *,
+        stage_only: bool = False,
+    ) -> NewSnapshot:
+        """What the snapshot of an operation on this state has from its caller."""
+        services = self._access.services
+        return NewSnapshot(
+            snapshot_id=services.new_snapshot_id(),
+            table_uuid=self.metadata.uuid,
+            now_ms=services.ports.runtime.now_ms,
+            branch=branch,
+            stage_only=stage_only,
+            summary=summary or {},
+            idempotency_key=idempotency_key,
+            caller=services.settings.user,
+            start_id=self._start_id(branch),
+            earlier_ids=self._earlier_ids,
+        )
+
+    def _submit_operation(
+        self, operation: SnapshotOperation, *, wait_seconds: float | None = None, size: int = 0
+    ) -> Result:
+        """Look ahead, so that no other writer waits while the operation reads manifests, then submit it."""
+        prepared = RecordedWrites(self._access.services.ports.manifests())
+        operation.look_ahead(self.metadata, prepared)
+        return self._submit(operation, wait_seconds=wait_seconds, size=size, prepared=tuple(prepared.written))
+
+
+def head_of(metadata: TableMetadata, branch: str) -> int | None:
+    """The snapshot that the next one of a branch is made on; that of main for a branch that does not exist yet."""
+    ref = metadata.ref(branch)
+    if ref is not None:
+        return ref.snapshot_id
+    return None if metadata.current_snapshot is None else metadata.current_snapshot.snapshot_id

@@ -1,0 +1,123 @@
+"""Several operations on one table in one swap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from iceberg_hms.catalog.operations.files import FileOperations
+from iceberg_hms.catalog.operations.submitter import head_of
+from iceberg_hms.catalog.table_access import TableAccess
+from iceberg_hms.changes.change import Change
+from iceberg_hms.changes.operations.transaction import TransactionChange
+from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.cleanup import delete_files
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.updates.apply import apply
+
+
+class Transaction(FileOperations[None]):
+    """Operations that are committed together when the `with` block ends: all of them, or none.
+
+    Each operation is a step: it is checked at once on what the steps before it left (`metadata`), and writes its
+    manifests. Nobody sees anything before the commit. If the table moved meanwhile, all steps are staged again on the
+    new state, each with its own assumptions. An exception in the block commits nothing and deletes what the steps
+    wrote.
+
+    report: of the commit; None before it, and for a transaction without a step.
+    An idempotency key is of one operation with its files, so steps take none.
+    """
+
+    def __init__(
+        self,
+        access: TableAccess,
+        name: TableName,
+        metadata: TableMetadata,
+        committed: Callable[[CommitReport], None],
+        wait_seconds: float | None,
+    ) -> None:
+        self._access = access
+        self.name = name
+        self.metadata = metadata
+        self.report: CommitReport | None = None
+        self._start = metadata
+        self._committed = committed
+        self._wait_seconds = wait_seconds
+        self._manifests = RecordedWrites(access.services.ports.manifests())
+        self._prepared: list[str] = []
+        self._steps: list[Change] = []
+        self._size = 0
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ended:
+            return
+        if error is None:
+            self.commit()
+        else:
+            self.abort()
+
+    def commit(self) -> CommitReport | None:
+        """Commit the steps; None if there are none. Called at the end of the `with` block. Raises as the operations do,
+        and InvalidInput for a transaction that has ended."""
+        self._end()
+        if not self._steps:
+            return None
+        change = TransactionChange(self._steps, self._access.services.ports.runtime.now_ms)
+        self.report = self._access.commit(
+            self.name, change, self._wait_seconds, size=self._size, prepared=self._written()
+        )
+        self._committed(self.report)
+        return self.report
+
+    def abort(self) -> None:
+        """End the transaction without a commit, and delete the manifests that its steps wrote. Raises InvalidInput for
+        one that has ended."""
+        self._end()
+        delete_files(self._access.services.ports.files, self._written())
+
+    def _submit(
+        self,
+        change: Change,
+        *,
+        wait_seconds: float | None = None,
+        size: int = 0,
+        prepared: Sequence[str] = (),
+    ) -> None:
+        self._prepared.extend(prepared)
+        if self._ended:
+            raise InvalidInput("the transaction has ended", next_step="begin another one")
+        if wait_seconds is not None:
+            raise InvalidInput("a step does not wait", next_step="pass wait_seconds to transaction()")
+        if change.identity.idempotency_key is not None:
+            raise InvalidInput("a step of a transaction takes no idempotency key")
+        change.check(self.metadata)
+        staged = change.stage(self.metadata, self._manifests)
+        now_ms = self._access.services.ports.runtime.now_ms()
+        self.metadata = apply(self.metadata, staged.updates, now_ms=now_ms)
+        self._steps.append(change)
+        self._size += size
+
+    def _start_id(self, branch: str) -> int | None:
+        return head_of(self._start, branch)
+
+    @property
+    def _earlier_ids(self) -> frozenset[int]:
+        return frozenset(id_ for step in self._steps for id_ in step.identity.snapshot_ids)
+
+    def _written(self) -> tuple[str, ...]:
+        return (*self._prepared, *self._manifests.written)
+
+    def _end(self) -> None:
+        if self._ended:
+            raise InvalidInput("the transaction has ended", next_step="begin another one")
+        self._ended = True

@@ -1,0 +1,183 @@
+"""Data files that an operation adds: whether they fit the table, and the manifests that list them.
+
+Their manifests depend on no base, so they are written once and every replay of the operation reuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from iceberg_hms.changes import evolution, updates
+from iceberg_hms.changes import summary as summaries
+from iceberg_hms.changes.change import Manifests, Update
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
+from iceberg_hms.format.schema.partition_spec import PartitionSpec
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.sort_order import UNSORTED_ORDER_ID
+
+#: `RequirementFailed.name` of the assumptions that the table can still read files of the schema, the partition spec and
+#: the name mapping that they were written with.
+FILES_SCHEMA = "files-schema"
+FILES_SPEC = "files-spec"
+FILES_NAME_MAPPING = "files-name-mapping"
+
+
+class NewDataFiles:
+    """The data files that one operation adds.
+
+    snapshot_id: of the operation's snapshot.
+    schema_id, schema: of the schema that they were written with. specs: partition spec id -> spec, of those that they
+    were written with. A schema or spec that is None is assumed to be the one with its id.
+    name_mapping: the name mapping, as JSON, that found the columns of files without field ids; None if all files have
+    ids. Readers need it (spec: column projection), so it becomes the table property `schema.name-mapping.default` if
+    the table has none.
+    sequence_number: the files' data sequence number; None: that of the snapshot, as for rows that are new. A rewrite
+    states the number that its rows had, so that newer deletes still apply to them.
+
+    Raises InvalidInput for delete files, a file named twice, negative counts, and files of another spec.
+    """
+
+    def __init__(
+        self,
+        data_files: Sequence[DataFile],
+        *,
+        snapshot_id: int,
+        schema_id: int,
+        schema: Schema | None,
+        specs: Mapping[int, PartitionSpec | None],
+        name_mapping: str | None = None,
+        sequence_number: int | None = None,
+    ) -> None:
+        self.files = tuple(map(_with_order, data_files))
+        #: The keys of the files (`format.locations.file_key`).
+        self.keys = _check_files(self.files, specs)
+        self._snapshot_id = snapshot_id
+        self._schema_id = schema_id
+        self._schema = schema
+        self._specs = specs
+        self._name_mapping = name_mapping
+        self._sequence_number = sequence_number
+        self._written: dict[int, tuple[ManifestFile, ...]] = {}
+
+    def check(self, base: TableMetadata) -> None:
+        """Raises RequirementFailed if the schema or a spec of the files was removed; if the current schema or the name
+        mapping gives their columns another meaning, as after a CREATE OR REPLACE, or requires a column that they lack
+        (`evolution.incompatible_columns`): it names the columns. InvalidInput if a file lacks its spec's partition
+        values."""
+        self._check_meaning(self._written_with(base), base)
+        names = {id_: {field.name for field in self._spec(base, id_).fields} for id_ in self._specs}
+        for data_file in self.files:
+            wanted = names[data_file.spec_id]
+            if set(data_file.partition) != wanted:
+                found = sorted(data_file.partition)
+                raise InvalidInput(f"{data_file.file_path} has partition values {found}, its spec has {sorted(wanted)}")
+
+    def manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
+        """The manifests of the files, written on first use. Raises as `check`; StorageError if they cannot be
+        written."""
+        # A manifest has the layout of one format version, so a table that was upgraded meanwhile needs new ones.
+        version = base.format_version
+        if version not in self._written:
+            self._written[version] = tuple(self._write(base, manifests))
+        return self._written[version]
+
+    def metrics(self) -> dict[str, str]:
+        """What the files add, for the snapshot's summary."""
+        return summaries.AddedFiles.of(self.files).to_summary()
+
+    def name_mapping_update(self, base: TableMetadata) -> list[Update]:
+        """The update that makes the files' name mapping the table's, if the table has none."""
+        if self._name_mapping is None or NAME_MAPPING in base.properties:
+            return []
+        mapping = self._name_mapping
+        if base.current_schema_id != self._schema_id:
+            mapping = evolution.add_schema_names(mapping, base.schema)
+        return [updates.set_properties({NAME_MAPPING: mapping})]
+
+    def _write(self, base: TableMetadata, manifests: Manifests) -> list[ManifestFile]:
+        schema = self._written_with(base)
+        written: list[ManifestFile] = []
+        for spec_id in sorted({each.spec_id for each in self.files}):
+            entries = [
+                ManifestEntry(
+                    EntryStatus.ADDED, each, snapshot_id=self._snapshot_id, sequence_number=self._sequence_number
+                )
+                for each in self.files
+                if each.spec_id == spec_id
+            ]
+            written.extend(manifests.write(base, schema, self._spec(base, spec_id), self._snapshot_id, entries))
+        return written
+
+    def _written_with(self, base: TableMetadata) -> Schema:
+        schema = base.schema_by_id(self._schema_id)
+        if schema is None:
+            raise RequirementFailed(FILES_SCHEMA, f"schema {self._schema_id} was removed", expected=self._schema_id)
+        planned = self._schema or schema
+        # Versions of a table share their schemas' JSON, so this mostly compares two references.
+        if planned.raw is not schema.raw and not planned.same_as(schema):
+            what = f"schema {self._schema_id} was removed, and another one has its id"
+            raise RequirementFailed(FILES_SCHEMA, what, expected=self._schema_id)
+        for spec_id in self._specs:
+            self._spec(base, spec_id)
+        return schema
+
+    def _spec(self, base: TableMetadata, spec_id: int) -> PartitionSpec:
+        spec, planned = base.spec_by_id(spec_id), self._specs[spec_id]
+        if spec is None:
+            raise RequirementFailed(FILES_SPEC, f"spec {spec_id} was removed", expected=spec_id)
+        if planned is not None and planned.fields != spec.fields:
+            what = f"spec {spec_id} was removed, and another one has its id"
+            raise RequirementFailed(FILES_SPEC, what, expected=spec_id)
+        return spec
+
+    def _check_meaning(self, written: Schema, base: TableMetadata) -> None:
+        if base.current_schema_id != self._schema_id and (
+            problems := evolution.incompatible_columns(written, base.schema)
+        ):
+            what = f"the table's schema changed since the files were written: {'; '.join(problems)}"
+            raise RequirementFailed(FILES_SCHEMA, what, expected=self._schema_id, found=base.current_schema_id)
+        self._check_names(base)
+
+    def _check_names(self, base: TableMetadata) -> None:
+        mapping, now = self._name_mapping, base.properties.get(NAME_MAPPING)
+        if mapping is None:
+            return
+        what = "the table's name mapping changed since the files were matched by it"
+        moved = evolution.remapped_names(mapping, now) if now else []
+        if NAME_MAPPING not in base.properties:
+            # The mapping becomes the table's, so it applies to later files too.
+            what = "names by which the files' columns were matched now belong to other columns"
+            moved = evolution.conflicting_names(mapping, base.schema)
+        if moved:
+            raise RequirementFailed(FILES_NAME_MAPPING, f"{what}: {', '.join(moved)}")
+
+
+def _with_order(data_file: DataFile) -> DataFile:
+    """An unknown order counts as unsorted (spec: sort_order_id), and older releases of Trino fail to read an entry
+    without one (trinodb/trino#29211)."""
+    return data_file if data_file.sort_order_id is not None else replace(data_file, sort_order_id=UNSORTED_ORDER_ID)
+
+
+def _check_files(data_files: Sequence[DataFile], specs: Mapping[int, PartitionSpec | None]) -> frozenset[str]:
+    """The keys of the files (`format.locations.file_key`)."""
+    seen: set[str] = set()
+    for data_file in data_files:
+        path = data_file.file_path
+        if data_file.content != FileContent.DATA:
+            raise InvalidInput(f"Cannot append a delete file: {path}")
+        if data_file.spec_id not in specs:
+            known = ", ".join(map(str, sorted(specs)))
+            raise InvalidInput(f"{path} was made for partition spec {data_file.spec_id}, the operation is for {known}")
+        if data_file.record_count < 0 or data_file.file_size_in_bytes < 0:
+            raise InvalidInput(f"{path} has a negative record count or size")
+        key = file_key(path)
+        if key in seen:
+            raise InvalidInput(f"Cannot append a file twice: {path}")
+        seen.add(key)
+    return frozenset(seen)

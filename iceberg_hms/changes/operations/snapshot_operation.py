@@ -1,0 +1,180 @@
+"""What all operations that add a snapshot have in common (Java: SnapshotProducer).
+
+An operation says which manifests its snapshot has on a given base (`_content`); this class makes the snapshot of them:
+parent, numbers, summary, manifest list, ref. The coordinator stages an operation again each time the table moves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iceberg_hms.changes import requirements, updates
+from iceberg_hms.changes import summary as summaries
+from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange, Update
+from iceberg_hms.changes.sequence_numbers import numbered_snapshot
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewSnapshot:
+    """What an operation's snapshot has from its caller, on any base.
+
+    snapshot_id: a new one (`Clock.snapshot_id()`), the same over all replays.
+    table_uuid: of the table that the operation is for; None: whatever table has the name.
+    now_ms: the wall clock, in milliseconds.
+    branch: created from main's current snapshot if the table lacks it.
+    stage_only: whether no ref moves to the snapshot: it is published later (write-audit-publish).
+    summary: the caller's own summary properties.
+    idempotency_key: kept in the summary. If the branch's history already has the key, the operation adds nothing.
+    caller: the authenticated caller, for logs and locks.
+    start_id: the branch's head in the state of the table that the caller saw: what was committed since may conflict.
+    None: the branch had no snapshot.
+    earlier_ids: the snapshots that earlier steps of the same transaction add; they never conflict with this one.
+    """
+
+    snapshot_id: int
+    table_uuid: str | None
+    now_ms: Callable[[], int]
+    branch: str = MAIN_BRANCH
+    stage_only: bool = False
+    summary: Mapping[str, str] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    caller: str = ""
+    start_id: int | None = None
+    earlier_ids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """A branch of the table that an operation is staged on.
+
+    ref: None if the table lacks the branch: it starts at main's current snapshot then.
+    parent: the new snapshot's parent; None for the first one. manifests: the parent's, in its list's order.
+    """
+
+    metadata: TableMetadata
+    ref: Ref | None
+    parent: Snapshot | None
+    manifests: Sequence[ManifestFile]
+
+    @classmethod
+    def read(cls, base: TableMetadata, branch: str, manifests: Manifests) -> BranchState:
+        """Raises MissingFile, CorruptFile or StorageError if the parent's manifest list cannot be read."""
+        ref = base.ref(branch)
+        parent = base.current_snapshot if ref is None else base.snapshot_by_id(ref.snapshot_id)
+        return cls(base, ref, parent, () if parent is None else tuple(manifests.list(parent)))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotContent:
+    """What a snapshot consists of.
+
+    operation: `append`, `overwrite`, `delete` or `replace` (spec: snapshots).
+    manifests: all of its manifests, in the list's order: new ones first, as Java and PyIceberg write them.
+    metrics: what it adds and removes, for the summary; without totals.
+    kept: how many manifests are its parent's. replaced: how many of its parent's live ones it leaves out.
+    written: the locations of those manifests that this operation wrote.
+    updates: further updates, which come before the snapshot.
+    """
+
+    operation: str
+    manifests: Sequence[ManifestFile]
+    metrics: Mapping[str, str]
+    kept: int
+    replaced: int = 0
+    written: Sequence[str] = ()
+    updates: Sequence[Update] = ()
+
+
+class SnapshotOperation(ABC):
+    """A change that adds one snapshot to a branch. One instance serves one commit: a failure deletes its manifests.
+
+    new: what the snapshot has from its caller. files: see `ChangeIdentity.files`.
+    Raises InvalidInput for summary properties whose values are computed, and for an empty idempotency key.
+    """
+
+    def __init__(self, new: NewSnapshot, *, files: frozenset[str] = frozenset()) -> None:
+        self._new = new
+        self._summary = summaries.check_custom(new.summary, new.idempotency_key)
+        self._identity = ChangeIdentity(
+            snapshot_ids=(new.snapshot_id,),
+            ref=None if new.stage_only else new.branch,
+            idempotency_key=self._summary.get(summaries.IDEMPOTENCY_KEY),
+            files=files,
+            caller=new.caller,
+        )
+
+    @property
+    def identity(self) -> ChangeIdentity:
+        return self._identity
+
+    @property
+    def snapshot_id(self) -> int:
+        """The new snapshot's."""
+        return self._new.snapshot_id
+
+    def check(self, base: TableMetadata | None) -> None:
+        """Raises RequirementFailed if the table is gone or is another one, InvalidInput if the branch is a tag, and
+        what the operation itself assumes about the metadata."""
+        base = self._existing(base)
+        if self._new.table_uuid is not None:
+            requirements.check([requirements.assert_table_uuid(self._new.table_uuid)], base)
+        self._check(base)
+        branch = self._new.branch
+        ref = base.ref(branch)
+        if ref is not None and ref.type != updates.BRANCH:
+            raise InvalidInput(f"{branch} is a tag, not a branch. Tags cannot be targets for producing snapshots")
+
+    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:  # noqa: B027 - not every one reads
+        """Read what `stage` needs before the operation is queued, so that no other commit waits for that: `stage` then
+        reads only what is newer than `base`. Refuses nothing, since the operation may already be committed."""
+
+    def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
+        """The updates that add the snapshot to this base, with its manifest list staged. Raises what the operation
+        assumes about the files of the branch (RequirementFailed); StorageError, CorruptFile or MissingFile if a
+        manifest or a list cannot be read."""
+        base = self._existing(base)
+        state = BranchState.read(base, self._new.branch, manifests)
+        content = self._content(state, manifests)
+        snapshot = numbered_snapshot(base, self._snapshot(state, content), content.manifests, manifests)
+        staged: list[Update] = [*content.updates, updates.add_snapshot(snapshot)]
+        if not self._new.stage_only:
+            staged.append(updates.set_snapshot_ref(self._new.branch, self.snapshot_id, retention=state.ref))
+        return StagedChange(staged, (*content.written, snapshot["manifest-list"]))
+
+    @abstractmethod
+    def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
+        """The snapshot on this base; raises as `stage`. It keeps nothing that it learned of an older base, except
+        files whose content does not depend on the base."""
+
+    def _check(self, base: TableMetadata) -> None:  # noqa: B027 - not every one assumes more
+        """What the operation assumes about the metadata; raises RequirementFailed or InvalidInput."""
+
+    def _existing(self, base: TableMetadata | None) -> TableMetadata:
+        if base is None:
+            uuid = self._new.table_uuid
+            raise RequirementFailed(requirements.ASSERT_TABLE_UUID, "table does not exist", expected=uuid)
+        return base
+
+    def _snapshot(self, state: BranchState, content: SnapshotContent) -> dict[str, Any]:
+        parent = state.parent
+        created = len(content.manifests) - content.kept
+        raw: dict[str, Any] = {"snapshot-id": self.snapshot_id}
+        if parent is not None:
+            raw["parent-snapshot-id"] = parent.snapshot_id
+        raw["timestamp-ms"] = max(self._new.now_ms(), state.metadata.last_updated_ms)
+        raw["summary"] = {
+            summaries.OPERATION: content.operation,
+            **self._summary,
+            **content.metrics,
+            **summaries.manifest_counts(created=created, kept=content.kept, replaced=content.replaced),
+            **summaries.totals(None if parent is None else parent.summary, content.metrics),
+        }
+        raw["schema-id"] = state.metadata.current_schema_id
+        return raw

@@ -1,0 +1,334 @@
+"""Appending real Parquet bytes, kept in memory."""
+
+import datetime
+import io
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.catalog.table_access import TableAccess
+from iceberg_hms.datafiles.footers import describe_parquet
+from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+
+SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us")), ("message", pa.string())])
+
+
+def parquet(day, *levels):
+    sink = io.BytesIO()
+    time = datetime.datetime(2021, 4, day)  # noqa: DTZ001 - the column is without zone
+    rows = {"level": list(levels), "event_time": [time] * len(levels), "message": ["m"] * len(levels)}
+    pq.write_table(pa.table(rows, schema=SCHEMA), sink)
+    return sink.getvalue()
+
+
+def with_extra_columns():
+    sink = io.BytesIO()
+    rows = {"level": ["ERROR"], "event_time": [datetime.datetime(2021, 4, 1)], "host": ["h"], "port": [80]}  # noqa: DTZ001
+    pq.write_table(pa.table(rows), sink)
+    return sink.getvalue()
+
+
+@pytest.fixture
+def files():
+    return MemoryFiles()
+
+
+@pytest.fixture
+def pointer():
+    return MemoryTablePointer(namespaces=())
+
+
+@pytest.fixture
+def catalog(files, pointer):
+    with memory_catalog(files=files, pointer=pointer) as made:
+        made.create_namespace("logging")
+        yield made
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
+
+
+@pytest.fixture
+def entries(catalog):
+    def read(table):
+        reader = catalog.manifests()
+        return list(reader.entries(reader.list(table.current_snapshot)))
+
+    return read
+
+
+class WatchedAccess(TableAccess):
+    """Calls `before_commit(size)` before each commit."""
+
+    def __init__(self, catalog, before_commit):
+        super().__init__(lambda: catalog.services)
+        self._before_commit = before_commit
+
+    def commit(self, name, change, wait_seconds, *, size, prepared=()):
+        self._before_commit(size)
+        return super().commit(name, change, wait_seconds, size=size, prepared=prepared)
+
+    def table(self, name):
+        loaded = self.load(name)
+        return Table(self, loaded.name, loaded.metadata, loaded.metadata_location)
+
+
+def test_an_append_counts_in_the_queue_by_its_files(catalog, table, files):
+    sizes = []
+    table = WatchedAccess(catalog, sizes.append).table(table.name)
+    for number in range(3):
+        files.write(f"file:/in/{number}.parquet", parquet(1, "ERROR"))
+    table.append(["file:/in/0.parquet"])
+    table.append(["file:/in/1.parquet", "file:/in/2.parquet"])
+    assert sizes == [1_000, 2_000]
+
+
+def test_appended_paths_have_the_metrics_of_their_footers(table, files, entries):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    files.write("file:/in/2.parquet", parquet(2, "ERROR", "WARN"))
+    report = table.append(["file:/in/1.parquet", "file:/in/2.parquet"])
+    assert report.snapshot_ids == (table.current_snapshot.snapshot_id,)
+    found = {entry.data_file.file_path: entry.data_file for entry in entries(table)}
+    assert {path: dict(file.partition) for path, file in found.items()} == {
+        "file:/in/1.parquet": {"event_time_day": 18718},
+        "file:/in/2.parquet": {"event_time_day": 18719},
+    }
+    assert found["file:/in/2.parquet"].record_count == 2
+    assert found["file:/in/2.parquet"].upper_bounds[1] == b"WARN"
+    assert table.current_snapshot.summary["total-records"] == "3"
+    assert [entry["snapshot-id"] for entry in table.history()] == list(report.snapshot_ids)
+    assert [snapshot.snapshot_id for snapshot in table.snapshots()] == list(report.snapshot_ids)
+
+
+def test_a_file_with_extra_columns_is_refused_with_their_names(table, files):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    with pytest.raises(InvalidInput, match=r"1\.parquet has columns that the table lacks: host, port;") as caught:
+        table.append(["file:/in/1.parquet"])
+    assert 'on_extra_columns="ignore"' in caught.value.next_step
+    assert "schema.name-mapping.default" in caught.value.next_step
+    assert table.refresh().current_snapshot is None
+
+
+def test_a_caller_may_append_a_file_with_extra_columns(table, files, entries):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    table.append(["file:/in/1.parquet"], on_extra_columns="ignore")
+    assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet"]
+
+
+def test_a_column_added_since_the_load_is_no_extra_one(table, files, catalog, entries):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    schema = table.metadata.schema.raw
+    added = [("host", "string"), ("port", "long")]
+    fields = [{"id": 4 + at, "name": name, "required": False, "type": type_} for at, (name, type_) in enumerate(added)]
+    updates = [
+        {"action": "add-schema", "schema": {**schema, "schema-id": 1, "fields": [*schema["fields"], *fields]}},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
+    catalog.commit("logging.events", requirements=[], updates=updates)
+    assert table.metadata.schema.find("host") is None
+    table.append(["file:/in/1.parquet"])
+    assert set(entries(table)[0].data_file.lower_bounds) == {1, 2, 4, 5}
+
+
+def test_columns_of_a_replacement_table_are_extra_ones(table, files, catalog):
+    files.write("file:/in/1.parquet", with_extra_columns())
+    catalog.drop_table("logging.events")
+    catalog.create_table("logging.events", SCHEMA.append(pa.field("host", pa.string())))
+    with pytest.raises(InvalidInput, match="the table lacks: host, port"):
+        table.append(["file:/in/1.parquet"])
+
+
+@pytest.mark.parametrize("wish", ["Ignore", "", None])
+def test_on_extra_columns_takes_two_values_only(table, files, wish):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    with pytest.raises(InvalidInput, match="on_extra_columns must be"):
+        table.append(["file:/in/1.parquet"], on_extra_columns=wish)
+    assert table.refresh().current_snapshot is None
+
+
+def test_appending_files_without_field_ids_sets_the_name_mapping(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    assert "schema.name-mapping.default" not in table.properties
+    table.append(["file:/in/1.parquet"])
+    assert "event_time" in table.properties["schema.name-mapping.default"]
+
+
+def test_records_and_paths_may_be_mixed_and_are_kept_in_order(table, files, entries):
+    for number in (1, 2):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    record = describe_parquet("file:/in/1.parquet", table.metadata, files.open).data_file
+    table.append([record, "file:/in/2.parquet"])
+    assert [entry.data_file.file_path for entry in entries(table)] == ["file:/in/1.parquet", "file:/in/2.parquet"]
+
+
+def test_many_footers_are_read(table, files, entries):
+    paths = [f"file:/in/{number}.parquet" for number in range(20)]
+    for path in paths:
+        files.write(path, parquet(3, "INFO"))
+    table.append(paths)
+    assert len(entries(table)) == 20
+
+
+def test_an_append_with_an_old_state_applies_to_the_current_table(table, files, catalog, entries):
+    for number in (1, 2):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    other = catalog.load_table("logging.events")
+    table.append(["file:/in/1.parquet"])
+    other.append(["file:/in/2.parquet"])
+    assert len(entries(table.refresh())) == 2
+
+
+def test_a_rerun_with_the_same_key_adds_nothing(table, files, entries):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    table.append(["file:/in/1.parquet"], idempotency_key="load-1")
+    assert table.append(["file:/in/1.parquet"], idempotency_key="load-1").already_committed
+    assert len(entries(table)) == 1
+
+
+@pytest.mark.parametrize("spelling", ["file:/in/1.parquet", "file:///in/1.parquet", "/in//1.parquet"])
+def test_a_duplicate_file_is_refused_as_path_and_as_record(table, files, spelling, entries):
+    for number in (1, 2):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    first = table.append(["file:/in/1.parquet"]).snapshot_ids[0]
+    before = set(files.locations())
+    record = describe_parquet(spelling, table.metadata, files.open).data_file
+    for again in (spelling, record):
+        with pytest.raises(RequirementFailed, match=rf"file:/in/1\.parquet \(snapshot {first}\)") as caught:
+            table.append(["file:/in/2.parquet", again])
+        assert caught.value.proved_failed
+        assert "delete none" in str(caught.value)
+    assert set(files.locations()) == before
+    assert len(entries(table.refresh())) == 1
+    table.append([record], check_duplicates=False)
+    assert len(entries(table)) == 2
+
+
+def test_a_file_that_another_writer_appended_meanwhile_is_refused(table, files, catalog):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    other = catalog.load_table("logging.events")
+    table.append(["file:/in/1.parquet"])
+    with pytest.raises(RequirementFailed, match=r"file:/in/1\.parquet"):
+        other.append(["file:/in/1.parquet"])
+
+
+def test_two_spellings_of_one_file_are_refused(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    with pytest.raises(InvalidInput, match=r"twice: file:///in/1\.parquet"):
+        table.append(["file:/in/1.parquet", "file:///in/1.parquet"])
+
+
+def test_an_append_reads_old_manifests_before_its_commit(table, files, pointer, monkeypatch):
+    """So that it reads only newer ones under the lock."""
+    for number in range(4):
+        files.write(f"file:/in/{number}.parquet", parquet(1, "ERROR"))
+    for number in range(3):
+        table.append([f"file:/in/{number}.parquet"])
+    reads, read = [], files.read
+    monkeypatch.setattr(files, "read", lambda location, *limit: reads.append(location) or read(location, *limit))
+
+    def committing(_):
+        manifests = {line.manifest_path for line in fresh.manifests().list(table.current_snapshot)}
+        assert manifests <= set(reads)
+        reads.clear()
+
+    # Its caches are empty.
+    with memory_catalog(files=files, pointer=pointer) as fresh:
+        WatchedAccess(fresh, committing).table(table.name).append(["file:/in/3.parquet"])
+    assert not any("-m0.avro" in location for location in reads)
+
+
+def test_a_rerun_whose_file_was_deleted_finds_its_first_run(table, files):
+    """Its file may have been compacted, and deleted since. "There is no such file" would say that the job failed."""
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    first = table.append(["file:/in/1.parquet"], idempotency_key="load-1")
+    assert files.delete("file:/in/1.parquet")
+    again = table.append(["file:///in/1.parquet"], summary={"iceberg-hms.idempotency-key": "load-1"})
+    assert again.already_committed
+    assert again.snapshot_ids == first.snapshot_ids
+    for key in ("load-2", None):
+        with pytest.raises(MissingFile) as caught:
+            table.append(["file:/in/1.parquet"], idempotency_key=key)
+        assert "1.parquet" in str(caught.value)
+    with pytest.raises(RequirementFailed, match="idempotency key load-1"):
+        table.append(["file:/in/none.parquet"], idempotency_key="load-1")
+
+
+def test_an_idempotency_key_of_other_files_is_refused(table, files):
+    for number in (1, 2, 3):
+        files.write(f"file:/in/{number}.parquet", parquet(number, "ERROR"))
+    first = table.append(["file:/in/1.parquet", "file:/in/2.parquet"], idempotency_key="load-1").snapshot_ids[0]
+    before = set(files.locations())
+    for others in (
+        ["file:/in/3.parquet"],
+        ["file:/in/1.parquet"],
+        [f"file:/in/{number}.parquet" for number in (1, 2, 3)],
+    ):
+        with pytest.raises(RequirementFailed, match=f"load-1.*snapshot {first}") as caught:
+            table.append(others, idempotency_key="load-1")
+        assert caught.value.proved_failed
+    assert set(files.locations()) == before
+    assert table.refresh().current_snapshot.snapshot_id == first
+    again = table.append(["file:///in/2.parquet", "file:///in/1.parquet"], idempotency_key="load-1")
+    assert again.already_committed
+    assert again.snapshot_ids == (first,)
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_is_refused(table, files, key):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    with pytest.raises(InvalidInput, match="key is empty"):
+        table.append(["file:/in/1.parquet"], idempotency_key=key)
+
+
+def test_a_missing_branch_is_created(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    table.append(["file:/in/1.parquet"], branch="audit")
+    assert table.metadata.ref("audit") is not None
+    assert table.current_snapshot is None
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "says"),
+    [
+        (None, MissingFile, "Failed to open input stream"),
+        (b"PAR1 and then nothing", CorruptFile, "damaged"),
+        (parquet(1, "ERROR")[:-100], CorruptFile, "damaged"),
+    ],
+)
+def test_an_unreadable_file_changes_nothing(table, files, content, error, says):
+    if content is not None:
+        files.write("file:/in/bad.parquet", content)
+    before = set(files.locations())
+    with pytest.raises(error, match=says):
+        table.append(["file:/in/bad.parquet"])
+    assert set(files.locations()) == before
+    assert table.refresh().current_snapshot is None
+
+
+def test_nothing_to_append_is_refused(table):
+    with pytest.raises(InvalidInput, match="nothing to append"):
+        table.append([])
+
+
+def test_a_table_that_was_replaced_is_not_appended_to(table, files, catalog):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    catalog.drop_table("logging.events")
+    catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
+    with pytest.raises(RequirementFailed, match="UUID"):
+        table.append(["file:/in/1.parquet"])
+    assert catalog.load_table("logging.events").current_snapshot is None
+
+
+def test_a_record_of_another_spec_is_refused(table, files):
+    files.write("file:/in/1.parquet", parquet(1, "ERROR"))
+    record = describe_parquet("file:/in/1.parquet", table.metadata, files.open).data_file
+    with pytest.raises(InvalidInput, match="partition"):
+        table.append([replace(record, spec_id=7)])

@@ -1,0 +1,134 @@
+"""Several operations in one swap: all of them, or none."""
+
+import pytest
+
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+
+SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+
+
+@pytest.fixture
+def files():
+    return MemoryFiles()
+
+
+@pytest.fixture
+def catalog(files):
+    with memory_catalog(files=files) as made:
+        made.create_namespace("logging")
+        yield made
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("logging.events", SCHEMA)
+
+
+def data_file(name):
+    return DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10)
+
+
+def live(catalog):
+    head = catalog.load_table("logging.events").current_snapshot
+    manifests = catalog.services.ports.manifests()
+    entries = manifests.entries(manifests.list(head)) if head is not None else ()
+    return sorted(entry.data_file.file_path.rpartition("/")[2] for entry in entries if entry.is_live)
+
+
+def test_all_steps_are_in_one_new_version_of_the_table(table, catalog):
+    before = table.metadata_location
+    with table.transaction() as tx:
+        tx.append([data_file("a")])
+        tx.append([data_file("b")], summary={"job": "nightly"})
+        assert len(tx.metadata.snapshots) == 2
+        assert catalog.load_table("logging.events").metadata_location == before
+    assert tx.report.previous_metadata_location == before
+    assert len(tx.report.snapshot_ids) == 2
+    assert table.metadata_location == tx.report.metadata_location
+    assert live(catalog) == ["a.parquet", "b.parquet"]
+    assert [each.parent_id for each in table.snapshots()] == [None, tx.report.snapshot_ids[0]]
+
+
+def test_steps_follow_what_other_writers_commit_meanwhile(table, catalog):
+    with table.transaction() as tx:
+        tx.append([data_file("a")])
+        tx.append([data_file("b")])
+        catalog.load_table("logging.events").append([data_file("theirs")])
+    assert live(catalog) == ["a.parquet", "b.parquet", "theirs.parquet"]
+    assert [each.sequence_number for each in table.snapshots()] == [1, 2, 3]
+
+
+def test_an_exception_in_the_block_commits_nothing_and_leaves_no_file(table, catalog, files):
+    before = set(files.locations())
+    tx = table.transaction()
+
+    def breaks_off():
+        with tx:
+            tx.append([data_file("a")])
+            assert set(files.locations()) > before
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        breaks_off()
+    assert set(files.locations()) == before
+    assert tx.report is None
+    assert live(catalog) == []
+
+
+def test_a_step_that_fails_at_the_commit_fails_all_and_leaves_no_manifest(table, catalog, files):
+    transaction = table.transaction()
+    transaction.append([data_file("a")])
+    transaction.append([data_file("b")])
+    catalog.load_table("logging.events").append([data_file("b")])
+    before = set(files.locations())
+    with pytest.raises(RequirementFailed) as caught:
+        transaction.commit()
+    assert caught.value.name == "new-files"
+    assert live(catalog) == ["b.parquet"]
+    left = {each for each in files.locations() if each.endswith("-m0.avro")}
+    assert len(left) == 1 < len({each for each in before if each.endswith("-m0.avro")})
+
+
+def test_a_step_sees_what_those_before_it_did(table):
+    tx = table.transaction()
+    tx.append([data_file("a")])
+    with pytest.raises(RequirementFailed) as caught:
+        tx.append([data_file("a")])
+    assert caught.value.name == "new-files"
+
+
+def test_a_transaction_without_a_step_commits_nothing(table):
+    before = table.metadata_location
+    with table.transaction() as tx:
+        pass
+    assert tx.report is None
+    assert table.refresh().metadata_location == before
+
+
+def test_a_transaction_ends_once(table):
+    with table.transaction() as tx:
+        tx.append([data_file("a")])
+    for again in (tx.commit, tx.abort, lambda: tx.append([data_file("b")])):
+        with pytest.raises(InvalidInput, match="has ended"):
+            again()
+
+
+def test_a_transaction_that_was_committed_by_hand_is_not_committed_again(table):
+    with table.transaction() as tx:
+        tx.append([data_file("a")])
+        report = tx.commit()
+    assert tx.report is report
+    assert len(table.snapshots()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wish", "says"), [({"idempotency_key": "k"}, "no idempotency key"), ({"wait_seconds": 1}, "wait")]
+)
+def test_a_step_has_no_key_and_no_wait_of_its_own(table, files, wish, says):
+    before = set(files.locations())
+    with pytest.raises(InvalidInput, match=says), table.transaction() as tx:
+        tx.append([data_file("a")], **wish)
+    assert set(files.locations()) == before
