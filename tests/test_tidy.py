@@ -64,6 +64,10 @@ def main(port: Port): return Thing()
         "iceberg_hms/example.py:12: uncalled",
         "iceberg_hms/example.py:14: main",
     ]
+    for_users = tidy.Source.parse("iceberg_hms/catalog/operations/example.py", "def drop(): ...\ndef _hidden(): ...")
+    assert [str(finding).partition(" has")[0] for finding in tidy.uncalled([for_users])] == [
+        "iceberg_hms/catalog/operations/example.py:2: _hidden"
+    ]
 
 
 def test_the_rules_see_the_whole_project() -> None:

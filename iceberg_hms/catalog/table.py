@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from iceberg_hms.catalog.operations.files import FileOperations
+from iceberg_hms.catalog.operations.manifests import ManifestOperations
 from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
 from iceberg_hms.catalog.transaction import Transaction
 from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.coordinator.protocol.staging import RecordedWrites
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
 
-class Table(FileOperations[CommitReport]):
+class Table(FileOperations[CommitReport], ManifestOperations[CommitReport]):
     """A table's state when this object loaded, refreshed or last committed to it.
 
     A commit does not depend on how old this state is: it applies to the current table, or raises the requirement that
@@ -83,6 +85,12 @@ class Table(FileOperations[CommitReport]):
         report = self._access.commit(self.name, change, wait_seconds, size=size, prepared=prepared)
         self._take_report(report)
         return report
+
+    def _open_manifests(self) -> RecordedWrites:
+        return RecordedWrites(self._access.services.ports.manifests())
+
+    def _nothing_to_do(self) -> CommitReport:
+        return CommitReport(self.name, self.metadata_location, self.metadata)
 
     def _start_id(self, branch: str) -> int | None:
         return head_of(self.metadata, branch)

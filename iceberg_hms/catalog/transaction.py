@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from iceberg_hms.catalog.operations.files import FileOperations
+from iceberg_hms.catalog.operations.manifests import ManifestOperations
 from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.change import Change
@@ -20,7 +21,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 
 
-class Transaction(FileOperations[None]):
+class Transaction(FileOperations[None], ManifestOperations[None]):
     """Operations that are committed together when the `with` block ends: all of them, or none.
 
     Each operation is a step: it is checked at once on what the steps before it left (`metadata`), and writes its
@@ -48,7 +49,6 @@ class Transaction(FileOperations[None]):
         self._committed = committed
         self._wait_seconds = wait_seconds
         self._manifests = RecordedWrites(access.services.ports.manifests())
-        self._prepared: list[str] = []
         self._steps: list[Change] = []
         self._size = 0
         self._ended = False
@@ -73,9 +73,8 @@ class Transaction(FileOperations[None]):
         if not self._steps:
             return None
         change = TransactionChange(self._steps, self._access.services.ports.runtime.now_ms)
-        self.report = self._access.commit(
-            self.name, change, self._wait_seconds, size=self._size, prepared=self._written()
-        )
+        prepared = tuple(self._manifests.written)
+        self.report = self._access.commit(self.name, change, self._wait_seconds, size=self._size, prepared=prepared)
         self._committed(self.report)
         return self.report
 
@@ -83,7 +82,7 @@ class Transaction(FileOperations[None]):
         """End the transaction without a commit, and delete the manifests that its steps wrote. Raises InvalidInput for
         one that has ended."""
         self._end()
-        delete_files(self._access.services.ports.files, self._written())
+        delete_files(self._access.services.ports.files, self._manifests.written)
 
     def _submit(
         self,
@@ -91,9 +90,8 @@ class Transaction(FileOperations[None]):
         *,
         wait_seconds: float | None = None,
         size: int = 0,
-        prepared: Sequence[str] = (),
+        prepared: Sequence[str] = (),  # noqa: ARG002 - the transaction's own manifests recorded it
     ) -> None:
-        self._prepared.extend(prepared)
         if self._ended:
             raise InvalidInput("the transaction has ended", next_step="begin another one")
         if wait_seconds is not None:
@@ -107,15 +105,18 @@ class Transaction(FileOperations[None]):
         self._steps.append(change)
         self._size += size
 
+    def _open_manifests(self) -> RecordedWrites:
+        return self._manifests
+
+    def _nothing_to_do(self) -> None:
+        return None
+
     def _start_id(self, branch: str) -> int | None:
         return head_of(self._start, branch)
 
     @property
     def _earlier_ids(self) -> frozenset[int]:
         return frozenset(id_ for step in self._steps for id_ in step.identity.snapshot_ids)
-
-    def _written(self) -> tuple[str, ...]:
-        return (*self._prepared, *self._manifests.written)
 
     def _end(self) -> None:
         if self._ended:

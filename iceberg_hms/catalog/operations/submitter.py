@@ -45,6 +45,14 @@ class Submitter(ABC, Generic[Result]):
     def _start_id(self, branch: str) -> int | None:
         """The branch's head in the state that the caller saw, before any step of a transaction."""
 
+    @abstractmethod
+    def _open_manifests(self) -> RecordedWrites:
+        """The manifests of the state that operations are planned on; with the lists that earlier steps staged."""
+
+    @abstractmethod
+    def _nothing_to_do(self) -> Result:
+        """What an operation returns that would change nothing."""
+
     @property
     def _earlier_ids(self) -> frozenset[int]:
         """The snapshots that earlier steps of the same transaction add."""
@@ -77,9 +85,12 @@ class Submitter(ABC, Generic[Result]):
         self, operation: SnapshotOperation, *, wait_seconds: float | None = None, size: int = 0
     ) -> Result:
         """Look ahead, so that no other writer waits while the operation reads manifests, then submit it."""
-        prepared = RecordedWrites(self._access.services.ports.manifests())
-        operation.look_ahead(self.metadata, prepared)
-        return self._submit(operation, wait_seconds=wait_seconds, size=size, prepared=tuple(prepared.written))
+        manifests = self._open_manifests()
+        operation.look_ahead(self.metadata, manifests)
+        if operation.is_idle:
+            operation.check(self.metadata)
+            return self._nothing_to_do()
+        return self._submit(operation, wait_seconds=wait_seconds, size=size, prepared=tuple(manifests.written))
 
 
 def head_of(metadata: TableMetadata, branch: str) -> int | None:

@@ -135,6 +135,11 @@ class SnapshotOperation(ABC):
         """Read what `stage` needs before the operation is queued, so that no other commit waits for that: `stage` then
         reads only what is newer than `base`. Refuses nothing, since the operation may already be committed."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the operation found, when it looked ahead, that it would change nothing."""
+        return False
+
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """The updates that add the snapshot to this base, with its manifest list staged. Raises what the operation
         assumes about the files of the branch (RequirementFailed); StorageError, CorruptFile or MissingFile if a
