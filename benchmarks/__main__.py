@@ -13,6 +13,7 @@ BENCHMARKS = {
     "single-writer": ("library", "single_writer", "one writer beside the bare metastore calls of its commits"),
     "many-writers": ("library", "many_writers", "many processes on one table beside one process"),
     "duplicate-check": ("library", "duplicate_check", "appends with and without the check for duplicate files"),
+    "manifest-merging": ("manifest_merging", "manifest_merging", "appends with and without merging of manifests"),
     "table-loads": ("table_loads", "table_loads", "loads of a long table beside Iceberg's reference REST server"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
 }

@@ -295,7 +295,7 @@ def measure_duplicate_check(folder: str, files: int, arguments: argparse.Namespa
 
     with opened() as catalog:
         catalog.create_namespace("bench")
-        table = catalog.create_table(name, WIDE_SCHEMA)
+        table = catalog.create_table(name, WIDE_SCHEMA, properties={"commit.manifest-merge.enabled": "false"})
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(lambda _: catalog.load_table(name).append(records(files)), range(arguments.manifests)))
         table.refresh()

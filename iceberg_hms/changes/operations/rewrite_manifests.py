@@ -118,7 +118,7 @@ def _is_worthwhile(group: Sequence[ManifestFile], target: int) -> bool:
 
 
 def _parts(group: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """The manifests in the order of their partitions, in parts of at most ENTRIES_MAX entries; a larger one is alone."""
+    """The manifests in the order of their partitions, in parts of at most ENTRIES_MAX entries; a large one alone."""
     part: list[ManifestFile] = []
     entries = 0
     for each in sorted(group, key=_lower_bounds):
