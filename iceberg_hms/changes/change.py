@@ -79,12 +79,15 @@ class StagedChange:
     files: locations that staging wrote; deleted only if the change is proved to have failed.
     rebased: whether a snapshot got a parent that its client had not seen.
     replaced: locations of the client's manifest lists that staging replaced by new ones; no snapshot names them then.
+    snapshot_ids: the snapshots that are added on this base, if not all that the change's identity names: a cherry-pick
+    adds none where its branch only moves forward. None: all of them.
     """
 
     updates: Sequence[Update]
     files: Sequence[str] = field(default=())
     rebased: bool = False
     replaced: Sequence[str] = field(default=())
+    snapshot_ids: tuple[int, ...] | None = None
 
 
 class Manifests(Protocol):

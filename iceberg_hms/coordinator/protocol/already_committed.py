@@ -82,11 +82,14 @@ def committed_as(identity: ChangeIdentity, metadata: TableMetadata) -> tuple[int
             f"snapshot {present[-1]} is in the table but {last} is not in the history of {identity.ref}",
             next_step="it was rolled back, or only staged: look at the snapshots, and delete none of its files",
         )
-    if identity.idempotency_key is None or head is None:
+    if identity.idempotency_key is None or (identity.ref is not None and head is None):
         return None
     carrying = metadata.snapshot_rows.where(("summary", IDEMPOTENCY_KEY), identity.idempotency_key)
     if not carrying:
         return None
+    if head is None:
+        # A job that only stages its snapshot: it is staged once, wherever that snapshot is by now.
+        return (carrying[0]["snapshot-id"],)
     history = {snapshot.snapshot_id for snapshot in metadata.ancestors(head.snapshot_id)}
     return next(((row["snapshot-id"],) for row in carrying if row["snapshot-id"] in history), None)
 

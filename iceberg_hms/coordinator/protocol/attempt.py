@@ -23,6 +23,7 @@ class CommitAttempt:
     written: files that only this attempt's metadata would name; worthless once the attempt is.
     staged_files: files that the commits' staging wrote; the next attempt names them again.
     committed_as: the snapshots of commits that were in the metadata before they were staged, as the table has them.
+    added: the snapshots of commits that add others than their changes' identities name.
     rebased: the commits whose snapshot is on a parent that its client had not seen.
     replaced_lists: clients' lists that no snapshot names once this attempt lands.
     """
@@ -34,6 +35,7 @@ class CommitAttempt:
     written: Sequence[str] = ()
     staged_files: Sequence[str] = ()
     committed_as: Mapping[PendingCommit, tuple[int, ...]] = field(default_factory=dict)
+    added: Mapping[PendingCommit, tuple[int, ...]] = field(default_factory=dict)
     rebased: frozenset[PendingCommit] = frozenset()
     replaced_lists: Sequence[str] = ()
 
@@ -64,6 +66,7 @@ def attempt_of(staging: Staging, metadata: TableMetadata, base: TableVersion, un
         tuple(staging.carried),
         staged_files=tuple(each for commit in staging.carried for each in staging.files.get(commit, ())),
         committed_as=dict(staging.committed_as),
+        added=dict(staging.added),
         rebased=frozenset(staging.rebased),
         replaced_lists=tuple(staging.replaced_lists),
     )

@@ -23,13 +23,13 @@ class GroupFigures:
     def report_landed(self, commit: PendingCommit, attempt: CommitAttempt, now: float) -> CommitReport:
         """The report of a commit whose attempt is in the table. now: by `Runtime.now()`."""
         own = commit.change.identity.snapshot_ids
-        snapshot_ids = attempt.committed_as.get(commit, own)
+        found = attempt.committed_as.get(commit, own)
         return CommitReport(
             table=attempt.base.pointer.name,
             metadata_location=attempt.location,
             metadata=attempt.metadata,
             previous_metadata_location=attempt.base.pointer.metadata_location,
-            snapshot_ids=snapshot_ids,
+            snapshot_ids=attempt.added.get(commit, found),
             attempts=self.attempts,
             replays=self.replays,
             group_size=len(attempt.commits),
@@ -38,7 +38,7 @@ class GroupFigures:
             lock_wait_ms=self.lock_wait_ms,
             swap_ms=self.swap_ms,
             total_ms=(now - commit.started) * 1000,
-            already_committed=snapshot_ids != own,
+            already_committed=found != own,
         )
 
     def report_already_committed(

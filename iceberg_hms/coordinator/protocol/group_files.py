@@ -63,4 +63,6 @@ class GroupFiles:
 
 def _landed_as_another(commit: PendingCommit, outcome: Outcome) -> bool:
     """Whether a job's change is in the table as the snapshot of another run: then its own was never in it."""
-    return isinstance(outcome, Committed) and outcome.report.snapshot_ids != commit.change.identity.snapshot_ids
+    if not isinstance(outcome, Committed) or not outcome.report.already_committed:
+        return False
+    return outcome.report.snapshot_ids != commit.change.identity.snapshot_ids

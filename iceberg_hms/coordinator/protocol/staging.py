@@ -42,6 +42,7 @@ class Staging:
     withdrawn: commits whose callers left while they were staged; no swap carries them either.
     files: what each commit wrote; also one that failed: what it wrote is named again when it is staged again.
     committed_as: the snapshots of commits that were in the metadata before they were staged, as the table has them.
+    added: the snapshots that carried commits add, where these are not all that their changes' identities name.
     rebased: those of the carried whose snapshot is on a parent that its client had not seen.
     replaced_lists: lists of the carried ones' clients that no snapshot names.
     """
@@ -65,6 +66,7 @@ class Staging:
         self.withdrawn: list[PendingCommit] = []
         self.files: dict[PendingCommit, Sequence[str]] = {}
         self.committed_as: dict[PendingCommit, tuple[int, ...]] = {}
+        self.added: dict[PendingCommit, tuple[int, ...]] = {}
         self.rebased: set[PendingCommit] = set()
         self.replaced_lists: list[str] = []
         self._now_ms = now_ms
@@ -106,6 +108,8 @@ class Staging:
             self.files[commit] = staged.files
             self.carried.append(commit)
             self.replaced_lists.extend(staged.replaced)
+            if staged.snapshot_ids is not None:
+                self.added[commit] = staged.snapshot_ids
             if staged.rebased:
                 self.rebased.add(commit)
         except Exception as error:  # noqa: BLE001 - whatever a change raises is its own caller's answer, never the group's

@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
+from iceberg_hms.changes import updates
+from iceberg_hms.changes.change import ChangeIdentity, Manifests, StagedChange
+from iceberg_hms.coordinator.protocol.attempt import CommitAttempt, attempt_of
+from iceberg_hms.coordinator.protocol.staging import Staging
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
 
@@ -82,3 +86,25 @@ def test_a_lone_change_that_makes_the_metadata_too_large_changes_nothing() -> No
         alone.result()
     assert harness.metadata() == before
     assert harness.files.locations() == files
+
+
+def test_an_attempt_knows_which_snapshots_its_commits_add_on_this_base() -> None:
+    harness = Harness()
+    harness.create()
+    staged = StagedChange([updates.set_properties({"a": "b"})], snapshot_ids=())
+
+    class MovesARef:
+        identity = ChangeIdentity(snapshot_ids=(2,))
+
+        def check(self, base: TableMetadata | None) -> None:
+            """It assumes nothing."""
+
+        def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
+            return staged
+
+    first, second = harness.members(MovesARef(), append("file:/c", snapshot_id=3))
+    manifests = harness.manifests.open()
+    staging = Staging(harness.metadata(), [first, second], manifests, harness.runtime.now_ms).finish()
+    assert staging.metadata is not None
+    attempt = attempt_of(staging, staging.metadata, harness.coordinator.load(NAME), "unique")
+    assert attempt.added == {first: ()}

@@ -48,3 +48,13 @@ def test_a_report_of_what_was_committed_before_has_the_table_as_it_is_and_no_gro
     assert (report.metadata_location, report.group_size) == (base.pointer.metadata_location, 0)
     assert report.previous_metadata_location == base.pointer.previous_metadata_location
     assert (report.already_committed, report.snapshot_ids) == (True, (1,))
+
+
+def test_a_commit_that_only_moved_a_ref_in_the_end_names_no_new_snapshot() -> None:
+    harness = Harness()
+    harness.create()
+    [commit] = harness.members(append("file:/a", snapshot_id=1))
+    base = harness.coordinator.load(NAME)
+    attempt = CommitAttempt(base, base.metadata, "new", [commit], added={commit: ()})
+    report = GroupFigures(0.0).report_landed(commit, attempt, 0.0)
+    assert (report.already_committed, report.snapshot_ids) == (False, ())

@@ -45,7 +45,10 @@ class Group:
 
     def committed(self, commit: int, *snapshot_ids: int) -> Outcome:
         own = self.commits[commit].change.identity.snapshot_ids
-        return Committed(replace(self.report, snapshot_ids=snapshot_ids or own))
+        return Committed(replace(self.report, snapshot_ids=snapshot_ids or own, already_committed=bool(snapshot_ids)))
+
+    def only_moved_a_ref(self) -> Outcome:
+        return Committed(replace(self.report, snapshot_ids=()))
 
 
 @pytest.fixture
@@ -93,3 +96,8 @@ def test_what_a_rerun_of_a_job_wrote_goes_since_the_first_run_landed(group: Grou
         "file:/m.json",
         "file:/own-1",
     ]
+
+
+def test_what_a_commit_wrote_that_only_moved_a_ref_in_the_end_stays(group: Group) -> None:
+    """Another change of the same transaction may have written it."""
+    assert "file:/own-0" in group.left(group.only_moved_a_ref(), group.committed(1))

@@ -430,3 +430,12 @@ def test_a_change_whose_caller_left_is_staged_no_further(harness):
     assert (staging.withdrawn, staging.carried, staging.refused) == ([member], [other], [])
     assert staging.metadata.current_snapshot is None
     assert len(staging.files[member]) == 1, "its manifest, which is on disk"
+
+
+def test_a_job_that_only_stages_its_snapshot_is_known_by_its_key_wherever_that_is(harness):
+    first = append("file:/a", snapshot_id=1, key="job", stage_only=True)
+    harness.group(*harness.members(append("file:/before", snapshot_id=5), first))
+    again = append("file:/a", snapshot_id=2, key="job", stage_only=True)
+    assert committed_as(again.identity, harness.metadata()) == (1,)
+    elsewhere = append("file:/a", snapshot_id=2, key="job")
+    assert committed_as(elsewhere.identity, harness.metadata()) is None
