@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.manifests import ManifestOperations
+from iceberg_hms.catalog.operations.refs import RefOperations
 from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import LoadedTable, TableAccess
+from iceberg_hms.catalog.time_travel import Timestamp, as_millis, snapshot_as_of
 from iceberg_hms.catalog.transaction import Transaction
 from iceberg_hms.changes.change import Change
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites
-from iceberg_hms.format.metadata.snapshot import Snapshot
+from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
 
-class Table(FileOperations[CommitReport], ManifestOperations[CommitReport]):
+class Table(FileOperations[CommitReport], ManifestOperations[CommitReport], RefOperations[CommitReport]):
     """A table's state when this object loaded, refreshed or last committed to it.
 
     A commit does not depend on how old this state is: it applies to the current table, or raises the requirement that
@@ -73,6 +75,29 @@ class Table(FileOperations[CommitReport], ManifestOperations[CommitReport]):
     def snapshots(self) -> list[Snapshot]:
         """All snapshots that the metadata holds, in its order."""
         return list(self.metadata.snapshots)
+
+    @property
+    def refs(self) -> Mapping[str, Ref]:
+        """The branches and tags by name, with main if the table has a current snapshot."""
+        return self.metadata.refs
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
+        """A snapshot; None if the table has none of this id (any more)."""
+        return self.metadata.snapshot_by_id(snapshot_id)
+
+    def snapshot_as_of(self, timestamp: Timestamp) -> Snapshot:
+        """The snapshot that was current at a time, as `TIMESTAMP AS OF` reads it: by the snapshot log, so that a time
+        between a rollback and what it undid finds what was current then.
+
+        timestamp: milliseconds since 1970 UTC, or a datetime with a time zone. Raises InvalidInput for a datetime
+        without one, and if the log does not go back so far."""
+        return snapshot_as_of(self.metadata, as_millis(timestamp))
+
+    def ancestors(self, of: int | str = MAIN_BRANCH) -> list[Snapshot]:
+        """A snapshot and its ancestors, newest first, as far as the table still has them; empty if it has no such
+        snapshot or ref. of: a snapshot's id, or a branch or tag."""
+        ref = self.metadata.ref(of) if isinstance(of, str) else Ref(of)
+        return [] if ref is None else list(self.metadata.ancestors(ref.snapshot_id))
 
     def _submit(
         self,

@@ -8,6 +8,7 @@ from typing import Self
 
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.manifests import ManifestOperations
+from iceberg_hms.catalog.operations.refs import RefOperations
 from iceberg_hms.catalog.operations.submitter import head_of
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.change import Change
@@ -21,7 +22,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 
 
-class Transaction(FileOperations[None], ManifestOperations[None]):
+class Transaction(FileOperations[None], ManifestOperations[None], RefOperations[None]):
     """Operations that are committed together when the `with` block ends: all of them, or none.
 
     Each operation is a step: it is checked at once on what the steps before it left (`metadata`), and writes its

@@ -20,8 +20,16 @@ IDEMPOTENCY_KEY = "iceberg-hms.idempotency-key"
 #: Who made the snapshot, as the REST server knows its callers.
 CALLER = "iceberg-hms.caller"
 
+#: The id under which a snapshot was staged, and that of the staged snapshot which this one published (Java: WapUtil).
+WAP_ID = "wap.id"
+PUBLISHED_WAP_ID = "published-wap-id"
+#: "true": the snapshot replaced exactly those partitions that it added files to.
+REPLACE_PARTITIONS = "replace-partitions"
+
 OPERATION = "operation"
 APPEND = "append"
+#: Files were added and removed.
+OVERWRITE = "overwrite"
 #: A rewrite: different files, the same rows.
 REPLACE = "replace"
 #: Of a long, with its sign.
@@ -133,6 +141,16 @@ def check_custom(properties: Mapping[str, str], idempotency_key: str | None = No
             f"A commit has one idempotency key, found {properties[IDEMPOTENCY_KEY]} and {idempotency_key}"
         )
     return {**properties, IDEMPOTENCY_KEY: idempotency_key}
+
+
+def with_wap_id(properties: Mapping[str, str], wap_id: str | None) -> dict[str, str]:
+    """A snapshot's own properties with the id under which it is staged; None: without. Raises InvalidInput for an empty
+    id, and for another one in the properties."""
+    if wap_id is None:
+        return dict(properties)
+    if not wap_id.strip() or properties.get(WAP_ID, wap_id) != wap_id:
+        raise InvalidInput(f"a snapshot is staged under one WAP id that is not empty, found {wap_id!r}")
+    return {**properties, WAP_ID: wap_id}
 
 
 def with_caller(updates: Sequence[dict[str, Any]], caller: str) -> list[dict[str, Any]]:

@@ -58,6 +58,11 @@ def set_snapshot_ref(name: str, snapshot_id: int, *, kind: str = BRANCH, retenti
     return update
 
 
+def remove_snapshot_ref(name: str) -> Update:
+    """Remove a branch or tag; no change if there is none of the name."""
+    return {"action": "remove-snapshot-ref", "ref-name": name}
+
+
 def set_properties(properties: Mapping[str, str]) -> Update:
     """properties: table properties to add or replace; others stay."""
     return {"action": "set-properties", "updates": dict(properties)}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, AddedFiles, check_custom, manifest_counts, totals
+from iceberg_hms.changes.summary import IDEMPOTENCY_KEY, AddedFiles, check_custom, manifest_counts, totals, with_wap_id
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
 
@@ -102,3 +102,13 @@ def test_values_are_strings_and_a_job_has_one_key() -> None:
             check_custom({IDEMPOTENCY_KEY: empty})
     with pytest.raises(InvalidInput, match="one idempotency key"):
         check_custom({IDEMPOTENCY_KEY: "a"}, "b")
+
+
+def test_a_snapshot_is_staged_under_one_id() -> None:
+    assert with_wap_id({"job": "x"}, None) == {"job": "x"}
+    assert with_wap_id({"job": "x"}, "w") == {"job": "x", "wap.id": "w"}
+    assert with_wap_id({"wap.id": "w"}, "w") == {"wap.id": "w"}
+    with pytest.raises(InvalidInput, match="staged under one WAP id"):
+        with_wap_id({}, " ")
+    with pytest.raises(InvalidInput, match="staged under one WAP id"):
+        with_wap_id({"wap.id": "other"}, "w")

@@ -144,3 +144,7 @@ def test_encryption_is_refused_as_unsupported() -> None:
     key = {"key-id": "k1", "encrypted-key-metadata": "eA=="}
     with pytest.raises(UnsupportedFormat, match="encrypt"):
         parse([{"action": "add-encryption-key", "encryption-key": key}])
+
+
+def test_a_ref_is_removed_by_its_name() -> None:
+    assert parse([updates.remove_snapshot_ref("audit")]) == ({"action": "remove-snapshot-ref", "ref-name": "audit"},)

@@ -36,6 +36,8 @@ class FileOperations(Submitter[Result]):
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         check_duplicates: bool = True,
+        stage_only: bool = False,
+        wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: Literal["refuse", "ignore"] = "refuse",
     ) -> Result:
@@ -53,6 +55,9 @@ class FileOperations(Submitter[Result]):
         check_duplicates: whether a file that is live in the branch is refused, given as a path or as a record: its rows
         would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
         those that are new.
+        stage_only: whether no ref moves to the snapshot, so that readers see nothing of it until it is published by
+        `cherry_pick`. wap_id: the id under which it is staged, for `publish_changes`, which Spark calls `spark.wap.id`;
+        it implies stage_only.
         Applies to the current table, however often it moves. Raises InvalidInput (a file that does not fit the
         table, or is named twice), MissingFile, RequirementFailed (replaced table, dropped schema or spec, a schema that
         gives the files' columns another meaning: see `changes.operations.append.Append`, a file that the branch has
@@ -62,11 +67,14 @@ class FileOperations(Submitter[Result]):
             raise InvalidInput("nothing to append", next_step="give at least one file")
         if on_extra_columns not in ("refuse", "ignore"):
             raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
-        custom = summaries.check_custom(summary or {}, idempotency_key)
+        summary = summaries.with_wap_id(summary or {}, wap_id)
+        stage_only = stage_only or wap_id is not None
+        custom = summaries.check_custom(summary, idempotency_key)
         try:
             described = self._described(files, on_extra_columns)
         except IcebergHmsError as error:
-            return self._first_run(files, branch, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
+            ref = None if stage_only else branch
+            return self._first_run(files, ref, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
         new = self._new_snapshot(branch, summary, idempotency_key)
         change = Append(
@@ -82,6 +90,7 @@ class FileOperations(Submitter[Result]):
             caller=new.caller,
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
             check_duplicates=check_duplicates,
+            stage_only=stage_only,
             schema=self.metadata.schema,
             spec=self.metadata.spec_by_id(self.metadata.default_spec_id),
         )
@@ -90,7 +99,7 @@ class FileOperations(Submitter[Result]):
     def _first_run(
         self,
         files: Sequence[str | DataFile],
-        branch: str,
+        branch: str | None,
         key: str | None,
         error: IcebergHmsError,
         wait_seconds: float | None,

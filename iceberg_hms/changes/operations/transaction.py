@@ -40,11 +40,12 @@ class TransactionChange:
 
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """The updates of all steps. Raises what any of them raises."""
-        running, updates, files = base, list[Update](), list[str]()
+        running, updates, files, added = base, list[Update](), list[str](), list[int]()
         for step in self._steps:
             step.check(running)
             staged = step.stage(running, manifests)
             running = apply(running, staged.updates, now_ms=self._now_ms())
             updates.extend(staged.updates)
             files.extend(staged.files)
-        return StagedChange(updates, files)
+            added.extend(step.identity.snapshot_ids if staged.snapshot_ids is None else staged.snapshot_ids)
+        return StagedChange(updates, files, snapshot_ids=tuple(added))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from iceberg_hms.changes.operations.cherry_pick import CherryPick
 from iceberg_hms.changes.operations.transaction import TransactionChange
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
+from tests.changes.operations.pickable import PickableTable
 from tests.changes.operations.test_append import NOW, append, committed, data_file
 from tests.changes.tables import table
 
@@ -52,3 +54,14 @@ def test_it_checks_its_table() -> None:
 def test_nothing_to_do_is_refused() -> None:
     with pytest.raises(InvalidInput, match="without a step"):
         TransactionChange([], lambda: NOW)
+
+
+def test_a_step_that_only_moves_a_ref_on_this_base_adds_no_snapshot() -> None:
+    made = PickableTable()
+    made.append(1, "a")
+    made.stage(2, "b")
+    change = TransactionChange([CherryPick(made.new(100), 2), append([], 101)], lambda: NOW)
+    assert change.identity.snapshot_ids == (100, 101)
+    assert change.stage(made.metadata, made.manifests).snapshot_ids == (101,)
+    made.append(3, "c")
+    assert change.stage(made.metadata, made.manifests).snapshot_ids == (100, 101)
