@@ -237,6 +237,12 @@ class RestSettings:
         "rest.allowed-hosts",
         "Host names by which browsers may call a server without tokens, separated by commas, besides `rest.host`.",
     )
+    rest_merge_manifests: bool = flag(
+        "rest.merge-manifests",
+        "Merge the small manifests that clients' appends leave, in snapshots of the server's own, for tables that have "
+        "`commit.manifest-merge.enabled` (the default).",
+        True,
+    )
     rest_compress_loopback: bool = flag(
         "rest.compress-loopback",
         "Compress responses to this machine too, for a proxy on it that forwards them to others.",

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.manifest_merging import ManifestMerging
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError, NoSuchWarehouse
@@ -82,6 +83,7 @@ def create_app(
         warehouses=settings_of,
     )
     catalog.subscribe(context.counters.count_event)
+    _merge_manifests(catalog, settings)
     contexts = [context]
     for name, each in (warehouses or {}).items():
         own = replace(
@@ -93,8 +95,14 @@ def create_app(
             warehouse=name,
         )
         each.subscribe(context.counters.count_event)
+        _merge_manifests(each, settings)
         contexts.append(own)
     return App(contexts)
+
+
+def _merge_manifests(catalog: Catalog, settings: Settings) -> None:
+    if settings.rest_merge_manifests:
+        catalog.subscribe(ManifestMerging(lambda: catalog.services, settings.rest_commit_wait_ms / 1000))
 
 
 def _read_threads(settings: Settings) -> RequestThreads:

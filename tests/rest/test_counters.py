@@ -173,7 +173,7 @@ def test_the_server_counts_conflicts_and_its_catalogs_events(catalog: ScriptedCa
     web = Web(create_app(catalog, token=None, settings=catalog.settings))
     body = {"requirements": [{"type": "assert-table-uuid", "uuid": "other"}], "updates": []}
     assert web("POST", "/v1/namespaces/default/tables/t", body).status_code == 409
-    [heard] = catalog.listeners
+    heard, *_ = catalog.listeners
     heard({"event": "foreign-writer-backoff", "seconds": 2.0})
     found = values(web("GET", "/metrics").text)
     assert found['iceberg_hms_rest_commit_conflicts_total{cause="assert-table-uuid"}'] == 1

@@ -59,9 +59,7 @@ class ManifestMerge:
 
         Raises InvalidInput for a property that is no positive number; StorageError, CorruptFile or MissingFile if a
         manifest cannot be read or written."""
-        chosen = _choose(own, kept, min_count(base), target_size(base)) if _is_enabled(base) else ()
-        # Manifests of a spec that the table lost cannot be written again.
-        chosen = [group for group in chosen if base.spec_by_id(group[0].partition_spec_id) is not None]
+        chosen = to_merge(base, own, kept)
         if not chosen:
             written = [each.manifest_path for each in own]
             return MergedManifests((*own, *kept), len(kept), 0, written)
@@ -89,6 +87,16 @@ class ManifestMerge:
         return self._merged[key]
 
 
+def to_merge(
+    base: TableMetadata, own: Sequence[ManifestFile], kept: Sequence[ManifestFile]
+) -> Sequence[tuple[ManifestFile, ...]]:
+    """The groups of manifests to merge in a snapshot that adds `own` and keeps `kept`, as the table's properties say.
+    Raises InvalidInput for a property that is no positive number."""
+    chosen = _choose(own, kept, min_count(base), target_size(base)) if is_enabled(base) else ()
+    # Manifests of a spec that the table lost cannot be written again.
+    return [group for group in chosen if base.spec_by_id(group[0].partition_spec_id) is not None]
+
+
 def merged_entry(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
     """An entry as another manifest of a snapshot has it: what the snapshot itself adds or removes stays so, and all
     other live files are existing ones with their own numbers."""
@@ -107,7 +115,8 @@ def target_size(base: TableMetadata) -> int:
     return _positive(base, TARGET_SIZE, TARGET_SIZE_DEFAULT)
 
 
-def _is_enabled(base: TableMetadata) -> bool:
+def is_enabled(base: TableMetadata) -> bool:
+    """Whether commits merge manifests."""
     return base.properties.get(MERGE_ENABLED, "true").lower() == "true"
 
 
@@ -127,7 +136,8 @@ def _choose(
         return ()
     small: dict[tuple[int, int], list[ManifestFile]] = {}
     for each in (*own, *kept):
-        if _weight(each) < least:
+        # A manifest that is split at the target size again would be merged for ever.
+        if _weight(each) < least and each.manifest_length < target // 2:
             small.setdefault((each.partition_spec_id, each.content), []).append(each)
     full = {kind: manifests for kind, manifests in small.items() if len(manifests) >= least}
     return [_with_larger(kind, manifests, kept, least, target) for kind, manifests in full.items()]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
-from iceberg_hms.changes.operations.manifest_merge import merged_entry, target_size
+from iceberg_hms.changes.operations.manifest_merge import merged_entry, target_size, to_merge
 from iceberg_hms.changes.operations.snapshot_operation import (
     BranchState,
     NewSnapshot,
@@ -43,12 +43,14 @@ class RewriteManifests(SnapshotOperation):
     """Rewrites the manifests of a branch. One instance serves one commit.
 
     spec_id: of the manifests to rewrite; None: all. Manifests of each spec, of data and of delete files, stay apart.
+    small_only: rewrite only what an append would merge (`manifest_merge`).
     Raises InvalidInput for a spec that the table lacks, on the base where it lacks it.
     """
 
-    def __init__(self, new: NewSnapshot, *, spec_id: int | None = None) -> None:
+    def __init__(self, new: NewSnapshot, *, spec_id: int | None = None, small_only: bool = False) -> None:
         super().__init__(new)
         self._spec_id = spec_id
+        self._small_only = small_only
         self._rewritten: list[_Rewritten] | None = None
 
     def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
@@ -85,6 +87,9 @@ class RewriteManifests(SnapshotOperation):
         )
 
     def _rewrite(self, state: BranchState, manifests: Manifests) -> list[_Rewritten]:
+        if self._small_only:
+            small = to_merge(state.metadata, (), state.manifests)
+            return [self._write(state.metadata, each, manifests) for each in small]
         base, target = state.metadata, target_size(state.metadata)
         groups: dict[tuple[int, int], list[ManifestFile]] = {}
         for each in state.manifests:

@@ -1,0 +1,90 @@
+"""What clients leave is merged after their commits."""
+
+import threading
+
+import pytest
+
+from iceberg_hms.catalog import manifest_merging
+from iceberg_hms.catalog.manifest_merging import ManifestMerging
+from iceberg_hms.changes.operations.manifest_merge import MERGE_ENABLED, MIN_COUNT
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+
+SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+LIMIT = 30
+
+
+class Watched:
+    """A catalog whose clients leave small manifests."""
+
+    def __init__(self, catalog, files):
+        self.catalog, self.files = catalog, files
+        self.merging = ManifestMerging(lambda: catalog.services, LIMIT)
+        self.merged = threading.Event()
+        catalog.subscribe(self.see)
+        catalog.subscribe(self.merging)
+        catalog.create_namespace("logging")
+        self.table = catalog.create_table("logging.events", SCHEMA, properties={MERGE_ENABLED: "false", MIN_COUNT: "4"})
+
+    def see(self, event):
+        head = event["report"].metadata.current_snapshot
+        if head is not None and head.operation == "replace":
+            self.merged.set()
+
+    def append(self, count):
+        """As clients that do not merge."""
+        for number in range(count):
+            self.table.append([DataFile(f"file:/in/{number}.parquet", "PARQUET", 1, 10)], check_duplicates=False)
+
+    def commit(self, **properties):
+        update = {"action": "set-properties", "updates": properties}
+        self.catalog.commit("logging.events", requirements=[], updates=[update])
+
+    def manifests(self):
+        return list(self.catalog.manifests().list(self.table.refresh().current_snapshot))
+
+
+@pytest.fixture
+def watched():
+    files = MemoryFiles()
+    with memory_catalog(files=files) as catalog:
+        yield Watched(catalog, files)
+
+
+def test_the_commit_that_leaves_too_many_has_them_merged(watched):
+    watched.append(5)
+    assert len(watched.manifests()) == 5
+    assert not watched.merged.is_set()
+    watched.commit(**{MERGE_ENABLED: "true"})
+    assert watched.merged.wait(LIMIT)
+    (manifest,) = watched.manifests()
+    assert (manifest.existing_files_count, manifest.added_files_count) == (5, 0)
+    summary = watched.table.current_snapshot.summary
+    assert (summary["manifests-replaced"], summary["total-data-files"]) == ("5", "5")
+
+
+def test_fewer_are_left_alone(watched):
+    watched.append(3)
+    watched.commit(**{MERGE_ENABLED: "true"})
+    watched.commit(a="b")
+    assert len(watched.manifests()) == 3
+
+
+def test_a_merge_that_fails_is_tried_again_after_a_while(watched, monkeypatch):
+    watched.append(5)
+    damaged = watched.manifests()[2].manifest_path
+    data = watched.files.read(damaged)
+    watched.files.replace(damaged, b"damaged")
+    failed = threading.Event()
+    monkeypatch.setattr(manifest_merging.logger, "warning", lambda *_: failed.set())
+    watched.commit(**{MERGE_ENABLED: "true"})
+    assert failed.wait(LIMIT)
+    watched.files.replace(damaged, data)
+    watched.commit(a="b")
+    assert len(watched.manifests()) == 5, "it waits before it tries again"
+    now = watched.catalog.services.ports.runtime.now
+    monkeypatch.setattr(watched.catalog.services.ports.runtime, "now", lambda: now() + manifest_merging.RETRY_SECONDS)
+    watched.commit(a="c")
+    assert watched.merged.wait(LIMIT)
+    assert len(watched.manifests()) == 1
