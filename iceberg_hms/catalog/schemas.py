@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from iceberg_hms.datafiles.arrow_schemas import from_arrow
+from iceberg_hms.datafiles.arrow_schemas import from_arrow, type_from_arrow
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
@@ -26,7 +26,7 @@ from iceberg_hms.format.schema.partition_spec import (
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import UNSORTED, SortField, SortOrder
 from iceberg_hms.format.schema.transforms import Bucket, Transform, Truncate, UnknownTransform, parse_transform
-from iceberg_hms.format.schema.types import NestedField
+from iceberg_hms.format.schema.types import ListType, MapType, NestedField, PrimitiveType, StructType, Type, parse_type
 
 _TERM = re.compile(r"(?P<transform>\w+)\s*\((?P<arguments>[^()]*)\)")
 _SORT_TERM = re.compile(
@@ -76,6 +76,24 @@ def to_schema(source: Schema | pa.Schema | Mapping[str, Any]) -> Schema:
     raise InvalidInput(
         f"Cannot make a schema of {type(source).__name__}: give a pyarrow.Schema or the spec's JSON object"
     )
+
+
+def to_type(source: Type | pa.DataType | Mapping[str, Any] | str, path: str) -> Type:
+    """A column's type from ours (returned as it is), the spec's text or JSON object ("decimal(10, 2)"), or pyarrow's,
+    by the rules of `to_schema`. path: of the column, for messages. Raises InvalidInput that names the column."""
+    if isinstance(source, PrimitiveType | StructType | ListType | MapType):
+        return source
+    if isinstance(source, pa.DataType):
+        return type_from_arrow(source, path)
+    if not isinstance(source, str | Mapping):
+        raise InvalidInput(
+            f"Column {path}: cannot make a type of {type(source).__name__}: give the spec's text, such as "
+            "'decimal(10, 2)', a pyarrow type, or the spec's JSON object"
+        )
+    try:
+        return parse_type(source)
+    except InvalidInput as error:
+        raise InvalidInput(f"Column {path}: {error.message}") from error
 
 
 def to_spec(source: PartitionSpec | Mapping[str, Any] | Sequence[str] | str | None, schema: Schema) -> PartitionSpec:

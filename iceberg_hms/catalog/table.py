@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.manifests import ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
@@ -21,7 +22,12 @@ from iceberg_hms.format.schema.partition_spec import PartitionSpec
 from iceberg_hms.format.schema.schema import Schema
 
 
-class Table(FileOperations[CommitReport], ManifestOperations[CommitReport], RefOperations[CommitReport]):
+class Table(
+    FileOperations[CommitReport],
+    EvolutionOperations[CommitReport],
+    ManifestOperations[CommitReport],
+    RefOperations[CommitReport],
+):
     """A table's state when this object loaded, refreshed or last committed to it.
 
     A commit does not depend on how old this state is: it applies to the current table, or raises the requirement that

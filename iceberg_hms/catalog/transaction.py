@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
 from iceberg_hms.catalog.operations.manifests import ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
@@ -22,7 +23,12 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
 
 
-class Transaction(FileOperations[None], ManifestOperations[None], RefOperations[None]):
+class Transaction(
+    FileOperations[None],
+    EvolutionOperations[None],
+    ManifestOperations[None],
+    RefOperations[None],
+):
     """Operations that are committed together when the `with` block ends: all of them, or none.
 
     Each operation is a step: it is checked at once on what the steps before it left (`metadata`), and writes its
@@ -114,6 +120,10 @@ class Transaction(FileOperations[None], ManifestOperations[None], RefOperations[
 
     def _start_id(self, branch: str) -> int | None:
         return head_of(self._start, branch)
+
+    @property
+    def _start_metadata(self) -> TableMetadata:
+        return self._start
 
     @property
     def _earlier_ids(self) -> frozenset[int]:

@@ -6,7 +6,7 @@ arrives, so that a malformed one is refused before it is queued; `format.updates
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from iceberg_hms.changes.change import Update
@@ -66,6 +66,11 @@ def remove_snapshot_ref(name: str) -> Update:
 def set_properties(properties: Mapping[str, str]) -> Update:
     """properties: table properties to add or replace; others stay."""
     return {"action": "set-properties", "updates": dict(properties)}
+
+
+def remove_properties(names: Iterable[str]) -> Update:
+    """names: of table properties; missing ones are ignored."""
+    return {"action": "remove-properties", "removals": list(names)}
 
 
 def _parse_one(update: object) -> Update:

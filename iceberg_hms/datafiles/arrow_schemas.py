@@ -22,6 +22,13 @@ def from_arrow(schema: pa.Schema) -> Schema:
     return assign_fresh_ids(Schema.of([_from_arrow(field, field.name, lambda: next(next_id)) for field in schema]))
 
 
+def type_from_arrow(arrow: pa.DataType, path: str) -> Type:
+    """The Iceberg type of a pyarrow type, with provisional field ids. path: of the column, for messages. Raises
+    InvalidInput if Iceberg lacks the type."""
+    next_id = itertools.count(1)
+    return _type(arrow, path, lambda: next(next_id))
+
+
 def _from_arrow(field: pa.Field, path: str, next_id: Callable[[], int]) -> NestedField:
     metadata = field.metadata or {}
     doc = next((metadata[key].decode("utf-8", "replace") for key in _DOC_KEYS if key in metadata), None)

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_hms.catalog.schemas import to_order, to_schema, to_spec
+from iceberg_hms.catalog.schemas import to_order, to_schema, to_spec, to_type
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.partition_spec import UNPARTITIONED, PartitionSpec
 from iceberg_hms.format.schema.sort_order import UNSORTED
 
@@ -145,3 +146,16 @@ def test_orders_of_other_forms_pass() -> None:
 def test_an_invalid_sort_order_is_refused(source: Any) -> None:
     with pytest.raises(InvalidInput):
         to_order(source, EVENTS)
+
+
+def test_types_are_ours_the_specs_or_pyarrows() -> None:
+    assert to_type(types.LONG, "c") is types.LONG
+    assert to_type("decimal(9,2)", "c") == types.decimal_type(9, 2)
+    assert to_type({"type": "struct", "fields": []}, "c") == types.StructType(())
+    assert str(to_type(pa.list_(pa.int32()), "c")) == "list<int>"
+
+
+@pytest.mark.parametrize("source", ["text", 5, None, pa.uint64(), {"type": "none"}])
+def test_other_objects_are_no_type_of_the_named_column(source: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"Column place\.x: "):
+        to_type(source, "place.x")

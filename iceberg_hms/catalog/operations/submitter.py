@@ -54,6 +54,11 @@ class Submitter(ABC, Generic[Result]):
         """What an operation returns that would change nothing."""
 
     @property
+    def _start_metadata(self) -> TableMetadata:
+        """The state that the caller saw, before any step of a transaction."""
+        return self.metadata
+
+    @property
     def _earlier_ids(self) -> frozenset[int]:
         """The snapshots that earlier steps of the same transaction add."""
         return frozenset()

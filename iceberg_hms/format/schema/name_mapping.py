@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from iceberg_hms.format.schema import types
@@ -17,6 +17,43 @@ def name_mapping(schema: Schema) -> list[dict[str, Any]]:
     """The name mapping with which readers read files without field ids as this schema: every field by its current name
     (spec: Appendix C, Name Mapping Serialization)."""
     return _mapped(schema.fields)
+
+
+def evolved_mapping(
+    mapping: Sequence[Any],
+    changed: Mapping[int, NestedField],
+    added: Mapping[int | None, Sequence[NestedField]],
+) -> list[dict[str, Any]]:
+    """A name mapping after its schema evolved (Java: MappingUtil.update). A renamed column keeps its old names, so that
+    old files are still read; a name that another column takes over is taken from the column that had it.
+
+    mapping: the parsed JSON. changed: fields by id, as they are now. added: new fields by the id of the field that
+    contains them, None for columns. Raises TypeError, KeyError or AttributeError for a mapping of another form.
+    """
+    return _evolved(mapping, None, changed, added)
+
+
+def _evolved(
+    mapping: Sequence[Any],
+    parent: int | None,
+    changed: Mapping[int, NestedField],
+    added: Mapping[int | None, Sequence[NestedField]],
+) -> list[dict[str, Any]]:
+    new = added.get(parent, ())
+    owners = {changed[each["field-id"]].name: each["field-id"] for each in mapping if each.get("field-id") in changed}
+    owners |= {field.name: field.id for field in new}
+    entries = []
+    for each in mapping:
+        field_id = each.get("field-id")
+        names = [name for name in each["names"] if owners.get(name, field_id) == field_id]
+        if field_id in changed and owners.get(changed[field_id].name) == field_id:
+            names += [changed[field_id].name] if changed[field_id].name not in names else []
+        entry = {**each, "names": names}
+        nested = each.get("fields") or []
+        if field_id is not None and (inner := _evolved(nested, field_id, changed, added)):
+            entry["fields"] = inner
+        entries.append(entry)
+    return [*entries, *_mapped(new)]
 
 
 def _mapped(fields: Iterable[NestedField]) -> list[dict[str, Any]]:

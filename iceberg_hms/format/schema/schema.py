@@ -96,6 +96,18 @@ class Schema:
         field_id = self._id_by_name.get(name)
         return None if field_id is None else self._by_id[field_id]
 
+    def find_ignoring_case(self, name: str) -> NestedField | None:
+        """As `find`, whatever the case of the name; a name as written wins. Raises InvalidInput if several fields have
+        such a name."""
+        exact = self.find(name)
+        if exact is not None:
+            return exact
+        ids = self._ids_by_lower_name.get(name.lower(), ())
+        if len(ids) > 1:
+            alike = sorted(str(self.name_of(field_id)) for field_id in ids)
+            raise InvalidInput(f"Column name {name} is ambiguous: {', '.join(alike)}")
+        return self._by_id[next(iter(ids))] if ids else None
+
     def name_of(self, field_id: int) -> str | None:
         """The full dotted name of a field, or None."""
         return self._name_by_id.get(field_id)
@@ -157,6 +169,13 @@ class Schema:
     def _id_by_name(self) -> dict[str, int]:
         by_short_name = {name: field_id for field_id, name in _full_names(self._struct, short=True).items()}
         return by_short_name | {name: field_id for field_id, name in self._name_by_id.items()}
+
+    @cached_property
+    def _ids_by_lower_name(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for name, field_id in self._id_by_name.items():
+            found.setdefault(name.lower(), set()).add(field_id)
+        return found
 
     @cached_property
     def _parent_by_id(self) -> dict[int, NestedField]:

@@ -48,8 +48,8 @@ def new_table_metadata(
     kept = dict(properties)
     version = kept.pop(FORMAT_VERSION_PROPERTY, None)
     check_properties(kept)
-    _check_metrics_columns(kept, schema)
-    _check_commit_properties(kept)
+    check_metrics_columns(kept, schema)
+    check_commit_properties(kept)
     schema.validate()
     fresh = assign_fresh_ids(schema)
     updates = _updates(
@@ -128,7 +128,9 @@ def _remapped(raw: Mapping[str, Any], source_id: int, schema: Schema, fresh: Sch
     return {**raw, "source-id": column.id}
 
 
-def _check_metrics_columns(properties: Mapping[str, str], schema: Schema) -> None:
+def check_metrics_columns(properties: Mapping[str, str], schema: Schema) -> None:
+    """Raises InvalidInput for properties of column metrics whose column the schema lacks (Java:
+    MetricsConfig.validate)."""
     for key in properties:
         if key.startswith(_METRICS_COLUMN_PREFIX) and schema.find(key.removeprefix(_METRICS_COLUMN_PREFIX)) is None:
             raise InvalidInput(
@@ -137,7 +139,8 @@ def _check_metrics_columns(properties: Mapping[str, str], schema: Schema) -> Non
             )
 
 
-def _check_commit_properties(properties: Mapping[str, str]) -> None:
+def check_commit_properties(properties: Mapping[str, str]) -> None:
+    """Raises InvalidInput for properties of commit retries that are no numbers (Java: PropertyUtil)."""
     for key in _COMMIT_PROPERTIES:
         value = properties.get(key)
         if value is not None and not (value.isascii() and value.isdigit()):

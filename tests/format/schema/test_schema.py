@@ -188,3 +188,20 @@ def test_types_and_defaults_of_v3_need_v3() -> None:
         default.validate(1)
     with pytest.raises(InvalidInput, match="must be optional"):
         Schema.parse(struct(column(1, "a", "unknown", required=True))).validate(3)
+
+
+def test_names_are_found_whatever_their_case() -> None:
+    schema = Schema.parse(NESTED)
+    for name in ("LOCATION.Lat", "location.lat"):
+        found = schema.find_ignoring_case(name)
+        assert found is not None
+        assert found.id == 21
+    assert schema.find_ignoring_case("Points.X").id == 32  # type: ignore[union-attr]
+    assert schema.find_ignoring_case("none") is None
+
+
+def test_a_name_of_several_fields_but_for_the_case_is_ambiguous() -> None:
+    schema = Schema.parse(struct(column(1, "ab"), column(2, "aB")))
+    assert schema.find_ignoring_case("aB").id == 2  # type: ignore[union-attr]
+    with pytest.raises(InvalidInput, match="Column name AB is ambiguous: aB, ab"):
+        schema.find_ignoring_case("AB")

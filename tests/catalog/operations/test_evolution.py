@@ -1,0 +1,120 @@
+"""Properties, location, format version and statistics through the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.errors import CommitFailed, InvalidInput
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.testing.memory_catalog import memory_catalog
+
+PARTITION_STATISTICS = {"statistics-path": "file:/warehouse/p.parquet", "file-size-in-bytes": 9}
+STATISTICS = {
+    "statistics-path": "file:/warehouse/s.puffin",
+    "file-size-in-bytes": 9,
+    "file-footer-size-in-bytes": 4,
+    "blob-metadata": [],
+}
+
+
+@pytest.fixture
+def catalog() -> Iterator[Catalog]:
+    with memory_catalog(user="ann") as made:
+        made.create_namespace("logging")
+        yield made
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    return catalog.create_table("logging.events", pa.schema([("level", pa.string())]), properties={"a": "1"})
+
+
+def test_properties_are_set_and_removed(table: Table, catalog: Catalog) -> None:
+    other = catalog.load_table("logging.events")
+    table.set_properties({"b": "2", "c": "3"})
+    report = other.remove_properties("a", "c", "none")
+    assert report.metadata is other.metadata
+    assert "a" not in other.properties
+    assert "c" not in other.properties
+    assert other.properties["b"] == "2"
+    with pytest.raises(InvalidInput, match="upgrade_format_version"):
+        table.set_properties({"format-version": "3"})
+
+
+def test_a_commit_that_changes_nothing_writes_nothing(table: Table) -> None:
+    before = table.metadata_location
+    table.set_properties({"a": "1"})
+    table.remove_properties("none")
+    table.update_schema().commit()
+    assert table.metadata_location == before
+
+
+def test_the_location_is_set(table: Table) -> None:
+    table.set_location("file:/warehouse/elsewhere")
+    assert table.metadata.location == "file:/warehouse/elsewhere"
+    table.append([DataFile("file:/in/a.parquet", "PARQUET", 1, 10)])
+    assert table.metadata_location.startswith("file:/warehouse/elsewhere/metadata/")
+
+
+def test_the_format_version_is_upgraded_with_rows_that_get_ids(table: Table) -> None:
+    table.append([DataFile("file:/in/a.parquet", "PARQUET", 5, 10)])
+    table.upgrade_format_version(3)
+    table.append([DataFile("file:/in/b.parquet", "PARQUET", 7, 10)])
+    head = table.current_snapshot
+    assert head is not None
+    assert (head.first_row_id, table.metadata.next_row_id) == (0, 12)
+    with pytest.raises(InvalidInput, match="Cannot downgrade v3 table to v2"):
+        table.upgrade_format_version(2)
+
+
+def test_statistics_are_set_and_removed(table: Table) -> None:
+    table.append([DataFile("file:/in/a.parquet", "PARQUET", 1, 10)])
+    head = table.current_snapshot
+    assert head is not None
+    table.set_statistics({"snapshot-id": head.snapshot_id, **STATISTICS})
+    table.set_partition_statistics({"snapshot-id": head.snapshot_id, **PARTITION_STATISTICS})
+    assert [len(table.metadata.raw[key]) for key in ("statistics", "partition-statistics")] == [1, 1]
+    table.remove_statistics(head.snapshot_id)
+    table.remove_partition_statistics(head.snapshot_id)
+    assert [len(table.metadata.raw[key]) for key in ("statistics", "partition-statistics")] == [0, 0]
+    with pytest.raises(InvalidInput, match="no snapshot 5"):
+        table.set_statistics({"snapshot-id": 5, **STATISTICS})
+
+
+def test_all_of_them_are_steps_of_a_transaction(table: Table) -> None:
+    before = table.metadata_location
+    with table.transaction() as tx:
+        tx.upgrade_format_version(3)
+        tx.set_properties({"b": "2"})
+        tx.remove_properties("a")
+        tx.set_location("file:/warehouse/moved")
+        tx.update_schema().add_column("v", "variant").commit()
+        tx.append([DataFile("file:/in/a.parquet", "PARQUET", 1, 10)])
+    assert tx.report is not None
+    assert tx.report.previous_metadata_location == before
+    assert (table.metadata.format_version, table.metadata.location) == (3, "file:/warehouse/moved")
+    assert str(table.schema.fields[-1].type) == "variant"
+    assert "a" not in table.properties
+    assert table.current_snapshot is not None
+
+
+def test_a_replaced_table_is_another_one(table: Table, catalog: Catalog) -> None:
+    catalog.drop_table("logging.events")
+    catalog.create_table("logging.events", pa.schema([("level", pa.string())]))
+    for change in (
+        lambda: table.set_properties({"b": "2"}),
+        lambda: table.update_schema().add_column("n", "int").commit(),
+        lambda: table.upgrade_format_version(3),
+    ):
+        with pytest.raises(CommitFailed, match="UUID does not match"):
+            change()
+
+
+def test_a_name_that_is_reserved_is_refused(table: Table) -> None:
+    with pytest.raises(InvalidInput, match="reserved table properties: uuid"):
+        table.remove_properties("uuid")

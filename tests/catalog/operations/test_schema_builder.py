@@ -1,0 +1,165 @@
+"""Evolving a schema through the API, alone and beside other writers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.format.schema import types
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+
+SCHEMA = pa.schema(
+    [
+        ("level", pa.string()),
+        ("event_time", pa.timestamp("us")),
+        ("size", pa.int32()),
+        ("place", pa.struct([("lat", pa.float32())])),
+    ]
+)
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    return MemoryFiles()
+
+
+@pytest.fixture
+def catalog(files: MemoryFiles) -> Iterator[Catalog]:
+    with memory_catalog(files=files) as made:
+        made.create_namespace("logging")
+        yield made
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    return catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
+
+
+def columns(table: Table) -> list[str]:
+    return [f"{field.name}: {field.type}" for field in table.schema.fields]
+
+
+def test_a_block_commits_its_steps_at_once(table: Table, catalog: Catalog) -> None:
+    before = table.metadata_location
+    with table.update_schema() as schema:
+        schema.add_column("host", "string", doc="who sent it")
+        schema.add_column("place.alt", pa.float64()).rename_column("level", "severity")
+        schema.update_column("size", "long", doc="in bytes").move_first("host")
+        schema.move_before("size", "level").move_after("level", after="place")
+        assert catalog.load_table("logging.events").metadata_location == before
+    assert schema.report is not None
+    assert schema.report.previous_metadata_location == before
+    assert columns(table) == [
+        "host: string",
+        "size: long",
+        "event_time: timestamp",
+        "place: struct<5: lat: optional float, 7: alt: optional double>",
+        "severity: string",
+    ]
+    assert catalog.load_table("logging.events").schema.same_as(table.schema)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("decimal(10,2)", "decimal(10, 2)"),
+        (types.TIMESTAMPTZ, "timestamptz"),
+        (pa.decimal128(5, 1), "decimal(5, 1)"),
+        (pa.list_(pa.string()), "list<string>"),
+        (pa.map_(pa.string(), pa.struct([("x", pa.int32())])), "map<string, struct<9: x: optional int>>"),
+        ({"type": "list", "element-id": 1, "element": "int", "element-required": True}, "list<int>"),
+    ],
+)
+def test_types_are_ours_the_specs_or_pyarrows(table: Table, given: Any, expected: str) -> None:
+    table.update_schema().add_column("new", given).commit()
+    assert str(table.schema.fields[-1].type) == expected
+
+
+@pytest.mark.parametrize("given", ["varchar(10)", pa.uint64(), 5, None, {"type": "lost"}])
+def test_what_is_no_type_is_refused_by_the_columns_name(table: Table, given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"Column place\.x: "):
+        table.update_schema().add_column(("place", "x"), given)
+
+
+def test_a_union_takes_schemas_of_all_kinds(table: Table) -> None:
+    other = pa.schema([("level", pa.string()), ("a", pa.int32(), False)])
+    table.update_schema().union_by_name(other).commit()
+    table.update_schema().union_by_name(
+        {"type": "struct", "fields": [{"id": 1, "name": "b", "required": False, "type": "int"}]}
+    ).commit()
+    table.update_schema().union_by_name(table.schema).commit()
+    assert columns(table)[-2:] == ["a: int", "b: int"]
+    assert not table.schema.fields[-2].required
+
+
+def test_identifier_fields_are_set(table: Table) -> None:
+    with table.update_schema(allow_incompatible_changes=True) as schema:
+        schema.add_column("id", "long", required=True).set_identifier_fields("id")
+    assert table.schema.identifier_field_ids == {table.schema.fields[-1].id}
+
+
+def test_defaults_need_version_three(table: Table) -> None:
+    with pytest.raises(InvalidInput, match="column n: defaults are not supported until v3"):
+        table.update_schema().add_column("n", "int", default=1)
+    table.upgrade_format_version(3)
+    table.update_schema().add_column("n", "int", default=1, required=True).update_column(
+        "level", default="INFO"
+    ).commit()
+    assert table.schema.fields[-1].initial_default == 1
+
+
+def test_bad_input_writes_nothing(table: Table, files: MemoryFiles) -> None:
+    before = set(files.locations())
+    with pytest.raises(InvalidInput, match="multiple fields for name level"):
+        table.update_schema().rename_column("size", "level").commit()
+    with pytest.raises(InvalidInput, match="column event_time: partition field event_time_day uses it"):
+        table.update_schema().delete_column("event_time").commit()
+    assert set(files.locations()) == before
+
+
+def test_case_is_ignored_on_demand(table: Table) -> None:
+    table.update_schema(case_sensitive=False).rename_column("LEVEL", "severity").commit()
+    assert columns(table)[0] == "severity: string"
+
+
+def test_writers_who_saw_one_state_both_succeed(table: Table, catalog: Catalog) -> None:
+    other = catalog.load_table("logging.events")
+    table.update_schema().add_column("a", "int").commit()
+    report = other.update_schema().add_column("b", "int").commit()
+    assert columns(other)[-2:] == ["a: int", "b: int"]
+    assert report.metadata.last_column_id == 7
+
+
+def test_the_second_of_two_equal_names_is_refused_and_nothing_is_left(
+    table: Table, catalog: Catalog, files: MemoryFiles
+) -> None:
+    other = catalog.load_table("logging.events")
+    table.update_schema().add_column("a", "int").commit()
+    before = set(files.locations())
+    with pytest.raises(RequirementFailed, match="name already exists: a"):
+        other.update_schema().add_column("a", "int").commit()
+    assert set(files.locations()) == before
+
+
+def test_a_column_that_was_renamed_meanwhile_is_named(table: Table, catalog: Catalog) -> None:
+    other = catalog.load_table("logging.events")
+    table.update_schema().rename_column("level", "severity").commit()
+    with pytest.raises(RequirementFailed, match="column level was renamed to severity"):
+        other.update_schema().update_column("level", doc="x").commit()
+
+
+def test_a_step_of_a_transaction_returns_none_and_is_seen_by_the_next(table: Table, catalog: Catalog) -> None:
+    with table.transaction() as tx:
+        assert tx.update_schema().add_column("mine", "date").commit() is None
+        with tx.update_schema() as schema:
+            schema.update_column("mine", doc="ours")
+        catalog.load_table("logging.events").update_schema().add_column("theirs", "int").commit()
+    assert columns(table)[-2:] == ["theirs: int", "mine: date"]
+    assert table.schema.fields[-1].doc == "ours"
