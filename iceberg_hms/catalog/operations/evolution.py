@@ -11,7 +11,7 @@ from iceberg_hms.catalog.operations.layout_builders import SortOrderBuilder, Spe
 from iceberg_hms.catalog.operations.schema_builder import SchemaBuilder
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.changes.operations.format_version import UpgradeFormatVersion
-from iceberg_hms.changes.operations.properties import SetLocation, ChangeProperties
+from iceberg_hms.changes.operations.properties import ChangeProperties, SetLocation
 from iceberg_hms.changes.operations.schema_draft import SchemaDraft
 from iceberg_hms.changes.operations.sort_order import ReplaceSortOrder, SortOrderDraft
 from iceberg_hms.changes.operations.spec_draft import SpecDraft
@@ -23,9 +23,9 @@ _SortStep = Callable[[SortOrderDraft], None]
 
 
 class EvolutionOperations(Submitter[Result]):
-    """Each operation applies to the table as it is when it is committed, whatever others changed meanwhile, as long as what
-    the operation uses is what its caller saw. Else it raises RequirementFailed that names the column, partition field,
-    snapshot or property. Bad input raises InvalidInput before anything is written.
+    """Each operation applies to the table as it is when it is committed, whatever others changed meanwhile, as long as
+    what the operation uses is what its caller saw. Else it raises RequirementFailed that names the column, partition
+    field, snapshot or property. Bad input raises InvalidInput before anything is written.
 
     wait_seconds: how long a commit waits for a group and the lock; by default it outlives a dead writer's lock. Steps
     of a transaction take none.

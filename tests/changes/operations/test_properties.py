@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.operations.properties import SetLocation, ChangeProperties
+from iceberg_hms.changes.operations.properties import ChangeProperties, SetLocation
 from iceberg_hms.errors import InvalidInput, RequirementFailed, UnsupportedFormat
 from iceberg_hms.format.updates.table import RESERVED_PROPERTIES
 from tests.changes.operations.columns import committed, evolve, wide_table
