@@ -6,8 +6,10 @@ import bz2
 import copy
 import gzip
 import io
+import itertools
 import lzma
 import os
+import random
 import socket
 import tracemalloc
 import zlib
@@ -41,6 +43,8 @@ from tests.format import documents
 from tests.rest.fakes import SCHEMA, ScriptedCatalog
 
 MIB = 1024 * 1024
+#: Text that no compression shrinks by much.
+NOISE = random.Random(7).randbytes(MIB // 2).hex()
 SYNC = bytes(16)
 
 
@@ -153,6 +157,20 @@ def test_a_bomb_is_refused_before_memory_holds_what_it_inflates_to() -> None:
         tracemalloc.stop()
 
 
+def test_a_bomb_is_refused_at_its_beginning() -> None:
+    """A bomb of 2 MB kept a processor for 1.4 seconds: it may inflate to 500 MB, and was inflated so far."""
+    data = gzip.compress(b'{"a":"') + 40 * gzip.compress(b" " * 50 * MIB)
+    chunks = itertools.count()
+
+    def has_left() -> bool:
+        next(chunks)
+        return False
+
+    with working_for(has_left), pytest.raises(CorruptFile, match="250 times"):
+        metadata_file.decode(data, "x")
+    assert next(chunks) <= 5
+
+
 def test_metadata_that_inflates_to_much_is_read() -> None:
     text = orjson.dumps({**documents.V2, "properties": {"long": "ab" * 40 * MIB}})
     data = gzip.compress(text)
@@ -184,6 +202,7 @@ def test_json_of_far_too_many_values_is_not_parsed(value: bytes) -> None:
     [
         ({"long": "{" * 400_000}, {}),
         ({"long": "a" * 30 * MIB, "write.metadata.compression-codec": "gzip"}, {}),
+        ({"long": "a" * 30 * MIB, "noise": NOISE, "write.metadata.compression-codec": "gzip"}, {}),
         ({"long": "a" * 100_000}, {"max_metadata_bytes": 50_000}),
     ],
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import CorruptFile, InvalidInput, UnsupportedFormat
-from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
+from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, SMALL_BYTES, FileBounds
 from iceberg_hms.format.json_fields import MAX_INT
 from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
 
@@ -58,7 +58,7 @@ def packed(text: bytes, codec: str, bounds: FileBounds, *, what: str, smaller: s
             f"The {what}'s metadata would have more than {largest.value} bytes",
             next_step=f"{smaller}, or raise `{largest.key}`",
         )
-    if data is not text and len(text) > bounds.inflated_bytes(len(data)):
+    if data is not text and not _may_be_inflated(data, len(text), bounds):
         raise InvalidInput(
             f"The {what}'s metadata would inflate to more than {bounds.inflate_ratio.value} times its size",
             next_step=f"set `{COMPRESSION_CODEC}` to none, or raise `{bounds.inflate_ratio.key}`",
@@ -69,6 +69,18 @@ def packed(text: bytes, codec: str, bounds: FileBounds, *, what: str, smaller: s
             next_step="keep brackets, braces and commas by the million out of properties and comments",
         )
     return data
+
+
+def _may_be_inflated(data: bytes, size: int, bounds: FileBounds) -> bool:
+    """Whether `_parts` inflates this to its `size` bytes."""
+    if size <= SMALL_BYTES:
+        return True
+    try:
+        for _ in _parts(data, "", bounds):
+            pass
+    except CorruptFile:
+        return False
+    return True
 
 
 def decode(data: bytes, location: str, bounds: FileBounds = DEFAULT_BOUNDS) -> TableMetadata:
@@ -106,18 +118,10 @@ def errors_of_file(location: str) -> Iterator[None]:
 
 def _inflated(data: bytes, location: str, bounds: FileBounds) -> bytes:
     """The text of all gzip members of a file. Raises EOFError, zlib.error, CorruptFile."""
-    limit, what = bounds.metadata_bytes.value, f"it inflates to more than {bounds.metadata_bytes.value} bytes"
-    exceeded = bounds.metadata_bytes.exceeded
-    if bounds.inflated_bytes(len(data)) < limit:
-        limit, what = (
-            bounds.inflated_bytes(len(data)),
-            f"it inflates to more than {bounds.inflate_ratio.value} times its size",
-        )
-        exceeded = bounds.inflate_ratio.exceeded
     parts: list[bytes] = []
     size = 0
     try:
-        for part in _parts(data, location, limit, what, exceeded):
+        for part in _parts(data, location, bounds):
             size += len(part)
             # What is too large is refused before memory holds all of it. So what is large is inflated twice.
             if size <= _HELD_BYTES:
@@ -128,14 +132,13 @@ def _inflated(data: bytes, location: str, bounds: FileBounds) -> bytes:
         # The error holds this frame until the garbage collector comes.
         parts.clear()
         raise
-    return b"".join(parts if size <= _HELD_BYTES else _parts(data, location, limit, what, exceeded))
+    return b"".join(parts if size <= _HELD_BYTES else _parts(data, location, bounds))
 
 
-def _parts(
-    data: bytes, location: str, limit: int, what: str, exceeded: Callable[[str, str], CorruptFile]
-) -> Iterator[bytes]:
-    """What the gzip members of a file inflate to, of at most `limit` bytes. Raises as `_inflated`."""
-    left, at, members = limit, 0, 0
+def _parts(data: bytes, location: str, bounds: FileBounds) -> Iterator[bytes]:
+    """What the gzip members of a file inflate to. No beginning of the file may inflate out of proportion, so that a
+    bomb is known at its beginning. Raises as `_inflated`."""
+    size = at = members = 0
     while at < len(data):
         members += 1
         if members > _MEMBERS_MAX:
@@ -147,16 +150,24 @@ def _parts(
             if not chunk:
                 raise EOFError("it ended before the end of its gzip stream")
             stop_if_caller_left()
-            # One byte more than is left shows that there is more; a chunk inflates a thousandfold at most.
-            part = inflater.decompress(chunk, left + 1)
-            left -= len(part)
-            if left < 0:
+            allowed = min(bounds.metadata_bytes.value, bounds.inflated_bytes(at))
+            # One byte more than is allowed shows that there is more; a chunk inflates a thousandfold at most.
+            part = inflater.decompress(chunk, allowed - size + 1)
+            size += len(part)
+            if size > allowed:
                 part = b""
-                raise exceeded(location, what)
+                raise _inflates_too_far(location, bounds, allowed)
             yield part
         at -= len(inflater.unused_data)
         while data[at : at + 1] == b"\0":
             at += 1
+
+
+def _inflates_too_far(location: str, bounds: FileBounds, allowed: int) -> CorruptFile:
+    largest, ratio = bounds.metadata_bytes, bounds.inflate_ratio
+    if allowed == largest.value:
+        return largest.exceeded(location, f"it inflates to more than {largest.value} bytes")
+    return ratio.exceeded(location, f"it inflates to more than {ratio.value} times its size")
 
 
 def _has_too_many_values(text: bytes) -> bool:
