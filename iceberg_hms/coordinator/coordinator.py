@@ -33,6 +33,7 @@ from iceberg_hms.coordinator.scheduling.table_state import TableState, TableStat
 from iceberg_hms.coordinator.scheduling.table_workers import TableWorkers
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.format.file_bounds import FileBounds
+from iceberg_hms.work_owner import owned_by
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +118,7 @@ class Coordinator:
         commit = PendingCommit(self._ports.runtime, change, wait_seconds, already_committed, locations, prepared)
         if self._enqueue(name, commit, size):
             try:
-                self._workers.start(
-                    name, lambda: self._commit_next_group(name), lambda error: self._refuse_queue(name, error)
-                )
+                self._workers.start(name, lambda: self._commit_for(name), lambda error: self._refuse_queue(name, error))
             except Exception as error:
                 raise self._refuse_queue(name, error) from error
         return commit
@@ -163,6 +162,11 @@ class Coordinator:
         for commit in held:
             commit.answer()
         return full
+
+    def _commit_for(self, name: TableName) -> bool:
+        # A group has changes of several callers, so it is the table's work and not theirs.
+        with owned_by(f"table {name}"):
+            return self._commit_next_group(name)
 
     def _commit_next_group(self, name: TableName) -> bool:
         """False: no commit is waiting, and the queue has ended."""

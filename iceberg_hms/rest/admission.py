@@ -67,13 +67,13 @@ class Share:
 
 
 class HeldByRequest:
-    """What one request holds, until it ends."""
+    """What one request of a caller holds, until it ends."""
 
-    __slots__ = ("_admission", "_bytes", "_caller", "_share")
+    __slots__ = ("_admission", "_bytes", "_share", "caller")
 
     def __init__(self, admission: Admission, caller: str, share: Share) -> None:
         self._admission = admission
-        self._caller = caller
+        self.caller = caller
         self._share = share
         self._bytes = 0
 
@@ -97,4 +97,4 @@ class HeldByRequest:
         self._admission.memory -= self._bytes
         share.requests -= 1
         if not share.requests:
-            del self._admission.shares[self._caller]
+            del self._admission.shares[self.caller]

@@ -6,11 +6,13 @@ There are two pools: requests that take locks may wait long, and must not delay 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from iceberg_hms.errors import QueueFull
+from iceberg_hms.rest.access.authorization import RunOnThread
+from iceberg_hms.work_owner import owned_by
 
 #: How many requests may wait for each thread. More would wait longer than their clients.
 WAITING_PER_THREAD: Final = 64
@@ -37,6 +39,18 @@ class RequestThreads:
             return await asyncio.get_running_loop().run_in_executor(self._executor, function)
         finally:
             self.pending -= 1
+
+    def run_for(self, caller: str) -> RunOnThread:
+        """`run`, for the work of this caller: what all share, such as connections, is shared by callers."""
+
+        def run(function: Callable[[], Result]) -> Awaitable[Result]:
+            def owned() -> Result:
+                with owned_by(f"caller {caller}"):
+                    return function()
+
+            return self.run(owned)
+
+        return run
 
     def close(self) -> None:
         """Take no more work and drop what has not started; running work ends by itself."""

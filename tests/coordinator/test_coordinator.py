@@ -8,6 +8,7 @@ from iceberg_hms.changes import updates
 from iceberg_hms.changes.request import from_request
 from iceberg_hms.errors import CommitStateUnknown, LockNotAcquired, QueueFull, RequirementFailed
 from iceberg_hms.testing.memory_pointer import ScriptedAnswer
+from iceberg_hms.work_owner import owned_by, owner
 from simulation.actors import requests
 from tests.coordinator.harness import NAME, Harness, append, set_properties
 
@@ -207,6 +208,15 @@ def test_changes_that_wait_together_share_one_swap(harness):
     assert len({report.metadata_location for report in results[1:]}) == 1
     assert harness.data_files() == [f"file:/{n}" for n in range(6)]
     assert harness.metadata().last_sequence_number == 6
+
+
+def test_a_group_is_work_of_its_table_and_of_none_of_its_callers(harness):
+    owners = []
+    with owned_by("caller etl"):
+        queued_behind_a_gate(
+            harness, append("file:/0"), [StagedChange(append("file:/1"), lambda: owners.append(owner()))]
+        )
+    assert set(owners) == {"table db.t"}
 
 
 def test_a_group_is_committed_in_arrival_order(harness):

@@ -22,6 +22,7 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.counters import Counters
 from iceberg_hms.rest.dispatch import BlockingStep, Endpoint, Resource, RestRequest, ServerContext, UnreadRequest
 from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.work_owner import owner
 from tests.rest.fakes import ScriptedCatalog, Web, error_of
 
 LIMIT = 2_048
@@ -199,33 +200,33 @@ def test_a_chunked_body_is_read_completely(web: Web) -> None:
 
 
 def where(request: RestRequest) -> Response:
-    return Response(threading.current_thread().name)
+    return Response(f"{threading.current_thread().name} for {owner()!r}")
 
 
 def in_two_steps(request: RestRequest) -> BlockingStep:
     begun = threading.current_thread().name
-    return BlockingStep(lambda: Response(f"{begun}, {threading.current_thread().name}"))
+    return BlockingStep(lambda: Response(f"{begun}, {threading.current_thread().name} for {owner()!r}"))
 
 
 @pytest.mark.parametrize(
     ("endpoint", "size", "expected"),
     [
-        (Endpoint("POST", "/", where, Action.GET_CONFIG), 1, "read_0"),
-        (Endpoint("POST", "/", where, Action.GET_CONFIG, takes_locks=True), 1, "write_0"),
+        (Endpoint("POST", "/", where, Action.GET_CONFIG), 1, "read_0 for 'caller local'"),
+        (Endpoint("POST", "/", where, Action.GET_CONFIG, takes_locks=True), 1, "write_0 for 'caller local'"),
         (
             Endpoint("POST", "/", where, Action.GET_CONFIG, takes_locks=True, never_blocks=True),
             dispatch.SMALL_BODY_BYTES,
-            "MainThread",
+            "MainThread for ''",
         ),
         (
             Endpoint("POST", "/", where, Action.GET_CONFIG, takes_locks=True, never_blocks=True),
             dispatch.SMALL_BODY_BYTES + 1,
-            "write_0",
+            "write_0 for 'caller local'",
         ),
         (
             Endpoint("POST", "/", in_two_steps, Action.GET_CONFIG, takes_locks=True, never_blocks=True),
             1,
-            "MainThread, write_0",
+            "MainThread, write_0 for 'caller local'",
         ),
     ],
     ids=["read", "write", "small body", "large body", "blocking step"],

@@ -7,6 +7,7 @@ import pytest
 
 from iceberg_hms.errors import QueueFull
 from iceberg_hms.rest.request_threads import RequestThreads
+from iceberg_hms.work_owner import NOBODY, owner
 
 
 def test_functions_run_on_a_thread_of_the_pool() -> None:
@@ -14,6 +15,16 @@ def test_functions_run_on_a_thread_of_the_pool() -> None:
     name = asyncio.run(workers.run(lambda: threading.current_thread().name))
     workers.close()
     assert name.startswith("pool")
+
+
+def test_work_for_a_caller_is_known_as_the_callers() -> None:
+    workers = RequestThreads("pool", 1)
+
+    async def twice() -> list[str]:
+        return [await workers.run_for("etl")(owner), await workers.run(owner)]
+
+    assert asyncio.run(twice()) == ["caller etl", NOBODY]
+    workers.close()
 
 
 def test_an_error_reaches_the_caller_and_frees_the_place() -> None:

@@ -282,8 +282,9 @@ def place_bombs(location: Path) -> Mapping[str, tuple[Attack, float]]:
     records = 300_000
     (folder / "records.avro").write_bytes(container(LIST, [(records, deflate(list_record() * records))], "deflate"))
     (folder / "block.avro").write_bytes(container(LIST, [(1, deflate(b"\0" * 100 * MIB))], "deflate"))
-    os.mkfifo(folder / "fifo.metadata.json")
-    (folder / "zero.metadata.json").symlink_to("/dev/zero")
+    if not (folder / "fifo.metadata.json").exists():
+        os.mkfifo(folder / "fifo.metadata.json")
+        (folder / "zero.metadata.json").symlink_to("/dev/zero")
     path = f"file:{folder}"
     return {
         "gzip bombs": (_registers(f"{path}/bomb.gz.metadata.json"), 1.0),

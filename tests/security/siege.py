@@ -6,35 +6,25 @@ import argparse
 import asyncio
 import itertools
 import math
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-import iceberg_hms
 from benchmarks import instruments
-from benchmarks.loads import data_file
-from benchmarks.writers import SCHEMA
-from iceberg_hms.local.metastore import LocalMetastore
-from iceberg_hms.rest.access.tokens import new_token, token_line
-from integration.rest_clients import ALL
-from tests.security.attackers import ATTACKS, Client, Target, besiege, place_bombs
+from tests.security.attackers import Client
+from tests.security.besieged import NAMESPACE, TABLES, Besieged, attacking, besieged_server
 from tests.security.loop_probe import stalls_of
 
-NAMESPACE = "siege"
 HONEST = "127.0.0.1"
-TABLES = 4
+#: The name of the loaders' token.
+LOADER = "loader"
 #: Between two requests of one honest client, in seconds.
 PAUSE_SECONDS = 0.25
 #: A request that the server defers (429, 503) is sent again after that long, as clients do.
@@ -45,8 +35,6 @@ RATIO_MAX = 2.0
 MEMORY_MAX = 1 << 30
 #: How many descriptors more than before may be open when it is over.
 DESCRIPTORS_LEFT_MAX = 32
-#: The argument that makes this program the attackers' process.
-ATTACKERS = "attackers"
 #: How long the server may take to close what attackers left.
 SETTLE_SECONDS = 180
 
@@ -55,7 +43,8 @@ SETTLE_SECONDS = 180
 class Phase:
     """seconds: of each acknowledged commit, and of each load. deferred: requests that were sent again.
     failed: commits and loads with any other answer. lost: commits that were acknowledged and are not in their table.
-    wall, cpu: how long it took, and the CPU time of the server's process in it; seconds. stalls: of its event loop."""
+    wall, cpu: how long it took, and the CPU time of the server and the metastore in it; seconds. stalls: of the
+    server's event loop."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
@@ -64,7 +53,7 @@ class Phase:
     failed: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     wall: float = 0.0
-    cpu: float = 0.0
+    cpu: dict[str, float] = field(default_factory=dict)
     stalls: list[float] = field(default_factory=list)
 
 
@@ -89,10 +78,11 @@ def siege() -> None:
 
     A server as users start it, over an embedded metastore. Committers set a property four times a second each, on four
     tables, and loaders load them: alone, then beside all attacks of tests/security/attackers.py, then alone again.
-    Attackers are a process of their own with the lowest priority, from other addresses, some with a valid token.
+    Attackers are a process of their own with the lowest priority, from other addresses, some with a valid token, which
+    they share. Committers have a token each.
 
-    CPU %: what the server takes of one processor. stalls: how often its event loop came late by 20 ms and more, and by
-    how much at most, in ms.
+    CPU %, HMS %: what the server and the metastore take of one processor. stalls: how often the server's event loop
+    came late by 20 ms and more, and by how much at most, in ms.
 
     It fails if an honest request failed or was lost, if the 99th percentile of commits is twice the quiet one or more,
     if the server's memory passed 1 GiB, or if it keeps descriptors of attackers.
@@ -105,71 +95,30 @@ def siege() -> None:
     options.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     arguments = options.parse_args()
     arguments.quiet_seconds = min(arguments.quiet_seconds, 60 * arguments.minutes)
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-hms ")))
-        metastore = stack.enter_context(LocalMetastore(folder / "hms"))
-        tokens = {name: new_token() for name in ("honest", "insider")}
-        scopes = {"honest": f"write[{NAMESPACE}]", "insider": "admin[*]"}
-        file = folder / "tokens"
-        file.touch(0o600)
-        file.write_text("\n".join([*(token_line(name, scopes[name], tokens[name]) for name in tokens), ""]))
-        evil = make_tables(metastore)
-        arguments.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="iceberg-hms ") as folder:
         log = arguments.out / "siege.log"
-        stalls = folder / "stalls"
-        stalls.touch()
-        probed = (sys.executable, "-m", "tests.security.loop_probe", str(stalls))
-        access = ("--token-file", str(file))
-        server = stack.enter_context(instruments.serving(metastore, log, access=access, program=probed))
-        found = measure(server, stalls, tokens, evil, arguments)
+        names = [LOADER, *(_committer(number) for number in range(arguments.committers))]
+        with besieged_server(Path(folder), log, names) as besieged:
+            found = measure(besieged, arguments)
     problems = show(found)
     instruments.keep(arguments.out, "siege", vars(arguments), {**found, "problems": problems})
     if problems:
         raise SystemExit("\n".join(problems))
 
 
-def make_tables(metastore: LocalMetastore) -> tuple[Path, int]:
-    """Create the honest tables and `evil`. Returns the folder of `evil`, and its first snapshot of two."""
-    with iceberg_hms.connect(metastore.uri, metastore.warehouse) as catalog:
-        catalog.create_namespace(NAMESPACE)
-        for number in range(TABLES):
-            catalog.create_table(f"{NAMESPACE}.t{number}", SCHEMA)
-        evil = catalog.create_table(f"{NAMESPACE}.evil", SCHEMA, properties=ALL)
-        for number in range(2):
-            evil.append([data_file(f"evil-{number}")])
-        metadata = catalog.load(f"{NAMESPACE}.evil").metadata
-        return Path(metadata.location.removeprefix("file:")), metadata.snapshots[0].snapshot_id
-
-
-def measure(
-    server: instruments.Serving,
-    stalls: Path,
-    tokens: dict[str, str],
-    evil: tuple[Path, int],
-    arguments: argparse.Namespace,
-) -> dict[str, Any]:
-    port = int(server.uri.rpartition(":")[2])
-    honest = Honest(port, tokens["honest"], arguments.committers, server.pid, stalls)
+def measure(besieged: Besieged, arguments: argparse.Namespace) -> dict[str, Any]:
+    pid = besieged.server.pid
+    honest = Honest(besieged, arguments.committers)
     asyncio.run(honest.run("warm-up", min(10.0, arguments.quiet_seconds)))
     quiet = asyncio.run(honest.run("quiet", arguments.quiet_seconds))
-    before = Usage.of(server.pid)
-    target = Target(port, tokens["insider"], NAMESPACE, "t0", evil[1])
-    given = {"target": asdict(target), "location": str(evil[0]), "only": arguments.only}
-    command = [sys.executable, "-m", "tests.security.siege", ATTACKERS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=instruments.ROOT) as attackers:
-        assert attackers.stdin is not None
-        assert attackers.stdout is not None
-        attackers.stdin.write(orjson.dumps(given) + b"\n")
-        attackers.stdin.flush()
-        attackers.stdout.readline()
-        besieged = asyncio.run(honest.run("besieged", 60 * arguments.minutes))
-        during = Usage.of(server.pid)
-        attackers.stdin.close()
-        counts = orjson.loads(attackers.stdout.readline() or b"{}")
-    after = settle(server.pid, before)
+    before = Usage.of(pid)
+    with attacking(besieged, arguments.only) as counts:
+        attacked = asyncio.run(honest.run("besieged", 60 * arguments.minutes))
+        during = Usage.of(pid)
+    after = settle(pid, before)
     afterwards = asyncio.run(honest.run("afterwards", arguments.quiet_seconds))
     return {
-        "phases": [asdict(each) for each in (quiet, besieged, afterwards)],
+        "phases": [asdict(each) for each in (quiet, attacked, afterwards)],
         "usage": {"quiet": asdict(before), "besieged": asdict(during), "afterwards": asdict(after)},
         "attacks": counts,
     }
@@ -187,28 +136,28 @@ def settle(pid: int, before: Usage) -> Usage:
 
 
 class Honest:
-    """Committers, each with a key of its own in one of the tables, and loaders."""
+    """Committers, each with a token of its own and a key of its own in a table; loaders, who share a token."""
 
-    def __init__(self, port: int, token: str, committers: int, server: int, stalls: Path) -> None:
-        self._port = port
-        self._token = token
+    def __init__(self, besieged: Besieged, committers: int) -> None:
+        self._besieged = besieged
         self._committers = committers
-        self._server = server
-        self._stalls = stalls
+
+    def _client(self, caller: str) -> Client:
+        return Client(self._besieged.port, HONEST, self._besieged.tokens[caller])
 
     async def run(self, name: str, seconds: float) -> Phase:
         """All of them at once for so long."""
         phase = Phase(name)
-        started, used = time.monotonic(), instruments.cpu_seconds(self._server)
+        started, meter = time.monotonic(), instruments.CpuMeter(self._besieged.pids)
         end = started + seconds
         committers = [self._commit(phase, number, end) for number in range(self._committers)]
         loaders = [self._load(phase, number, end) for number in range(LOADERS)]
         acknowledged, _ = await asyncio.gather(asyncio.gather(*committers), asyncio.gather(*loaders))
         ended = time.monotonic()
-        phase.wall, phase.cpu = ended - started, instruments.cpu_seconds(self._server) - used
-        phase.stalls = stalls_of(self._stalls, started, ended)
+        phase.wall, phase.cpu = ended - started, meter.used()
+        phase.stalls = stalls_of(self._besieged.stalls, started, ended)
         for number, value in enumerate(acknowledged):
-            client = Client(self._port, HONEST, self._token)
+            client = self._client(LOADER)
             _, body = await client.ask("GET", _table(number))
             client.close()
             phase.lost += orjson.loads(body)["metadata"]["properties"].get(f"writer-{number}") != value
@@ -216,7 +165,7 @@ class Honest:
 
     async def _commit(self, phase: Phase, number: int, end: float) -> str | None:
         """The last value that the server acknowledged."""
-        client = Client(self._port, HONEST, self._token)
+        client = self._client(_committer(number))
         acknowledged = None
         for count in itertools.count():
             if time.monotonic() > end:
@@ -232,7 +181,7 @@ class Honest:
         return acknowledged
 
     async def _load(self, phase: Phase, number: int, end: float) -> None:
-        client = Client(self._port, HONEST, self._token)
+        client = self._client(LOADER)
         while time.monotonic() < end:
             started = time.monotonic()
             if await self._ask(phase, client, "GET", _table(number)):
@@ -258,29 +207,12 @@ class Honest:
             await asyncio.sleep(RETRY_SECONDS)
 
 
+def _committer(number: int) -> str:
+    return f"committer-{number}"
+
+
 def _table(number: int) -> str:
     return f"/v1/namespaces/{NAMESPACE}/tables/t{number % TABLES}"
-
-
-def run_attackers() -> None:
-    """The attackers' process: reads the target as a line of JSON, and prints what came of each attack when its input
-    ends."""
-    # The siege measures the server, not who gets the processors.
-    os.nice(19)
-    given = orjson.loads(sys.stdin.buffer.readline())
-    attacks = {**ATTACKS, **place_bombs(Path(given["location"]))}
-    attacks = {name: attacks[name] for name in given["only"] or attacks}
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    instruments.say({})
-
-    async def attack() -> dict[str, Any]:
-        task = asyncio.ensure_future(besiege(Target(**given["target"]), attacks))
-        await asyncio.to_thread(sys.stdin.buffer.read)
-        task.cancel()
-        return {name: dict(each) for name, each in (await task).items()}
-
-    instruments.say(asyncio.run(attack()))
 
 
 def show(found: dict[str, Any]) -> list[str]:
@@ -299,7 +231,7 @@ def show(found: dict[str, Any]) -> list[str]:
                 each["deferred"],
                 *(f"{instruments.quantile(commits, share) * 1000:.0f}" for share in (0.5, 0.99, 1)),
                 f"{instruments.quantile(loads, 0.99) * 1000:.0f}",
-                f"{100 * each['cpu'] / each['wall']:.0f}",
+                *(f"{100 * each['cpu'][of] / each['wall']:.0f}" for of in ("server", "metastore")),
                 len(each["stalls"]),
                 f"{1000 * max(each['stalls'], default=0):.0f}",
                 used["threads"],
@@ -308,7 +240,7 @@ def show(found: dict[str, Any]) -> list[str]:
             ]
         )
     latencies = ["median ms", "p99 ms", "longest ms", "load p99 ms"]
-    loop = ["CPU %", "stalls", "longest"]
+    loop = ["CPU %", "HMS %", "stalls", "longest"]
     header = ["", "commits", "failed", "lost", "deferred", *latencies, *loop, "threads", "descriptors", "peak MiB"]
     instruments.print_table(header, rows)
     print()
@@ -339,7 +271,4 @@ def problems_of(phases: Sequence[dict[str, Any]], usage: dict[str, Any]) -> list
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == [ATTACKERS]:
-        run_attackers()
-    else:
-        siege()
+    siege()

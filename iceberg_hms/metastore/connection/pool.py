@@ -1,4 +1,6 @@
-"""Connections to the metastore, shared by the threads of one process, over a list of servers."""
+"""Connections to the metastore, shared by the threads of one process, over a list of servers.
+
+Those for whom the threads work share them fairly (`fair_places`)."""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from iceberg_hms.coordinator.protocol.caller_timeouts import notify_caller_timeo
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import PoolCasSupport
 from iceberg_hms.metastore.connection.client import MetastoreClient, parse_uri
+from iceberg_hms.metastore.connection.fair_places import FairPlaces
 from iceberg_hms.metastore.connection.faults import Fault, NoAnswer, NotSent, ServerFault
 from iceberg_hms.setting import MIB
 
@@ -74,7 +77,7 @@ class ClientPool:
         max_reply_bytes: int = 100 * MIB,
         user: str = "",
         make_client: NewClient | None = None,
-        make_places: NewPlaces = threading.BoundedSemaphore,
+        make_places: NewPlaces = FairPlaces,
         now: Callable[[], float] = SYSTEM_CLOCK.monotonic,
     ) -> None:
         for uri in uris:
