@@ -3,11 +3,13 @@
 import datetime
 
 import pytest
+from hypothesis import settings
 
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.snapshot import Ref
 from iceberg_hms.testing.memory_catalog import memory_catalog
+from tests.catalog.operations.refs_model import RefsMachine
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 
@@ -271,3 +273,9 @@ def test_bad_input_is_refused_and_changes_nothing(table):
         with pytest.raises(InvalidInput, match=message):
             call()
     assert table.refresh().metadata_location == before
+
+
+class TestTwoCallers(RefsMachine.TestCase):
+    """Whatever two callers do, the table is the model, and no caller takes out what it has not seen."""
+
+    settings = settings(max_examples=40, stateful_step_count=30)
