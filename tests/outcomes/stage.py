@@ -1,0 +1,130 @@
+"""The table on which the cells run, and the state of its rows by a model that knows no files.
+
+Main's snapshots: S0 adds Z (day 9), S1 adds A and B (day 1), S2 adds C and D (day 2). Branch `audit` is one append
+after S2, branch `ahead` another one. W is a staged append; so is W2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+import pyarrow as pa
+
+from iceberg_hms.catalog.catalog import Catalog
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
+from tests.outcomes.rows import Contents, live_rows
+
+SCHEMA: Final = pa.schema(
+    [("id", pa.int64()), ("day", pa.int32()), ("level", pa.string()), ("count", pa.int32()), ("note", pa.string())]
+)
+NAME: Final = "logging.events"
+#: Name -> day and rows.
+FILES: Final = {
+    "Z": (9, tuple(range(901, 911))),
+    "A": (1, tuple(range(1, 11))),
+    "B": (1, tuple(range(20, 30))),
+    "C": (2, tuple(range(201, 211))),
+    "D": (2, tuple(range(220, 230))),
+    "E": (3, tuple(range(301, 311))),
+    "F": (5, tuple(range(501, 511))),
+    "W": (4, tuple(range(401, 411))),
+    "W2": (6, tuple(range(601, 611))),
+}
+#: Name of a snapshot -> the files that it reads.
+SNAPSHOTS: Final = {
+    "S0": ("Z",),
+    "S1": ("Z", "A", "B"),
+    "S2": ("Z", "A", "B", "C", "D"),
+    "audit": ("Z", "A", "B", "C", "D", "E"),
+    "ahead": ("Z", "A", "B", "C", "D", "F"),
+}
+
+
+@dataclass
+class Rows:
+    """The rows of each ref: a set of (id, day)."""
+
+    refs: dict[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
+
+    def ids(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(sorted(row for row, _ in rows)) for name, rows in self.refs.items()}
+
+
+def rows_in(*names: str) -> frozenset[tuple[int, int]]:
+    """The rows of some of the table's first files."""
+    return frozenset((row, FILES[name][0]) for name in names for row in FILES[name][1])
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A table as bytes. ids: name of a snapshot -> its id."""
+
+    files: tuple[tuple[str, bytes], ...]
+    rows: tuple[tuple[object, MemoryRow], ...]
+    ids: dict[str, int]
+
+
+@dataclass
+class Stage:
+    """One copy of the table. ids: name of a snapshot -> its id."""
+
+    catalog: Catalog
+    files: MemoryFiles
+    contents: Contents
+    rows: Rows
+    ids: dict[str, int]
+
+    def table(self) -> Table:
+        return self.catalog.load_table(NAME)
+
+    def found(self) -> dict[str, tuple[int, ...]]:
+        """Name of a ref -> the ids of its rows, by the table's manifests."""
+        return live_rows(self.catalog, self.table(), self.contents)
+
+
+def stage(catalog: Catalog, files: MemoryFiles, ids: dict[str, int]) -> Stage:
+    """The table as it is at the start, in a catalog that has it."""
+    contents = Contents()
+    for name, (_, rows) in FILES.items():
+        contents.rows[name] = rows
+    refs = {"main": rows_in(*SNAPSHOTS["S2"])}
+    refs |= {name: rows_in(*SNAPSHOTS[name]) for name in ("audit", "ahead")}
+    return Stage(catalog, files, contents, Rows(refs), ids)
+
+
+def copied(version: int) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int]]:
+    """A fresh copy of the table of this format version, for a catalog."""
+    made = _made(version)
+    files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=("logging",))
+    files.write_all(made.files)
+    pointer.rows.update(made.rows)  # type: ignore[arg-type]
+    return files, pointer, dict(made.ids)
+
+
+@cache
+def _made(version: int) -> _Made:
+    files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=())
+    contents, ids = Contents(), dict[str, int]()
+    with memory_catalog(files=files, pointer=pointer) as catalog:
+        catalog.create_namespace("logging")
+        properties = {"format-version": str(version)}
+        table = catalog.create_table(NAME, SCHEMA, partition_spec=["day"], properties=properties)
+
+        def append(snapshot: str, names: str, branch: str = "main", *, staged: bool = False) -> None:
+            added = [contents.data_file(name, FILES[name][0], *FILES[name][1]) for name in names.split()]
+            report = table.append(added, branch=branch, stage_only=staged)
+            ids[snapshot] = report.snapshot_ids[0]
+
+        append("S0", "Z")
+        append("S1", "A B")
+        append("S2", "C D")
+        append("audit", "E", "audit")
+        append("ahead", "F", "ahead")
+        append("W", "W", staged=True)
+        append("W2", "W2", staged=True)
+        return _Made(tuple((each, files.read(each)) for each in files.locations()), tuple(pointer.rows.items()), ids)
