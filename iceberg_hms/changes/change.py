@@ -114,6 +114,16 @@ class Manifests(Protocol):
         keep: a filter."""
         ...
 
+    def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
+        """Manifests, in their order, each with its entries as `entries` gives them. Several are read at once; they are
+        decoded while their entries are iterated, which can be done more than once."""
+        ...
+
+    def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
+        """The manifests that may have a live data file with one of these keys (`format.locations.file_key`), in their
+        order: all that have one, and seldom another."""
+        ...
+
     def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
         """The live entries whose data files have one of these keys (`format.locations.file_key`), in the manifests'
         order. A driver remembers which files a manifest has, so that it reads each manifest once."""

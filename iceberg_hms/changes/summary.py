@@ -28,6 +28,10 @@ REPLACE_PARTITIONS = "replace-partitions"
 
 OPERATION = "operation"
 APPEND = "append"
+#: Data files were removed or rows deleted, and none added.
+DELETE = "delete"
+#: Rows were removed and others added.
+OVERWRITE = "overwrite"
 #: Files were added and removed.
 OVERWRITE = "overwrite"
 #: A rewrite: different files, the same rows.

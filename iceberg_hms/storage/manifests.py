@@ -124,6 +124,18 @@ class _StagedList:
     encoded: EncodedList
 
 
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The entries of a manifest, decoded anew for each iteration: undecoded they take much less memory."""
+
+    data: bytes
+    file: ManifestFile
+    bounds: FileBounds
+
+    def __iter__(self) -> Iterator[ManifestEntry]:
+        return decode_manifest(self.data, self.file.manifest_path, self.file, self.bounds)
+
+
 class TableManifests:
     """Implements `changes.change.Manifests`. Not thread-safe."""
 
@@ -163,17 +175,23 @@ class TableManifests:
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
     ) -> Iterator[ManifestEntry]:
-        files = tuple(files)
-        contents = self._store.gather(partial(self._store.read, each.manifest_path) for each in files)
-        for file, data in zip(files, contents, strict=True):
-            for entry in decode_manifest(data, file.manifest_path, file, self._store.bounds):
+        for _, entries in self.read(files):
+            for entry in entries:
                 if keep is None or keep(entry):
                     yield entry
 
-    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+    def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
         files = tuple(files)
-        filters = self._filters(files)
-        suspects = [files[at] for at in file_filters.candidates(filters, keys)]
+        contents = self._store.gather(partial(self._store.read, each.manifest_path) for each in files)
+        for file, data in zip(files, contents, strict=True):
+            yield file, _Entries(data, file, self._store.bounds)
+
+    def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
+        files = tuple(files)
+        return tuple(files[at] for at in file_filters.candidates(self._filters(files), keys))
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        suspects = self.candidates(files, keys)
         return tuple(
             self.entries(suspects, lambda entry: entry.is_live and file_key(entry.data_file.file_path) in keys)
         )

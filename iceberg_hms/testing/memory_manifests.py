@@ -68,14 +68,28 @@ class MemoryManifests:
     def entries(
         self, files: Iterable[ManifestFile], keep: Callable[[ManifestEntry], bool] | None = None
     ) -> Iterator[ManifestEntry]:
-        for file in files:
-            for entry in inherit(_of_spec(self._stored(file.manifest_path), file), file):
+        for _, entries in self.read(files):
+            for entry in entries:
                 if keep is None or keep(entry):
                     yield entry
 
-    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+    def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
+        for file in files:
+            yield file, tuple(inherit(_of_spec(self._stored(file.manifest_path), file), file))
+
+    def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
         data = [each for each in files if each.content == ManifestContent.DATA]
-        return tuple(self.entries(data, lambda entry: entry.is_live and file_key(entry.data_file.file_path) in keys))
+        return tuple(
+            file
+            for file, entries in self.read(data)
+            if any(each.is_live and file_key(each.data_file.file_path) in keys for each in entries)
+        )
+
+    def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
+        suspects = self.candidates(files, keys)
+        return tuple(
+            self.entries(suspects, lambda entry: entry.is_live and file_key(entry.data_file.file_path) in keys)
+        )
 
     def write(
         self,

@@ -140,6 +140,14 @@ class SimulatedManifests:
         """As the port says."""
         return self._inner.entries(files, keep)
 
+    def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
+        """As the port says."""
+        return self._inner.read(files)
+
+    def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
+        """As the port says."""
+        return self._inner.candidates(files, keys)
+
     def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
         """As the port says."""
         return self._inner.live(files, keys)

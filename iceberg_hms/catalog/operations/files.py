@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Final, Literal
 
-from iceberg_hms.catalog.operations.submitter import Result, Submitter
-from iceberg_hms.catalog.table_access import LoadedTable
+from iceberg_hms.catalog.operations.new_files import (
+    FILE_BYTES,
+    NewFileOperations,
+    OnExtraColumns,
+    check_extra_columns,
+)
+from iceberg_hms.catalog.operations.submitter import Result
 from iceberg_hms.changes import summary as summaries
-from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.operations.append import Append
-from iceberg_hms.changes.reruns import Rerun
-from iceberg_hms.datafiles.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.changes.operations.delete_files import DeleteFiles
+from iceberg_hms.changes.operations.isolation import Isolation
+from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
+from iceberg_hms.changes.operations.replace_partitions import ReplacePartitions
+from iceberg_hms.changes.operations.rewrite import Rewrite
+from iceberg_hms.changes.operations.row_delta import RowDelta
+from iceberg_hms.datafiles.footers import needed_name_mapping
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
-from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
-
-#: About how many bytes the record of a data file takes in the queue: path, counts, bounds of some columns.
-_FILE_BYTES: Final = 1_000
 
 
-class FileOperations(Submitter[Result]):
+class FileOperations(NewFileOperations[Result]):
     """Appends, and what removes or replaces files."""
-
-    def _take_over(self, loaded: LoadedTable) -> None:
-        """Plan on this newer state from now on, if that is possible."""
 
     def append(
         self,
@@ -39,7 +38,7 @@ class FileOperations(Submitter[Result]):
         stage_only: bool = False,
         wap_id: str | None = None,
         wait_seconds: float | None = None,
-        on_extra_columns: Literal["refuse", "ignore"] = "refuse",
+        on_extra_columns: OnExtraColumns = "refuse",
     ) -> Result:
         """Add existing data files.
 
@@ -65,8 +64,7 @@ class FileOperations(Submitter[Result]):
         """
         if not files:
             raise InvalidInput("nothing to append", next_step="give at least one file")
-        if on_extra_columns not in ("refuse", "ignore"):
-            raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')
+        check_extra_columns(on_extra_columns)
         summary = summaries.with_wap_id(summary or {}, wap_id)
         stage_only = stage_only or wap_id is not None
         custom = summaries.check_custom(summary, idempotency_key)
@@ -94,57 +92,127 @@ class FileOperations(Submitter[Result]):
             schema=self.metadata.schema,
             spec=self.metadata.spec_by_id(self.metadata.default_spec_id),
         )
-        return self._submit_operation(change, wait_seconds=wait_seconds, size=_FILE_BYTES * len(data_files))
+        return self._submit_operation(change, wait_seconds=wait_seconds, size=FILE_BYTES * len(data_files))
 
-    def _first_run(
+    def delete_files(
         self,
         files: Sequence[str | DataFile],
-        branch: str | None,
-        key: str | None,
-        error: IcebergHmsError,
-        wait_seconds: float | None,
+        *,
+        branch: str = "main",
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float | None = None,
     ) -> Result:
-        """The report of a job's first run, for a rerun whose files cannot be read. Raises `error` if there was no first
-        run."""
-        if key is None:
-            raise error
-        paths = (file if isinstance(file, str) else file.file_path for file in files)
-        identity = ChangeIdentity(
-            snapshot_ids=(self._access.services.new_snapshot_id(),),
-            ref=branch,
-            idempotency_key=key,
-            files=frozenset(map(file_key, paths)),
-            caller=self._access.services.settings.user,
+        """Remove data files from a branch. The files themselves stay until the snapshots that read them expire.
+
+        files: locations under any spelling, or DataFile records. branch, summary, idempotency_key, wait_seconds: as for
+        `append`. Applies to whatever the table has become. Raises RequirementFailed (`files-exist`) for a file that the
+        branch does not have; it names the file, and the snapshot that removed it."""
+        new = self._new_snapshot(branch, summary, idempotency_key)
+        change = DeleteFiles(new, _paths(files))
+        return self._submit_operation(change, wait_seconds=wait_seconds, size=FILE_BYTES * len(files))
+
+    def replace_partitions(
+        self,
+        files: Sequence[str | DataFile],
+        *,
+        isolation: Isolation = "serializable",
+        branch: str = "main",
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float | None = None,
+        on_extra_columns: OnExtraColumns = "refuse",
+    ) -> Result:
+        """Replace the partitions in which these files are by these files (dynamic overwrite); the whole table if it is
+        unpartitioned.
+
+        isolation: what of others since the state that this object has is refused: "serializable": files that they added
+        to these partitions, and files or rows that they removed there; "snapshot": only what they removed.
+        files, branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append`;
+        RequirementFailed names the snapshot and the file that conflict: read again what the files were made of."""
+        new = self._new_snapshot(branch, summary, idempotency_key)
+        return self._submit_with_files(
+            files,
+            new,
+            lambda added: ReplacePartitions(new, added, isolation=isolation),
+            on_extra_columns=on_extra_columns,
+            wait_seconds=wait_seconds,
         )
-        return self._submit(Rerun(identity, error), wait_seconds=wait_seconds)
 
-    def _described(self, files: Sequence[str | DataFile], on_extra_columns: str) -> dict[str, DescribedFile]:
-        locations = [file for file in files if isinstance(file, str)]
-        described = self._describe(locations)
-        if on_extra_columns == "refuse":
-            if any(each.extra_columns for each in described.values()) and self._schema_moved():
-                described = self._describe(locations)
-            refuse_extra_columns(described.values())
-        return described
+    def rewrite(
+        self,
+        remove: Sequence[str | DataFile],
+        add: Sequence[str | DataFile],
+        *,
+        branch: str = "main",
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float | None = None,
+        on_extra_columns: OnExtraColumns = "refuse",
+    ) -> Result:
+        """Replace data files by others with the same rows (compaction). Appends and equality deletes that others commit
+        meanwhile do not conflict.
 
-    def _schema_moved(self) -> bool:
-        """Reload the table, and return whether its columns changed: the loaded state is often older than the files.
-        Takes over the new state then; a replacement table of the same name does not count."""
-        loaded, known = self._access.load(self.name), self.metadata
-        mapping = loaded.metadata.properties.get(NAME_MAPPING)
-        same_columns = loaded.metadata.schema.same_as(known.schema) and mapping == known.properties.get(NAME_MAPPING)
-        if loaded.metadata.uuid != known.uuid or same_columns:
-            return False
-        self._take_over(loaded)
-        return True
+        remove: the data files, of the state that this object has; all deletes that apply to them there must have been
+        applied to `add`. add, branch, summary, idempotency_key, wait_seconds, on_extra_columns: as `append`'s.
+        Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it; RequirementFailed if a
+        file is gone (`files-exist`), or if others deleted rows of it by position (`no-new-deletes-for-files`): compact
+        what is there now."""
+        new = self._new_snapshot(branch, summary, idempotency_key)
+        start = None if new.start_id is None else self._start_metadata.snapshot_by_id(new.start_id)
+        return self._submit_with_files(
+            add,
+            new,
+            lambda added: Rewrite(new, _paths(remove), added),
+            on_extra_columns=on_extra_columns,
+            wait_seconds=wait_seconds,
+            sequence_number=0 if start is None else start.sequence_number,
+            more_bytes=FILE_BYTES * len(remove),
+        )
 
-    def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
-        """Read footers, `io.threads` at a time."""
-        found: dict[str, DescribedFile] = {}
-        services = self._access.services
-        width = services.settings.io_threads
-        for start in range(0, len(locations), width):
-            batch = locations[start : start + width]
-            reads = [partial(describe_parquet, each, self.metadata, services.open_input) for each in batch]
-            found.update(zip(batch, services.ports.runtime.gather(reads), strict=True))
-        return found
+    def row_delta(
+        self,
+        data: Sequence[str | DataFile] = (),
+        deletes: Sequence[DataFile] = (),
+        *,
+        replaced_deletes: Sequence[DataFile] = (),
+        referenced_files: Sequence[str] = (),
+        isolation: Isolation = "serializable",
+        branch: str = "main",
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float | None = None,
+        on_extra_columns: OnExtraColumns = "refuse",
+    ) -> Result:
+        """Add delete files that an engine wrote, and data files (merge-on-read).
+
+        data: new data files, as `append`'s. deletes: position delete files (format version 2), equality delete files,
+        deletion vectors (version 3, one for each data file), as DataFile records.
+        replaced_deletes: live delete files that the new ones replace. A data file with a deletion vector gets a new one
+        only if the old one is named here. referenced_files: data files whose rows the deletes name, if their records do
+        not say so.
+        isolation: "serializable": refuse if others added rows since the state that this object has. With either level,
+        refuse an update, which has data too, if others deleted rows.
+        branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append`;
+        RequirementFailed for a data file that is gone (`files-exist`) or has another deletion vector by now."""
+        new = self._new_snapshot(branch, summary, idempotency_key)
+        added_deletes = NewDeleteFiles(deletes, snapshot_id=new.snapshot_id)
+        return self._submit_with_files(
+            data,
+            new,
+            lambda added: RowDelta(
+                new,
+                added,
+                added_deletes,
+                replaced_deletes=replaced_deletes,
+                referenced=referenced_files,
+                isolation=isolation,
+            ),
+            on_extra_columns=on_extra_columns,
+            wait_seconds=wait_seconds,
+            more_bytes=FILE_BYTES * len(deletes),
+        )
+
+
+def _paths(files: Sequence[str | DataFile]) -> list[str]:
+    return [file if isinstance(file, str) else file.file_path for file in files]

@@ -42,6 +42,14 @@ class GuardedManifests:
         """As the port says."""
         return self._manifests.entries(self._checked(files), keep)
 
+    def read(self, files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, Iterable[ManifestEntry]]]:
+        """As the port says."""
+        return self._manifests.read(self._checked(files))
+
+    def candidates(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestFile]:
+        """As the port says."""
+        return self._manifests.candidates(self._checked(files), keys)
+
     def live(self, files: Iterable[ManifestFile], keys: Collection[str]) -> Sequence[ManifestEntry]:
         """As the port says."""
         return self._manifests.live(self._checked(files), keys)

@@ -168,6 +168,8 @@ class RecordedWrites:
         self.list = manifests.list
         self.added = manifests.added
         self.entries = manifests.entries
+        self.read = manifests.read
+        self.candidates = manifests.candidates
         self.live = manifests.live
         self.flush = manifests.flush
         self.discard = manifests.discard

@@ -180,8 +180,8 @@ def _path_schemas(schema_text: bytes) -> tuple[Any, Any]:
 
 
 def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterator[ManifestEntry]:
-    """Entries as a manifest stores them, in its order, with inherited values filled in. Entries inherit no sequence
-    number from a manifest that no list has numbered yet."""
+    """Entries as a manifest stores them, in its order, with inherited values filled in. Entries inherit nothing from a
+    manifest that no list has numbered yet, and keep the row ids that they state."""
     sequence_number = None if manifest.sequence_number == UNASSIGNED else manifest.sequence_number
     next_row_id = manifest.first_row_id
     for entry in entries:
@@ -197,8 +197,8 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterato
         data_file = entry.data_file
         if data_file.content == FileContent.DATA and entry.is_live:
             if next_row_id is None:
-                # If the manifest has no first row id, no file in it has one (Java: ManifestReader.idAssigner).
-                if data_file.first_row_id is not None:
+                # If a list gives the manifest no first row id, no file in it has one (Java: ManifestReader.idAssigner).
+                if data_file.first_row_id is not None and sequence_number is not None:
                     changes["data_file"] = replace(data_file, first_row_id=None)
             elif data_file.first_row_id is None:
                 changes["data_file"] = replace(data_file, first_row_id=next_row_id)

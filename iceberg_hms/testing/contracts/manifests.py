@@ -382,6 +382,40 @@ def live_leaves_out_delete_files(open_: Open, root: str) -> None:
     expect_equal(list(port.live(lines, {file_key("file:/d/x")})), [], "live data files")
 
 
+def manifests_are_read_one_by_one_and_more_than_once(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t", 3)
+    port = open_()
+    own = [
+        *_write(port, metadata, 7, _added("file:/d/a", "file:/d/b")),
+        *_write(port, metadata, 7, _added("file:/d/c")),
+    ]
+    lines = port.list(_stage(port, metadata, 7, 5, own))
+    for file, entries in port.read(lines):
+        wanted = list(port.entries([file]))
+        expect_equal([list(entries), list(entries)], [wanted, wanted], "entries, twice")
+    expect_equal([file for file, _ in port.read(lines)], list(lines), "manifests")
+    expect_equal(list(port.read([])), [], "no manifest")
+
+
+def candidates_are_all_manifests_with_one_of_the_files(open_: Open, root: str) -> None:
+    metadata = sample_metadata(f"{root}/t")
+    port = open_()
+    deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
+    old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+    gone = [ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/gone"), **old)]
+    own = [
+        line
+        for each in (_added("file:/d/a"), _added("file:/d/b"), gone, deletes)
+        for line in _write(port, metadata, 7, each)
+    ]
+    lines = port.list(_stage(port, metadata, 7, 5, own))
+    port.flush()
+    for reader in (port, open_()):
+        keys = {file_key(each) for each in ("file:///d/b", "file:/d/gone", "file:/d/x", "file:/d/z")}
+        expect_equal(list(reader.candidates(lines, keys)), [lines[1]], "candidates")
+        expect_equal(list(reader.candidates(lines, set())), [], "no file")
+
+
 CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     entries_are_read_with_inherited_values,
     lists_count_files_rows_and_partitions,
@@ -404,4 +438,6 @@ CHECKS: Final[tuple[Callable[[Open, str], None], ...]] = (
     live_finds_files_by_any_spelling,
     live_returns_entries_with_inherited_values,
     live_leaves_out_delete_files,
+    manifests_are_read_one_by_one_and_more_than_once,
+    candidates_are_all_manifests_with_one_of_the_files,
 )

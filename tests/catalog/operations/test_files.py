@@ -12,6 +12,7 @@ from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.datafiles.footers import describe_parquet
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
@@ -332,3 +333,80 @@ def test_a_record_of_another_spec_is_refused(table, files):
     record = describe_parquet("file:/in/1.parquet", table.metadata, files.open).data_file
     with pytest.raises(InvalidInput, match="partition"):
         table.append([replace(record, spec_id=7)])
+
+
+def record(path, day, records=3, **changes):
+    partition = {"event_time_day": (datetime.date(2021, 4, day) - datetime.date(1970, 1, 1)).days}
+    return DataFile(path, "PARQUET", records, 30, partition, spec_id=0, **changes)
+
+
+def live(table, entries):
+    return {each.data_file.file_path for each in entries(table) if each.is_live}
+
+
+def test_files_are_deleted_by_name(table, entries):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
+    table.delete_files(["file:///d/a"])
+    assert live(table, entries) == {"file:/d/b"}
+    with pytest.raises(RequirementFailed, match=r"does not have 1 of the files: file:/d/a"):
+        table.delete_files(["file:/d/a"])
+
+
+def test_deletes_under_a_key_happen_once(table, entries):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
+    first = table.delete_files([record("file:/d/a", 1)], idempotency_key="job-1")
+    again = table.delete_files([record("file:/d/a", 1)], idempotency_key="job-1")
+    assert (again.already_committed, again.snapshot_ids) == (True, first.snapshot_ids)
+    assert live(table, entries) == {"file:/d/b"}
+
+
+def test_operations_conflict_with_what_others_committed_since_the_tables_state(catalog, table, entries):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
+    stale = catalog.load_table("logging.events")
+    table.append([record("file:/d/c", 1)])
+    with pytest.raises(RequirementFailed, match=r"added file:/d/c in the 1 replaced partitions"):
+        stale.replace_partitions([record("file:/d/x", 1)])
+    stale.replace_partitions([record("file:/d/x", 2)])
+    assert live(table.refresh(), entries) == {"file:/d/a", "file:/d/c", "file:/d/x"}
+
+
+def test_rows_are_deleted_and_added_by_files_of_an_engine(table, entries):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
+    deletes = record("file:/d/p", 1, content=1, referenced_data_file="file:/d/a")
+    table.row_delta([record("file:/d/c", 1)], [deletes])
+    assert live(table, entries) == {"file:/d/a", "file:/d/b", "file:/d/c", "file:/d/p"}
+    assert table.current_snapshot.operation == "overwrite"
+
+
+def test_steps_of_a_transaction_see_each_others_files_and_do_not_conflict(catalog, table, entries):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
+    with table.transaction() as tx:
+        tx.append([record("file:/d/c", 1)])
+        tx.replace_partitions([record("file:/d/x", 2)])
+        tx.delete_files(["file:/d/c"])
+        tx.rewrite(["file:/d/a"], [record("file:/d/new", 1)])
+        catalog.load_table("logging.events").append([record("file:/d/other", 3)])
+    assert live(table, entries) == {"file:/d/x", "file:/d/new", "file:/d/other"}
+    assert [each.operation for each in table.snapshots()] == [
+        "append",
+        "append",
+        "append",
+        "overwrite",
+        "delete",
+        "replace",
+    ]
+
+
+def test_a_step_that_conflicts_undoes_the_whole_transaction(catalog, table, entries, files):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2)])
+    manifests = {each for each in files.locations() if each.endswith(".avro")}
+    tx = table.transaction()
+    tx.append([record("file:/d/c", 1)])
+    tx.delete_files(["file:/d/b"])
+    catalog.load_table("logging.events").delete_files(["file:/d/b"])
+    others = {each for each in files.locations() if each.endswith(".avro")} - manifests
+    with pytest.raises(RequirementFailed, match=r"file:/d/b; snapshot .* removed"):
+        tx.commit()
+    assert live(table.refresh(), entries) == {"file:/d/a"}
+    left = {each for each in files.locations() if each.endswith(".avro")} - manifests
+    assert left < others, "only the other writer's files are left"

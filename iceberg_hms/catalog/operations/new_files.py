@@ -1,0 +1,127 @@
+"""The files that a caller gives an operation: records, or locations whose footers describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Literal
+
+from iceberg_hms.catalog.operations.submitter import Result, Submitter
+from iceberg_hms.catalog.table_access import LoadedTable
+from iceberg_hms.changes import summary as summaries
+from iceberg_hms.changes.change import ChangeIdentity
+from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
+from iceberg_hms.changes.reruns import Rerun
+from iceberg_hms.datafiles.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
+
+#: About how many bytes the record of a data file takes in the queue: path, counts, bounds of some columns.
+FILE_BYTES: Final = 1_000
+#: What to do with a file that has a column which the table lacks.
+OnExtraColumns = Literal["refuse", "ignore"]
+
+
+class NewFileOperations(Submitter[Result]):
+    """Base of the operations that take files."""
+
+    def _take_over(self, loaded: LoadedTable) -> None:
+        """Plan on this newer state from now on, if that is possible."""
+
+    def _submit_with_files(
+        self,
+        files: Sequence[str | DataFile],
+        new: NewSnapshot,
+        make: Callable[[NewDataFiles], SnapshotOperation],
+        *,
+        on_extra_columns: OnExtraColumns,
+        wait_seconds: float | None,
+        sequence_number: int | None = None,
+        more_bytes: int = 0,
+    ) -> Result:
+        """Submit an operation that adds files.
+
+        new: made before the files are described, which may take over a newer state: what was committed since the state
+        that the caller saw still conflicts. sequence_number: see `NewDataFiles`. more_bytes: what the operation holds
+        besides these files. Raises as the operation; if the files cannot be read, it looks for the job's first run."""
+        check_extra_columns(on_extra_columns)
+        custom = summaries.check_custom(new.summary, new.idempotency_key)
+        try:
+            described = self._described(files, on_extra_columns)
+        except IcebergHmsError as error:
+            return self._first_run(files, new.branch, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
+        data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
+        specs = {self.metadata.default_spec_id, *(each.spec_id for each in data_files)}
+        added = NewDataFiles(
+            data_files,
+            snapshot_id=new.snapshot_id,
+            schema_id=self.metadata.current_schema_id,
+            schema=self.metadata.schema,
+            specs={id_: self.metadata.spec_by_id(id_) for id_ in specs},
+            name_mapping=needed_name_mapping(self.metadata, list(described.values())),
+            sequence_number=sequence_number,
+        )
+        size = FILE_BYTES * len(data_files) + more_bytes
+        return self._submit_operation(make(added), wait_seconds=wait_seconds, size=size)
+
+    def _first_run(
+        self,
+        files: Sequence[str | DataFile],
+        branch: str | None,
+        key: str | None,
+        error: IcebergHmsError,
+        wait_seconds: float | None,
+    ) -> Result:
+        """The report of a job's first run, for a rerun whose files cannot be read. Raises `error` if there was no first
+        run."""
+        if key is None:
+            raise error
+        paths = (file if isinstance(file, str) else file.file_path for file in files)
+        identity = ChangeIdentity(
+            snapshot_ids=(self._access.services.new_snapshot_id(),),
+            ref=branch,
+            idempotency_key=key,
+            files=frozenset(map(file_key, paths)),
+            caller=self._access.services.settings.user,
+        )
+        return self._submit(Rerun(identity, error), wait_seconds=wait_seconds)
+
+    def _described(self, files: Sequence[str | DataFile], on_extra_columns: str) -> dict[str, DescribedFile]:
+        locations = [file for file in files if isinstance(file, str)]
+        described = self._describe(locations)
+        if on_extra_columns == "refuse":
+            if any(each.extra_columns for each in described.values()) and self._schema_moved():
+                described = self._describe(locations)
+            refuse_extra_columns(described.values())
+        return described
+
+    def _schema_moved(self) -> bool:
+        """Reload the table, and return whether its columns changed: the loaded state is often older than the files.
+        Takes over the new state then; a replacement table of the same name does not count."""
+        loaded, known = self._access.load(self.name), self.metadata
+        mapping = loaded.metadata.properties.get(NAME_MAPPING)
+        same_columns = loaded.metadata.schema.same_as(known.schema) and mapping == known.properties.get(NAME_MAPPING)
+        if loaded.metadata.uuid != known.uuid or same_columns:
+            return False
+        self._take_over(loaded)
+        return True
+
+    def _describe(self, locations: Sequence[str]) -> dict[str, DescribedFile]:
+        """Read footers, `io.threads` at a time."""
+        found: dict[str, DescribedFile] = {}
+        services = self._access.services
+        width = services.settings.io_threads
+        for start in range(0, len(locations), width):
+            batch = locations[start : start + width]
+            reads = [partial(describe_parquet, each, self.metadata, services.open_input) for each in batch]
+            found.update(zip(batch, services.ports.runtime.gather(reads), strict=True))
+        return found
+
+
+def check_extra_columns(on_extra_columns: str) -> None:
+    """Raises InvalidInput for what is neither "refuse" nor "ignore"."""
+    if on_extra_columns not in ("refuse", "ignore"):
+        raise InvalidInput(f'on_extra_columns must be "refuse" or "ignore", but is {on_extra_columns!r}')

@@ -1,0 +1,108 @@
+"""Which files of a table an operation is about: all, those of some partitions, or those that may match a filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from iceberg_hms.changes.operations.partition_set import PartitionSet
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+
+class RowFilter(Protocol):
+    """A filter of rows, bound to a table's schema and partition specs; it judges files by partition values, bounds and
+    counts."""
+
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:
+        """Whether a manifest may have a file with a row that matches."""
+        ...
+
+    def may_match(self, data_file: DataFile) -> bool:
+        """Whether a row of a file may match; of a delete file: whether it may delete a row that matches."""
+        ...
+
+    def must_match(self, data_file: DataFile) -> bool:
+        """Whether every row of a file matches; of a delete file: whether it deletes no row that does not match."""
+        ...
+
+
+@dataclass(frozen=True)
+class EveryRow:
+    """A `RowFilter` that every row matches."""
+
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:  # noqa: ARG002 - every one
+        return True
+
+    def may_match(self, data_file: DataFile) -> bool:  # noqa: ARG002 - every one
+        return True
+
+    def must_match(self, data_file: DataFile) -> bool:  # noqa: ARG002 - every one
+        return True
+
+
+class FileScope(Protocol):
+    """The part of a table in which changes by others conflict with an operation."""
+
+    def may_contain_manifest(self, manifest: ManifestFile) -> bool: ...
+
+    def may_contain(self, data_file: DataFile) -> bool: ...
+
+    def __str__(self) -> str:
+        """For messages."""
+        ...
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """Every file."""
+
+    def may_contain_manifest(self, manifest: ManifestFile) -> bool:  # noqa: ARG002 - every one
+        return True
+
+    def may_contain(self, data_file: DataFile) -> bool:  # noqa: ARG002 - every one
+        return True
+
+    def __str__(self) -> str:
+        return "the table"
+
+
+@dataclass(frozen=True)
+class MatchingRows:
+    """Files with rows that may match a filter. text: the filter, for messages."""
+
+    rows: RowFilter
+    text: str
+
+    def may_contain_manifest(self, manifest: ManifestFile) -> bool:
+        return self.rows.may_match_manifest(manifest)
+
+    def may_contain(self, data_file: DataFile) -> bool:
+        return self.rows.may_match(data_file)
+
+    def __str__(self) -> str:
+        return f"the rows where {self.text}"
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The files of some partitions, and equality deletes without a partition, which apply to all (spec: Scan Planning).
+    Java does not count the latter."""
+
+    partitions: PartitionSet
+    base: TableMetadata
+
+    def may_contain_manifest(self, manifest: ManifestFile) -> bool:
+        spec = self.base.spec_by_id(manifest.partition_spec_id)
+        return spec is None or spec.is_unpartitioned or self.partitions.may_contain(manifest, self.base)
+
+    def may_contain(self, data_file: DataFile) -> bool:
+        if data_file.content == FileContent.EQUALITY_DELETES:
+            spec = self.base.spec_by_id(data_file.spec_id)
+            if spec is None or spec.is_unpartitioned:
+                return True
+        return data_file in self.partitions
+
+    def __str__(self) -> str:
+        return f"the {len(self.partitions)} replaced partitions"

@@ -1,0 +1,108 @@
+"""Delete files that an operation adds: whether they fit the table's format version, and the manifests that list them.
+
+Others wrote them. Format version 1 has none; version 2 has position delete files and equality delete files; version 3
+takes deletion vectors instead of new position delete files, one for each data file (spec: Delete Formats).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.manifest_filter import delete_file_key, is_deletion_vector
+from iceberg_hms.changes.operations.spec_schema import schema_of_spec
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.locations import file_key
+from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+
+class NewDeleteFiles:
+    """The delete files that one operation adds. snapshot_id: of the operation's snapshot.
+
+    Raises InvalidInput for data files, a file named twice, negative counts, equality deletes without columns, deletion
+    vectors that lack the fields which locate them, and two of them for one data file.
+    """
+
+    def __init__(self, delete_files: Sequence[DataFile], *, snapshot_id: int) -> None:
+        self.files = tuple(delete_files)
+        #: Keys of the data files for which there is a deletion vector.
+        self.vector_keys = _check_files(self.files)
+        self._snapshot_id = snapshot_id
+        self._written: dict[int, tuple[ManifestFile, ...]] = {}
+
+    def check(self, base: TableMetadata) -> None:
+        """Raises InvalidInput if the table's format version does not allow one of the files, or if it lacks the file's
+        partition spec or an equality column."""
+        version = base.format_version
+        if self.files and version == 1:
+            raise InvalidInput("Format version 1 has no delete files", next_step="upgrade the table to version 2 or 3")
+        for each in self.files:
+            if each.content == FileContent.POSITION_DELETES and is_deletion_vector(each) != (version > 2):
+                needed = "deletion vectors" if version > 2 else "position delete files, not deletion vectors"
+                raise InvalidInput(f"Format version {version} takes {needed} for positions: {each.file_path}")
+            spec = base.spec_by_id(each.spec_id)
+            if spec is None:
+                raise InvalidInput(f"{each.file_path} has partition spec {each.spec_id}, which the table lacks")
+            wanted = {field.name for field in spec.fields}
+            if set(each.partition) != wanted:
+                found = sorted(each.partition)
+                raise InvalidInput(f"{each.file_path} has partition values {found}, its spec has {sorted(wanted)}")
+            for column in each.equality_ids or ():
+                if base.schema.field(column) is None:
+                    raise InvalidInput(f"{each.file_path} deletes by column {column}, which the table lacks")
+
+    def manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
+        """The manifests of the files, written on first use. Raises StorageError if they cannot be written."""
+        version = base.format_version
+        if version not in self._written:
+            self._written[version] = tuple(self._write(base, manifests))
+        return self._written[version]
+
+    def _write(self, base: TableMetadata, manifests: Manifests) -> list[ManifestFile]:
+        written: list[ManifestFile] = []
+        for spec_id in sorted({each.spec_id for each in self.files}):
+            spec = base.specs_by_id[spec_id]
+            entries = [
+                ManifestEntry(EntryStatus.ADDED, each, snapshot_id=self._snapshot_id)
+                for each in self.files
+                if each.spec_id == spec_id
+            ]
+            written.extend(manifests.write(base, schema_of_spec(base, spec), spec, self._snapshot_id, entries))
+        return written
+
+
+def _check_files(delete_files: Sequence[DataFile]) -> frozenset[str]:
+    """The keys of the data files that have a deletion vector."""
+    seen = set()
+    referenced: set[str] = set()
+    for each in delete_files:
+        if each.content == FileContent.DATA:
+            raise InvalidInput(f"Not a delete file: {each.file_path}")
+        if each.record_count < 0 or each.file_size_in_bytes < 0:
+            raise InvalidInput(f"{each.file_path} has a negative record count or size")
+        if each.content == FileContent.EQUALITY_DELETES and not each.equality_ids:
+            raise InvalidInput(f"{each.file_path} has equality deletes and names no column")
+        if is_deletion_vector(each):
+            _check_vector(each, referenced)
+        key = delete_file_key(each)
+        if key in seen:
+            raise InvalidInput(f"Cannot add a delete file twice: {each.file_path}")
+        seen.add(key)
+    return frozenset(referenced)
+
+
+def _check_vector(vector: DataFile, referenced: set[str]) -> None:
+    if vector.referenced_data_file is None or vector.content_offset is None or vector.content_size_in_bytes is None:
+        raise InvalidInput(
+            f"{vector.file_path} is a deletion vector without referenced_data_file, content_offset or "
+            "content_size_in_bytes"
+        )
+    key = file_key(vector.referenced_data_file)
+    if key in referenced:
+        raise InvalidInput(
+            f"Two deletion vectors for {vector.referenced_data_file}: a data file has at most one",
+            next_step="merge their positions into one",
+        )
+    referenced.add(key)

@@ -1,0 +1,85 @@
+"""Files that operations take: records, and locations whose footers describe them."""
+
+import datetime
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
+from iceberg_hms.testing.memory_catalog import memory_catalog
+from iceberg_hms.testing.memory_files import MemoryFiles
+
+SCHEMA = pa.schema([("level", pa.string()), ("event_time", pa.timestamp("us"))])
+DAYS = {"one": 1, "two": 2, "three": 3}
+
+
+def parquet(day, **more):
+    rows = {"level": ["info"], "event_time": [datetime.datetime(2021, 4, day)], **more}  # noqa: DTZ001 - without zone
+    sink = io.BytesIO()
+    pq.write_table(pa.table(rows), sink)
+    return sink.getvalue()
+
+
+@pytest.fixture
+def files():
+    made = MemoryFiles()
+    for name, day in DAYS.items():
+        made.write(f"file:/data/{name}.parquet", parquet(day))
+        made.write(f"file:/data/other-{name}.parquet", parquet(day))
+    return made
+
+
+@pytest.fixture
+def catalog(files):
+    with memory_catalog(files=files) as made:
+        made.create_namespace("logging")
+        yield made
+
+
+@pytest.fixture
+def table(catalog):
+    made = catalog.create_table("logging.events", SCHEMA, partition_spec=["day(event_time)"])
+    made.append([f"file:/data/{name}.parquet" for name in DAYS])
+    return made
+
+
+def test_footers_describe_the_files_of_any_operation(catalog, table):
+    def live(table):
+        manifests = catalog.manifests()
+        entries = manifests.entries(manifests.list(table.current_snapshot))
+        return sorted(each.data_file.file_path.removeprefix("file:/data/") for each in entries if each.is_live)
+
+    report = table.replace_partitions(["file:/data/other-one.parquet"])
+    assert len(report.snapshot_ids) == 1
+    assert live(table) == ["other-one.parquet", "three.parquet", "two.parquet"]
+    report = table.rewrite(["file:/data/two.parquet"], ["file:/data/other-two.parquet"])
+    assert live(table) == ["other-one.parquet", "other-two.parquet", "three.parquet"]
+    assert table.current_snapshot.snapshot_id == report.snapshot_ids[0]
+
+
+def test_a_rerun_under_its_key_adds_nothing_even_if_its_files_are_gone(table, files):
+    add = ["file:/data/other-one.parquet"]
+    first = table.rewrite(["file:/data/one.parquet"], add, idempotency_key="compact-1")
+    files.delete("file:/data/other-one.parquet")
+    again = table.rewrite(["file:/data/one.parquet"], add, idempotency_key="compact-1")
+    assert (again.snapshot_ids, again.already_committed) == (first.snapshot_ids, True)
+    with pytest.raises(MissingFile):
+        table.rewrite(["file:/data/one.parquet"], add, idempotency_key="compact-2")
+
+
+def test_a_newer_schema_that_the_files_show_does_not_hide_conflicts(catalog, table, files):
+    """Describing the files may reload the table; what was committed since the caller's state still conflicts."""
+    files.write("file:/data/wide.parquet", parquet(1, host=["h"]))
+    fresh = catalog.load_table("logging.events")
+    with fresh.update_schema() as update:
+        update.add_column("host", pa.string())
+    fresh.delete_files(["file:/data/one.parquet"])
+    with pytest.raises(RequirementFailed, match=r"removed file:/data/one.parquet"):
+        table.replace_partitions(["file:/data/wide.parquet"])
+
+
+def test_what_to_do_with_extra_columns_has_two_answers(table):
+    with pytest.raises(InvalidInput, match="on_extra_columns must be"):
+        table.replace_partitions(["file:/data/other-one.parquet"], on_extra_columns="drop")

@@ -1,0 +1,159 @@
+"""Compaction: other files with the same rows, beside whatever others commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_hms.changes.operations.rewrite import Rewrite
+from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.updates.apply import apply
+from simulation.actors import requests
+from tests.changes.operations.stored_tables import (
+    StoredTable,
+    data_file,
+    deletion_vector,
+    equality_deletes,
+    new_files,
+    path_of,
+    position_deletes,
+)
+from tests.changes.operations.test_append import NOW
+
+
+def rewrite(stored: StoredTable, remove: str, *add: DataFile, snapshot_id: int = 900, **new: object) -> Rewrite:
+    """remove: names of one letter each."""
+    number = stored.metadata.current_snapshot.sequence_number if stored.metadata.current_snapshot else 0
+    added = new_files(snapshot_id, *add, sequence_number=number)
+    return Rewrite(stored.new(snapshot_id, **new), [path_of(name) for name in remove], added)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_the_new_files_replace_the_old_ones(version: int) -> None:
+    stored = StoredTable(version)
+    stored.append(100, data_file("a"), data_file("b"), data_file("c"))
+    before = stored.live()["c"]
+    stored.commit(rewrite(stored, "ab", data_file("ab", records=20)))
+    live = stored.live()
+    assert live.keys() == {"ab", "c"}
+    assert live["c"] == before
+    assert live["ab"][:3] == ((900, 0, 0) if version == 1 else (900, 1, 2)), "the data is as old as the start"
+    summary = stored.head.summary
+    assert (summary["operation"], summary["total-records"], summary["total-data-files"]) == ("replace", "30", "2")
+    assert (summary["added-records"], summary["deleted-records"]) == ("20", "20")
+    if version == 3:
+        assert live["ab"][3] == 30, "rows of a new file get new ids, unless it stores the old ones"
+
+
+def test_appends_and_equality_deletes_meanwhile_do_not_conflict_and_still_apply() -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"), data_file("b"))
+    change = rewrite(stored, "ab", data_file("ab", records=20))
+    change.look_ahead(stored.metadata, stored.store.open())
+    stored.append(101, data_file("c"))
+    stored.foreign(102, "delete", equality_deletes("e"))
+    stored.commit(change)
+    live = stored.live()
+    assert live.keys() == {"ab", "c", "e"}
+    assert (live["ab"][1], live["e"][1]) == (1, 3), "the deletes are newer than the rows"
+
+
+def test_position_deletes_meanwhile_conflict() -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"), data_file("b"))
+    change = rewrite(stored, "ab", data_file("ab", records=20))
+    stored.foreign(101, "delete", position_deletes("p", referenced_data_file=path_of("b")))
+    with pytest.raises(
+        RequirementFailed, match=r"snapshot 101 deleted rows of file:/data/b.parquet.*p.parquet"
+    ) as caught:
+        stored.commit(change)
+    assert caught.value.name == "no-new-deletes-for-files"
+
+
+def test_a_deletion_vector_meanwhile_conflicts() -> None:
+    stored = StoredTable(3)
+    stored.append(100, data_file("a"), data_file("b"))
+    change = rewrite(stored, "a", data_file("new"))
+    stored.foreign(101, "delete", deletion_vector("b"))
+    change.stage(stored.metadata, stored.store.open())
+    stored.foreign(102, "delete", deletion_vector("a", offset=44))
+    with pytest.raises(RequirementFailed, match=r"snapshot 102 deleted rows of file:/data/a.parquet"):
+        stored.commit(change)
+
+
+def test_a_file_that_another_compaction_took_is_refused() -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"), data_file("b"))
+    mine, theirs = (
+        rewrite(stored, "ab", data_file("mine", records=20)),
+        rewrite(stored, "b", data_file("theirs"), snapshot_id=901),
+    )
+    stored.commit(theirs)
+    with pytest.raises(RequirementFailed, match=r"file:/data/b.parquet; snapshot 901 \(replace\) removed"):
+        stored.commit(mine)
+
+
+def test_a_file_that_came_after_the_start_is_refused() -> None:
+    """Its rows would become older than deletes that do not apply to them."""
+    stored = StoredTable()
+    stored.append(100, data_file("a"))
+    change = rewrite(stored, "ab", data_file("ab", records=20))
+    stored.append(101, data_file("b"))
+    with pytest.raises(RequirementFailed, match=r"snapshot 101 added file:/data/b.parquet after the state") as caught:
+        stored.commit(change)
+    assert caught.value.name == "planned-files"
+
+
+@pytest.mark.parametrize("records", [19, 21])
+def test_other_numbers_of_rows_are_refused(records: int) -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"), data_file("b"))
+    with pytest.raises(InvalidInput, match=f"the new files have {records} rows, and those that they replace 20"):
+        stored.commit(rewrite(stored, "ab", data_file("ab", records=records)))
+
+
+def test_fewer_rows_are_right_where_deletes_applied() -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"), data_file("b"))
+    stored.foreign(101, "delete", position_deletes("p"))
+    with pytest.raises(InvalidInput, match="the new files have 21 rows"):
+        stored.commit(rewrite(stored, "ab", data_file("ab", records=21)))
+    stored.commit(rewrite(stored, "ab", data_file("ab", records=18)))
+    assert stored.live().keys() == {"ab", "p"}, "the deletes are as old as the new file says of itself"
+
+
+def test_deletes_of_another_file_explain_nothing() -> None:
+    stored = StoredTable(3)
+    stored.append(100, data_file("a"), data_file("b"))
+    stored.foreign(101, "delete", deletion_vector("b"))
+    with pytest.raises(InvalidInput, match="the new files have 9 rows, and those that they replace 10"):
+        stored.commit(rewrite(stored, "a", data_file("new", records=9)))
+    stored.commit(rewrite(stored, "b", data_file("new", records=8)))
+    assert stored.live().keys() == {"a", "new"}, "the vector went with its file"
+
+
+def test_files_may_only_be_removed_if_deletes_left_nothing_of_them() -> None:
+    stored = StoredTable()
+    stored.append(100, data_file("a"), data_file("b"))
+    with pytest.raises(InvalidInput, match="the new files have 0 rows"):
+        stored.commit(rewrite(stored, "a"))
+    stored.foreign(101, "delete", position_deletes("p", records=10, referenced_data_file=path_of("a")))
+    stored.commit(rewrite(stored, "a"))
+    assert "a" not in stored.live()
+
+
+def test_nothing_to_rewrite_is_refused() -> None:
+    stored = StoredTable()
+    with pytest.raises(InvalidInput, match="nothing to rewrite"):
+        rewrite(stored, "", data_file("a"))
+
+
+def test_a_table_upgraded_meanwhile_keeps_the_old_number() -> None:
+    stored = StoredTable(1)
+    stored.append(100, data_file("a"), data_file("b"))
+    change = rewrite(stored, "ab", data_file("ab", records=20))
+    change.stage(stored.metadata, stored.store.open())
+    stored.metadata = apply(stored.metadata, [requests.upgrade_format_version(2)], now_ms=NOW)
+    stored.foreign(101, "delete", equality_deletes("e"))
+    stored.commit(change)
+    assert (stored.live()["ab"][1], stored.live()["e"][1]) == (0, 1)
