@@ -246,8 +246,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "forget-the-idempotency-key",
         "a job that runs again under its idempotency key adds nothing",
         _ALREADY_COMMITTED,
-        "    if identity.idempotency_key is None or head is None:\n        return None\n",
-        "    return None\n",
+        "    if identity.idempotency_key is None or (identity.ref is not None and head is None):\n",
+        "    if True:\n",
     ),
     Mutant(
         "forget-the-snapshot-id",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from iceberg_hms.changes.change import Change, ChangeIdentity, Manifests, StagedChange, Update
+from iceberg_hms.changes.operations.ref_change import RefChange
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.updates.apply import apply
@@ -23,9 +24,11 @@ class TransactionChange:
         self._steps = tuple(steps)
         self._now_ms = now_ms
         with_snapshots = [each.identity for each in steps if each.identity.snapshot_ids]
+        # A later step may take the snapshots out of the branch again, or the branch away: nobody would find them there.
+        keeps_refs = with_snapshots and not any(isinstance(each, RefChange) for each in steps)
         self._identity = ChangeIdentity(
             snapshot_ids=tuple(id_ for each in with_snapshots for id_ in each.snapshot_ids),
-            ref=with_snapshots[-1].ref if with_snapshots else None,
+            ref=with_snapshots[-1].ref if keeps_refs else None,
             caller=steps[0].identity.caller,
             location=next((each.identity.location for each in reversed(steps) if each.identity.location), None),
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from iceberg_hms.changes.operations.cherry_pick import CherryPick
+from iceberg_hms.changes.operations.refs import RemoveRef
 from iceberg_hms.changes.operations.transaction import TransactionChange
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.updates.apply import apply
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.operations.pickable import PickableTable
 from tests.changes.operations.test_append import NOW, append, committed, data_file
-from tests.changes.tables import table
+from tests.changes.tables import UUID, table
 
 
 def test_it_is_known_by_all_its_snapshots_and_the_branch_of_the_last() -> None:
@@ -19,6 +20,13 @@ def test_it_is_known_by_all_its_snapshots_and_the_branch_of_the_last() -> None:
         [append([data_file("a")], 100, caller="ann"), append([data_file("b")], 101, branch="audit")], lambda: NOW
     )
     assert (change.identity.snapshot_ids, change.identity.ref, change.identity.caller) == ((100, 101), "audit", "ann")
+
+
+def test_one_that_moves_refs_itself_is_known_by_its_snapshots_wherever_they_are() -> None:
+    remove = RemoveRef(name="audit", seen=None, table_uuid=UUID)
+    change = TransactionChange([append([data_file("a")], 100, branch="audit"), remove], lambda: NOW)
+    assert (change.identity.snapshot_ids, change.identity.ref) == ((100,), None)
+    assert TransactionChange([remove], lambda: NOW).identity.snapshot_ids == ()
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
