@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+import pyiceberg.table
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.types import IcebergType
 
 from iceberg_hms.changes.operations.schema_draft import SchemaDraft
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
+from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField, StructType, parse_type
 from tests.changes.operations.columns import column, list_of, names, struct, top, wide_table
+from tests.changes.operations.random_steps import Step, schemas, steps
 
 Steps = Callable[[SchemaDraft], Any]
 
@@ -372,3 +384,58 @@ def test_unknown_becomes_any_type_also_a_nested_one() -> None:
     made.update_column("u", parse_type(list_of(1, "int")))
     made.add_column("after", types.INT)
     assert names(made.finish()) == {"u": 1, "u.element": 3, "id": 2, "after": 4}
+
+
+def pyiceberg_table(base: TableMetadata) -> pyiceberg.table.Table:
+    return pyiceberg.table.Table(
+        ("logging", "events"), TableMetadataUtil.parse_raw(base.to_bytes()), "", PyArrowFileIO(), NoopCatalog("none")
+    )
+
+
+def pyiceberg_step(update: UpdateSchema, step: Step) -> None:
+    beside = (*step.path[:-1], step.more) if step.kind in ("before", "after") else ()
+    type_ = IcebergType.model_validate(parse_type(step.more).to_json()) if step.kind in ("add", "type") else None
+    match step.kind:
+        case "add":
+            update.add_column(step.path, type_)
+        case "delete":
+            update.delete_column(step.path)
+        case "rename":
+            update.rename_column(step.path, step.more)
+        case "type":
+            update.update_column(step.path, type_)
+        case "doc":
+            update.update_column(step.path, doc=step.more)
+        case "optional":
+            update.make_column_optional(step.path)
+        case "first":
+            update.move_first(step.path)
+        case "before":
+            update.move_before(step.path, beside)
+        case "after":
+            update.move_after(step.path, beside)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_schemas_are_those_of_pyiceberg(data: st.DataObject) -> None:
+    columns = data.draw(schemas())
+    base = wide_table(columns=columns)
+    ours = SchemaDraft(base)
+    taken = []
+    for step in data.draw(st.lists(steps(columns), max_size=6)):
+        try:
+            step(ours)
+        except InvalidInput:
+            continue
+        taken.append(step)
+    try:
+        schema = ours.finish()
+    except InvalidInput:
+        return
+    transaction = pyiceberg_table(base).transaction()
+    with transaction.update_schema() as update:
+        for step in taken:
+            pyiceberg_step(update, step)
+    theirs = Schema.parse(orjson.loads(transaction.table_metadata.schema().model_dump_json()))
+    assert schema.same_as(theirs), f"{taken}\n{schema}\n{theirs}"

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from iceberg_hms.changes.evolution import incompatible_columns
 from iceberg_hms.changes.operations.schema_draft import SchemaDraft
 from iceberg_hms.changes.operations.schema_union import union_by_name
 from iceberg_hms.changes.operations.update_schema import UpdateSchema
@@ -14,8 +17,10 @@ from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import PrimitiveType, walk_fields
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.operations.columns import column, committed, evolve, names, struct, top, wide_table
+from tests.changes.operations.random_steps import schemas, steps
 from tests.changes.tables import BY_LEVEL
 
 Step = Callable[[SchemaDraft], None]
@@ -207,3 +212,66 @@ def test_ids_go_on_after_those_of_deleted_columns() -> None:
 
 def _sort(source: int) -> dict[str, Any]:
     return {"transform": "identity", "source-id": source, "direction": "asc", "null-order": "nulls-first"}
+
+
+def shape(schema: Schema) -> dict[str, str]:
+    """Full name -> what the column is, ids and order aside."""
+    return {
+        str(schema.name_of(field.id)): str(field.type)
+        if isinstance(field.type, PrimitiveType)
+        else type(field.type).__name__
+        for field in walk_fields(schema.as_struct())
+    }
+
+
+def attempt(base: TableMetadata, seen: TableMetadata, taken: list[Step]) -> TableMetadata | None:
+    try:
+        change = UpdateSchema(seen, taken)
+    except InvalidInput:
+        return None
+    try:
+        return committed(base, change)
+    except RequirementFailed:
+        return None
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_writers_who_do_not_see_each_other_leave_what_one_after_the_other_would(data: st.DataObject) -> None:
+    columns = data.draw(schemas())
+    base = current = wide_table(columns=columns)
+    seen = {"ann": base, "bob": base}
+    born: dict[int, int] = {}
+    for _ in range(data.draw(st.integers(1, 4))):
+        writer = data.draw(st.sampled_from(sorted(seen)))
+        here = [dict(field) for field in seen[writer].schema.as_struct().to_json()["fields"]]
+        taken: list[Step] = list(data.draw(st.lists(steps(here), min_size=1, max_size=3)))
+        new = attempt(current, seen[writer], taken)
+        if new is None:
+            continue
+        # As if the writer had looked at the table as it is.
+        fresh = attempt(current, current, taken)
+        assert fresh is not None
+        assert fresh.schema.same_as(new.schema)
+        assert incompatible_columns(current.schema, new.schema) == []
+        for field in walk_fields(new.schema.as_struct()):
+            if current.schema.field(field.id) is None:
+                assert field.id > current.last_column_id
+                assert field.id not in born
+                born[field.id] = new.current_schema_id
+        assert new.last_column_id >= current.last_column_id
+        seen[writer] = current = new
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_if_both_writers_succeed_it_does_not_matter_who_was_first(data: st.DataObject) -> None:
+    columns = data.draw(schemas())
+    base = wide_table(columns=columns)
+    first, second = (list(data.draw(st.lists(steps(columns), min_size=1, max_size=3))) for _ in range(2))
+    after_first, after_second = attempt(base, base, first), attempt(base, base, second)
+    if after_first is None or after_second is None:
+        return
+    one, other = attempt(after_first, base, second), attempt(after_second, base, first)
+    if one is not None and other is not None:
+        assert shape(one.schema) == shape(other.schema)
