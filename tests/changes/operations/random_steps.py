@@ -90,6 +90,21 @@ def steps(draw: st.DrawFn, columns: list[dict[str, Any]]) -> Step:
     return Step(kind, path, draw(st.sampled_from((*NAMES, "g"))))
 
 
+@st.composite
+def updates(draw: st.DrawFn, columns: list[dict[str, Any]]) -> list[Step]:
+    """The steps of one update; often it gives a column's name to another one, which is what others trip over."""
+    names = [field["name"] for field in columns]
+    name = draw(st.sampled_from(names))
+    match draw(st.sampled_from(("any", "any", "replace", "exchange"))):
+        case "replace":
+            return [Step("delete", (name,)), Step("add", (name,), draw(st.sampled_from(PRIMITIVES)))]
+        case "exchange":
+            other = draw(st.sampled_from(names))
+            return [Step("rename", (name,), other), Step("rename", (other,), name)]
+        case _:
+            return list(draw(st.lists(steps(columns), min_size=1, max_size=3)))
+
+
 def _path(schema: Schema, field_id: int) -> tuple[str, ...]:
     names: list[str] = []
     field = schema.field(field_id)

@@ -20,7 +20,7 @@ from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import PrimitiveType, walk_fields
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
 from tests.changes.operations.columns import column, committed, evolve, names, struct, top, wide_table
-from tests.changes.operations.random_steps import schemas, steps
+from tests.changes.operations.random_steps import schemas, updates
 from tests.changes.tables import BY_LEVEL
 
 Step = Callable[[SchemaDraft], None]
@@ -224,6 +224,16 @@ def shape(schema: Schema) -> dict[str, str]:
     }
 
 
+def changed(was: Schema, now: Schema) -> dict[int, str | None]:
+    """The columns that are gone (None) or are called something else, by id."""
+    found = {}
+    for field in walk_fields(was.as_struct()):
+        new = now.field(field.id)
+        if new is None or new.name != field.name:
+            found[field.id] = None if new is None else new.name
+    return found
+
+
 def attempt(base: TableMetadata, seen: TableMetadata, taken: list[Step]) -> TableMetadata | None:
     try:
         change = UpdateSchema(seen, taken)
@@ -245,7 +255,7 @@ def test_writers_who_do_not_see_each_other_leave_what_one_after_the_other_would(
     for _ in range(data.draw(st.integers(1, 4))):
         writer = data.draw(st.sampled_from(sorted(seen)))
         here = [dict(field) for field in seen[writer].schema.as_struct().to_json()["fields"]]
-        taken: list[Step] = list(data.draw(st.lists(steps(here), min_size=1, max_size=3)))
+        taken: list[Step] = list(data.draw(updates(here)))
         new = attempt(current, seen[writer], taken)
         if new is None:
             continue
@@ -253,6 +263,10 @@ def test_writers_who_do_not_see_each_other_leave_what_one_after_the_other_would(
         fresh = attempt(current, current, taken)
         assert fresh is not None
         assert fresh.schema.same_as(new.schema)
+        # The writer changed the columns that it meant.
+        meant = attempt(seen[writer], seen[writer], taken)
+        assert meant is not None
+        assert changed(current.schema, new.schema) == changed(seen[writer].schema, meant.schema)
         assert incompatible_columns(current.schema, new.schema) == []
         for field in walk_fields(new.schema.as_struct()):
             if current.schema.field(field.id) is None:
@@ -268,7 +282,7 @@ def test_writers_who_do_not_see_each_other_leave_what_one_after_the_other_would(
 def test_if_both_writers_succeed_it_does_not_matter_who_was_first(data: st.DataObject) -> None:
     columns = data.draw(schemas())
     base = wide_table(columns=columns)
-    first, second = (list(data.draw(st.lists(steps(columns), min_size=1, max_size=3))) for _ in range(2))
+    first, second = (list(data.draw(updates(columns))) for _ in range(2))
     after_first, after_second = attempt(base, base, first), attempt(base, base, second)
     if after_first is None or after_second is None:
         return
