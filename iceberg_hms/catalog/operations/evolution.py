@@ -45,9 +45,10 @@ class EvolutionOperations(Submitter[Result]):
             report = table.update_schema().delete_column("level").commit()
 
         allow_incompatible_changes: whether columns may become required, or be added as such, though rows may lack their
-        values. case_sensitive: whether steps name columns as they are written; else a name that several columns have is
-        refused. What a column is called decides: two writers may add columns at once, and the second of two that add
-        the same name is refused."""
+        values; and whether a column may get the name that another one had in files without field ids. case_sensitive:
+        whether steps name columns as they are written; else a name that several columns have is refused.
+        What a column is called decides: two writers may add columns at once, and the second of two that add the same
+        name is refused."""
         seen, access = self.metadata, self._access
         options = {"allow_incompatible_changes": allow_incompatible_changes, "case_sensitive": case_sensitive}
         start, caller = self._start_metadata, access.services.settings.user

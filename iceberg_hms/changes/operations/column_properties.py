@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import orjson
 
-from iceberg_hms.changes import updates
-from iceberg_hms.changes.change import Update
 from iceberg_hms.changes.operations.schema_tree import Edits
 from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, evolved_mapping
 from iceberg_hms.format.schema.schema import Schema
@@ -21,8 +19,11 @@ COLUMN_PREFIXES: Final = (
 )
 
 
-def follow_columns(properties: Mapping[str, str], was: Schema, now: Schema, edits: Edits) -> list[Update]:
-    """The updates of properties with which `edits` of the schema `was` go: `now` is the schema that results.
+def follow_columns(
+    properties: Mapping[str, str], was: Schema, now: Schema, edits: Edits
+) -> tuple[dict[str, str], list[str]]:
+    """The properties that change, and the names of those that go, with `edits` of the schema `was`: `now` is the schema
+    that results.
 
     The name mapping gets new columns and new names; one that cannot be read stays as it is, as in Java. Java lets the
     other properties follow only the column that was renamed or deleted; here they also follow what is nested in it.
@@ -42,11 +43,7 @@ def follow_columns(properties: Mapping[str, str], was: Schema, now: Schema, edit
             removed.append(key)
             if name is not None:
                 changed[prefix + name] = value
-    gone = [key for key in removed if key not in changed]
-    return [
-        *([updates.remove_properties(gone)] if gone else []),
-        *([updates.set_properties(changed)] if changed else []),
-    ]
+    return changed, [key for key in removed if key not in changed]
 
 
 def _followed(mapping: str, edits: Edits) -> str | None:

@@ -44,7 +44,8 @@ KEEP: Final = Keep()
 class SchemaDraft:
     """One run of the steps, on one state of a table. Each step raises InvalidInput that names the column.
 
-    base: the state. allow_incompatible_changes: whether old files may turn out to lack values of required columns.
+    base: the state. allow_incompatible_changes: whether old files may turn out to lack values of required columns, and
+    files without field ids to have values of another column.
     case_sensitive: whether steps name columns as they are written.
     edits: what the steps did. seen: the existing columns that they named, by name.
     """

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from iceberg_hms.changes import updates
 from iceberg_hms.changes.change import Update
+from iceberg_hms.changes.evolution import remapped_names
 from iceberg_hms.changes.operations.column_properties import follow_columns
 from iceberg_hms.changes.operations.metadata_operation import MetadataOperation
 from iceberg_hms.changes.operations.schema_draft import SchemaDraft
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.format.schema.partition_spec import PartitionField
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.sort_order import SortField
@@ -74,10 +77,14 @@ class UpdateSchema(MetadataOperation):
             return []
         _check_layout(base, schema)
         _check_partition_names(base, schema)
+        changed, removed = follow_columns(base.properties, base.schema, schema, draft.edits)
+        if not self._allow_incompatible:
+            _check_mapped_names(base, changed)
         return [
             {"action": "add-schema", "schema": schema.raw},
             {"action": "set-current-schema", "schema-id": -1},
-            *follow_columns(base.properties, base.schema, schema, draft.edits),
+            *([updates.remove_properties(removed)] if removed else []),
+            *([updates.set_properties(changed)] if changed else []),
         ]
 
     def _draft(self, base: TableMetadata) -> SchemaDraft:
@@ -112,6 +119,19 @@ def _check_layout(base: TableMetadata, schema: Schema) -> None:
                     f"Cannot delete column {base.schema.name_of(source_id)}: {what} uses it",
                     next_step=f"{advice} first, or in the same transaction",
                 )
+
+
+def _check_mapped_names(base: TableMetadata, changed: Mapping[str, str]) -> None:
+    """Raises InvalidInput if a name goes from one column to another in the name mapping. Files without field ids are
+    read by it, so readers would take the values of the old column for those of the new one. Java allows it."""
+    before = base.properties.get(NAME_MAPPING, "")
+    moved = remapped_names(before, changed.get(NAME_MAPPING, before))
+    if moved:
+        raise InvalidInput(
+            f"Cannot give another column the name {', '.join(moved)}: the table has a name mapping, since files "
+            "without field ids are read by name, and the old column's values there would be the new one's",
+            next_step="choose another name; allow_incompatible_changes=True does it all the same",
+        )
 
 
 def _check_partition_names(base: TableMetadata, schema: Schema) -> None:

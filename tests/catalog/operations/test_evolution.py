@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -118,3 +121,25 @@ def test_a_replaced_table_is_another_one(table: Table, catalog: Catalog) -> None
 def test_a_name_that_is_reserved_is_refused(table: Table) -> None:
     with pytest.raises(InvalidInput, match="reserved table properties: uuid"):
         table.remove_properties("uuid")
+
+
+def test_the_examples_of_the_documentation_run(catalog: Catalog) -> None:
+    page = Path(__file__).parents[3] / "docs" / "evolution.md"
+    examples = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) > 5
+    columns = pa.schema(
+        [
+            ("level", pa.string()),
+            ("event_time", pa.timestamp("us")),
+            ("size", pa.int32()),
+            ("place", pa.struct([("lat", pa.float32())])),
+        ]
+    )
+    table = catalog.create_table("logging.events", columns)
+    names: dict[str, Any] = {"catalog": catalog, "table": table}
+    for example in examples:
+        exec(compile(example, str(page), "exec"), names)
+    assert [field.name for field in table.schema.fields] == [
+        *["severity", "size", "price", "place", "user", "id", "region", "area", "rack"]
+    ]
+    assert [field.name for field in table.spec.fields] == ["id_shard"]

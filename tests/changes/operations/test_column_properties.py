@@ -62,6 +62,7 @@ def test_the_name_mapping_follows() -> None:
         lambda draft: draft.add_column("points.z", types.INT),
         lambda draft: draft.delete_column("day"),
         lambda draft: draft.add_column("day", types.INT),
+        allow_incompatible_changes=True,
     )
     mapping = {entry["field-id"]: entry for entry in orjson.loads(new.properties[NAME_MAPPING])}
     assert mapping[2]["names"] == ["level", "lvl"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from iceberg_hms.changes.operations.update_schema import UpdateSchema
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import PrimitiveType, walk_fields
 from iceberg_hms.testing.memory_manifests import MemoryManifestStore
@@ -186,6 +188,29 @@ def test_no_column_gets_the_name_of_a_partition_field_of_another_one() -> None:
         with pytest.raises(InvalidInput, match="Cannot name column day_month: partition spec 0 has a field"):
             evolve(base, step)
     assert "day_month" in top(evolve(base, lambda draft: draft.rename_column("day", "day_month")).schema)
+
+
+def test_a_mapped_name_does_not_go_to_another_column() -> None:
+    mapping = orjson.dumps(name_mapping(wide_table().schema)).decode()
+    base = wide_table(properties={NAME_MAPPING: mapping})
+
+    def replace(draft: SchemaDraft) -> None:
+        draft.delete_column("level")
+        draft.add_column("level", types.INT)
+
+    def exchange(draft: SchemaDraft) -> None:
+        draft.rename_column("place.lat", "long")
+        draft.rename_column("place.long", "lat")
+
+    for step, names_ in ((replace, "level"), (exchange, r"place\.lat, place\.long")):
+        with pytest.raises(InvalidInput, match=f"Cannot give another column the name {names_}: the table has a name"):
+            evolve(base, step)
+        assert evolve(base, step, allow_incompatible_changes=True).properties[NAME_MAPPING] != mapping
+        with pytest.raises(RequirementFailed, match="Cannot give another column the name"):
+            committed(base, UpdateSchema(wide_table(), [step]))
+    dropped = evolve(base, lambda draft: draft.delete_column("level"))
+    with pytest.raises(InvalidInput, match="Cannot give another column the name level"):
+        evolve(dropped, lambda draft: draft.rename_column("day", "level"))
 
 
 def test_a_step_of_a_transaction_knows_its_own_columns_by_name() -> None:
