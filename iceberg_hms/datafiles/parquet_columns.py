@@ -7,21 +7,21 @@ current schema (spec: Column Projection). Readers then find the same columns.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_hms.datafiles.arrow_schemas import has_form, is_list
+from iceberg_hms.datafiles.described_file import mapping_of
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
-from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 from iceberg_hms.format.schema.schema import Schema
-from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType, nested_fields
+from iceberg_hms.format.schema.types import NestedField, PrimitiveType, nested_fields
 
 INT96 = "INT96"
 
@@ -78,31 +78,12 @@ def match_columns(location: str, footer: pq.FileMetaData, metadata: TableMetadat
     if _has_ids(arrow):
         matcher.by_id(arrow)
     else:
-        matcher.by_name(arrow, _mapping(metadata))
+        matcher.by_name(arrow, mapping_of(metadata))
     matcher.check_every_leaf_was_visited()
     if not matcher.present:
         how = "field ids" if _has_ids(arrow) else "column names"
         raise InvalidInput(f"{location} has no column of the table (matched by {how})")
     return Matched(_has_ids(arrow), tuple(matcher.columns), frozenset(matcher.present), tuple(matcher.extra))
-
-
-def missing_required(schema: Schema, present: frozenset[int]) -> list[NestedField]:
-    """Required fields that a file lacks and that have no default; fields in lists and maps, or in missing optional
-    structs, do not count."""
-    return [each for each in _always_there(schema.fields) if each.id not in present and each.initial_default is None]
-
-
-def required_columns(schema: Schema) -> frozenset[int]:
-    """Ids of the fields that have a value in every row."""
-    return frozenset(each.id for each in _always_there(schema.fields))
-
-
-def _always_there(fields: Iterable[NestedField]) -> Iterator[NestedField]:
-    for each in fields:
-        if each.required:
-            yield each
-            if isinstance(each.type, StructType):
-                yield from _always_there(each.type.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,28 +304,6 @@ def can_read(stored: FileType, wanted: PrimitiveType) -> bool:
             return found.kind in (wanted.kind, "binary")
         case _:
             return False
-
-
-def _mapping(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
-    text = metadata.properties.get(NAME_MAPPING)
-    if text is None:
-        return name_mapping(metadata.schema)
-    try:
-        mapping = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput(f"Table property {NAME_MAPPING} is not JSON: {error}") from error
-    _check_mapping(mapping)
-    return cast("Sequence[Mapping[str, Any]]", mapping)
-
-
-def _check_mapping(mapping: object) -> None:
-    if not isinstance(mapping, list) or not all(isinstance(item, dict) for item in mapping):
-        raise InvalidInput(f"Table property {NAME_MAPPING} must be a list of objects")
-    for item in mapping:
-        if not isinstance(item.get("names", []), list):
-            raise InvalidInput(f"Table property {NAME_MAPPING}: names must be a list, found {item['names']!r}")
-        if item.get("fields") is not None:
-            _check_mapping(item["fields"])
 
 
 def _storage(arrow: pa.DataType) -> pa.DataType:

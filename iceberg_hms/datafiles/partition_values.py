@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import unquote
 
-from iceberg_hms.datafiles.parquet_bounds import ColumnStatistics
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import values

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_hms.datafiles.parquet_columns import Matched, can_read, file_type, match_columns, missing_required
+from iceberg_hms.datafiles.parquet_columns import Matched, can_read, file_type, match_columns
 from iceberg_hms.errors import InvalidInput, UnsupportedFormat
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema.types import PrimitiveType
@@ -384,23 +384,6 @@ def test_a_variant_has_no_leaf_of_its_own() -> None:
     matched = match(rows, metadata)
     assert matched.present == {1, 2}
     assert [(column.field_id, column.index) for column in matched.columns] == [(2, 2)]
-
-
-def test_required_fields_are_those_that_every_row_has() -> None:
-    inner = pa.struct([pa.field("must", pa.int64(), nullable=False), ("may", pa.int64())])
-    metadata = table_for(
-        pa.schema(
-            [pa.field("sure", inner, nullable=False), ("perhaps", inner), pa.field("id", pa.int64(), nullable=False)]
-        )
-    )
-    names = [metadata.schema.name_of(each.id) for each in missing_required(metadata.schema, frozenset())]
-    assert names == ["sure", "sure.must", "id"]
-
-
-def test_a_required_field_with_a_default_may_be_missing() -> None:
-    field = {"id": 1, "name": "c", "required": True, "type": "long", "initial-default": 5}
-    schema = table_for({"type": "struct", "fields": [field]}, version=3).schema
-    assert missing_required(schema, frozenset()) == []
 
 
 @pytest.mark.parametrize("kind", ["int", "list", "struct"])

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_hms.datafiles.parquet_bounds import ColumnStatistics
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics
 from iceberg_hms.datafiles.partition_values import hive_folders, partition_of, path_columns
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata

@@ -19,7 +19,7 @@ from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.replace_partitions import ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
 from iceberg_hms.changes.operations.row_delta import RowDelta
-from iceberg_hms.datafiles.footers import needed_name_mapping
+from iceberg_hms.datafiles.described_file import needed_name_mapping
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.manifests.manifest import DataFile
 
@@ -42,7 +42,8 @@ class FileOperations(NewFileOperations[Result]):
     ) -> Result:
         """Add existing data files.
 
-        files: locations of Parquet files, whose footers give schema match, counts and bounds, or DataFile records.
+        files: locations of Parquet, ORC or Avro files, whose footers give schema match, counts and, but for Avro,
+        bounds; or DataFile records.
         branch: the branch to add them to; created from main if it does not exist.
         summary: further properties of the snapshot.
         idempotency_key: a job's own key; a rerun with the same key and the same files finds its first commit and adds

@@ -13,7 +13,8 @@ from iceberg_hms.changes.change import ChangeIdentity
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.reruns import Rerun
-from iceberg_hms.datafiles.footers import DescribedFile, describe_parquet, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.datafiles.described_file import DescribedFile, needed_name_mapping, refuse_extra_columns
+from iceberg_hms.datafiles.footers import describe
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile
@@ -116,7 +117,7 @@ class NewFileOperations(Submitter[Result]):
         width = services.settings.io_threads
         for start in range(0, len(locations), width):
             batch = locations[start : start + width]
-            reads = [partial(describe_parquet, each, self.metadata, services.open_input) for each in batch]
+            reads = [partial(describe, each, self.metadata, services.open_input) for each in batch]
             found.update(zip(batch, services.ports.runtime.gather(reads), strict=True))
         return found
 

@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.catalog.table_access import TableAccess
-from iceberg_hms.datafiles.footers import describe_parquet
+from iceberg_hms.datafiles.parquet_files import describe_parquet
 from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog

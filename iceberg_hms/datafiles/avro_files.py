@@ -1,0 +1,289 @@
+"""Makes DataFile records of existing Avro files. Reads the schema and where blocks begin, never the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.file_columns import FileColumn, find_columns
+from iceberg_hms.errors import CorruptFile, StorageError
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.types import MAX_FIELDS, MAX_NESTING, PrimitiveType
+
+MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_LONG_BYTES: Final = 10
+#: What one request reads. Most blocks are smaller, so that many come with it; the rest of a larger one is skipped.
+_WINDOW_BYTES: Final = 1 << 20
+#: The schema of a table of 10,000 columns has about two megabytes.
+_MAX_HEADER_BYTES: Final = 16 << 20
+_MAX_HEADER_ENTRIES: Final = 1_000
+_MAX_ID: Final = (1 << 31) - 1
+_MAX_ROWS: Final = (1 << 63) - 1
+_NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "boolean": ("boolean",),
+    "int": ("int", "long"),
+    "long": ("long",),
+    "float": ("float", "double"),
+    "double": ("double",),
+    "string": ("string",),
+    "enum": ("string",),
+    "bytes": ("binary",),
+}
+_ADJUSTED: Final[dict[str, tuple[str, str]]] = {
+    "timestamp-millis": ("timestamp", "timestamptz"),
+    "timestamp-micros": ("timestamp", "timestamptz"),
+    "timestamp-nanos": ("timestamp_ns", "timestamptz_ns"),
+}
+
+
+def describe_avro(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
+    """Read an Avro file's schema and the headers of its blocks, and make its manifest record. Arguments, and the errors
+    for a file that does not fit the table, are those of `describe_parquet`; raises CorruptFile besides.
+
+    The record has the number of rows and no metrics, as Java's: Avro keeps no statistics. So identity partition values
+    come from the folders of the path, and nulls in required columns are not found here.
+    """
+    try:
+        with open_input(location) as file:
+            blocks = _Blocks(location, file)
+            schema = blocks.schema()
+            rows, size = blocks.count_rows(), blocks.size
+    except OSError as error:
+        raise StorageError(f"Cannot read {location}: {error}") from error
+    try:
+        columns = _Types().columns(schema)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFile(location, f"its Avro schema cannot be read: {error!r}") from error
+    found = find_columns(location, columns, metadata)
+    return described(
+        location,
+        metadata,
+        FoundInFile(
+            file_format="AVRO",
+            size=size,
+            record_count=rows,
+            has_field_ids=found.has_field_ids,
+            columns=found.columns,
+            present=found.present,
+            statistics={},
+            sizes={},
+            extra=found.extra,
+            split_offsets=None,
+        ),
+    )
+
+
+class _Blocks:
+    """A file's header and the frames of its blocks, read through a window.
+
+    The format: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+    """
+
+    def __init__(self, location: str, file: Any) -> None:
+        self._location = location
+        self._file = file
+        self.size = int(file.size())
+        self._at = 0
+        self._window = b""
+        self._window_at = 0
+        self._sync = b""
+
+    def schema(self) -> Any:
+        """The file's schema. The file is at its first block then."""
+        if self._take(len(MAGIC), "header") != MAGIC:
+            raise CorruptFile(self._location, "it is not an Avro file")
+        text = self._header().get("avro.schema")
+        self._sync = self._take(_SYNC_BYTES, "header")
+        try:
+            return orjson.loads(text or b"")
+        except orjson.JSONDecodeError as error:
+            raise CorruptFile(self._location, f"its Avro schema cannot be read: {error}") from error
+
+    def count_rows(self) -> int:
+        """The sum of the blocks' counts. Each block takes at least its frame, so the file's size bounds the loop."""
+        rows = number = 0
+        while self._at < self.size:
+            number += 1
+            what = f"block {number}"
+            count, length = self._long(what), self._long(what)
+            if count < 0 or length < 0:
+                raise CorruptFile(self._location, f"{what} has a negative size")
+            self._skip(length, what)
+            if self._take(_SYNC_BYTES, what) != self._sync:
+                raise CorruptFile(self._location, f"the sync marker after {what} is wrong")
+            rows += count
+            if rows > _MAX_ROWS:
+                raise CorruptFile(self._location, f"it has {rows} rows by {what}")
+        return rows
+
+    def _header(self) -> dict[str, bytes]:
+        entries: dict[str, bytes] = {}
+        seen = 0
+        while count := self._long("header"):
+            if count < 0:
+                # After a negative count comes the size in bytes, for readers that skip the entries.
+                self._long("header")
+            seen += abs(count)
+            if seen > _MAX_HEADER_ENTRIES:
+                raise CorruptFile(self._location, f"its header has more than {_MAX_HEADER_ENTRIES} entries")
+            for _ in range(abs(count)):
+                key = self._take(self._long("header"), "header").decode("utf-8", "replace")
+                entries[key] = self._take(self._long("header"), "header")
+        return entries
+
+    def _long(self, what: str) -> int:
+        value = 0
+        for place in range(_LONG_BYTES):
+            byte = self._take(1, what)[0]
+            value |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                return value >> 1 ^ -(value & 1)
+        raise CorruptFile(self._location, f"a number in its {what} is too long")
+
+    def _skip(self, length: int, what: str) -> None:
+        if length > self.size - self._at:
+            self._cut_off(what)
+        self._at += length
+
+    def _take(self, length: int, what: str) -> bytes:
+        if length < 0 or length > self.size - self._at:
+            self._cut_off(what)
+        if length > _MAX_HEADER_BYTES or (what == "header" and self._at > _MAX_HEADER_BYTES):
+            raise CorruptFile(self._location, f"its header has more than {_MAX_HEADER_BYTES} bytes")
+        start = self._at - self._window_at
+        if not 0 <= start <= start + length <= len(self._window):
+            self._window_at, start = self._at, 0
+            self._file.seek(self._at)
+            self._window = bytes(self._file.read(max(length, min(_WINDOW_BYTES, self.size - self._at))))
+            if len(self._window) < length:
+                self._cut_off(what)
+        self._at += length
+        return self._window[start : start + length]
+
+    def _cut_off(self, what: str) -> None:
+        raise CorruptFile(self._location, f"it ends inside its {what}, at byte {self.size}; it was cut off")
+
+
+@dataclass
+class _Types:
+    """Makes columns of an Avro schema. Raises ValueError and the errors of a schema that is none."""
+
+    _named: dict[str, Any] = field(default_factory=dict)
+    _open: set[str] = field(default_factory=set)
+    _count: int = 0
+
+    def columns(self, schema: Any) -> list[FileColumn]:
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise ValueError("its rows are no records")
+        self._named[_name(schema)] = schema
+        return list(self._fields(schema, 0))
+
+    def _fields(self, record: Any, depth: int) -> Iterator[FileColumn]:
+        for each in record["fields"]:
+            yield self._column(str(each["name"]), _id(each, "field-id"), each["type"], depth)
+
+    def _column(self, name: str, field_id: int | None, schema: Any, depth: int) -> FileColumn:
+        self._count += 1
+        if depth > MAX_NESTING or self._count > MAX_FIELDS:
+            raise ValueError(f"it has more than {MAX_FIELDS} fields, or is nested deeper than {MAX_NESTING} levels")
+        of = self._resolved(schema)
+        if of is None:
+            return FileColumn(name, field_id, -1, "leaf", "a union", known=False)
+        kind, logical = of["type"], of.get("logicalType")
+        if kind == "record":
+            return FileColumn(name, field_id, -1, "struct", "a record", children=self._record(of, depth))
+        if kind == "map":
+            key = self._column("key", _id(of, "key-id"), "string", depth + 1)
+            value = self._column("value", _id(of, "value-id"), of["values"], depth + 1)
+            return FileColumn(name, field_id, -1, "map", "a map", children=(key, value))
+        if kind == "array":
+            if logical == "map":
+                # A map whose keys are not strings is an array of records with a key and a value.
+                return FileColumn(
+                    name, field_id, -1, "map", "a map", children=self._record(self._resolved(of["items"]), depth)
+                )
+            element = self._column("element", _id(of, "element-id"), of["items"], depth + 1)
+            return FileColumn(name, field_id, -1, "list", "an array", children=(element,))
+        if kind == "fixed":
+            int(of["size"])
+        if logical == "decimal":
+            int(of["precision"])
+        shown = str(kind) if logical is None else f"{logical} ({kind})"
+        return FileColumn(name, field_id, -1, "leaf", shown, reads=lambda wanted: can_read(of, wanted))
+
+    def _record(self, record: Any, depth: int) -> tuple[FileColumn, ...]:
+        if record is None or record["type"] != "record":
+            raise ValueError("the entries of a map are no records")
+        name = _name(record)
+        if name in self._open:
+            raise ValueError(f"the type {name} contains itself")
+        self._open.add(name)
+        found = tuple(self._fields(record, depth + 1))
+        self._open.discard(name)
+        return found
+
+    def _resolved(self, schema: Any) -> Any:
+        """A type as an object, without `null`; None for a union of several types."""
+        for _ in range(MAX_NESTING):
+            if isinstance(schema, list):
+                others = [each for each in schema if each != "null"]
+                if len(others) > 1:
+                    return None
+                schema = others[0] if others else {"type": "null"}
+            elif isinstance(schema, str):
+                # Names may be written with their namespace or without.
+                known = self._named.get(schema.rpartition(".")[2])
+                return {"type": schema} if known is None else known
+            elif isinstance(schema["type"], str):
+                if schema["type"] in _NAMED:
+                    self._named[_name(schema)] = schema
+                return self._named.get(schema["type"].rpartition(".")[2], schema)
+            else:
+                schema = schema["type"]
+        raise ValueError(f"it is nested deeper than {MAX_NESTING} levels")
+
+
+def _name(schema: Any) -> str:
+    return str(schema["name"]).rpartition(".")[2]
+
+
+def _id(schema: Any, key: str) -> int | None:
+    found = schema.get(key)
+    if found is None:
+        return None
+    if not isinstance(found, int) or not 0 <= found <= _MAX_ID:
+        raise ValueError(f"{key} {found!r}")
+    return found
+
+
+def can_read(stored: Any, wanted: PrimitiveType) -> bool:
+    """Whether Java's readers accept an Avro type as the table's (spec: Appendix A, Avro; Schema Evolution).
+    stored: the type as a JSON object."""
+    kind, logical = stored["type"], stored.get("logicalType")
+    if kind == "null":
+        return True
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        same = wanted.kind == "decimal" and wanted.scale == stored.get("scale", 0)
+        return same and int(stored["precision"]) <= wanted.precision
+    if kind == "fixed":
+        of_uuid = wanted.kind == "uuid" and stored["size"] == 16
+        return of_uuid or wanted.name == f"fixed[{stored['size']}]"
+    if kind == "int" and logical == "date":
+        return wanted.kind == "date"
+    if kind == "long" and logical in _ADJUSTED:
+        adjusted = stored.get("adjust-to-utc")
+        plain, zoned = _ADJUSTED[logical]
+        # Iceberg's default is false, but others' files never have the property.
+        return wanted.kind in ((plain, zoned) if adjusted is None else (zoned if adjusted else plain,))
+    if logical in ("time-micros", "time-millis"):
+        return wanted.kind == "time" and logical == "time-micros"
+    if logical is not None and logical.startswith("local-timestamp"):
+        # Java's readers do not know these.
+        return False
+    return wanted.kind in _TYPES.get(kind, ())

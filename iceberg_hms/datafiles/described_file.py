@@ -1,0 +1,201 @@
+"""The record of a data file, from what its format's reader found in it: one way for Parquet, ORC and Avro."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+import orjson
+
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, lower_bound, upper_bound
+from iceberg_hms.datafiles.metrics_config import MetricsConfig
+from iceberg_hms.datafiles.partition_values import partition_of, path_columns
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.manifests.manifest import DataFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING, name_mapping
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedFile:
+    """data_file: the record for a manifest. has_field_ids: if not, readers need the table's name mapping.
+    extra_columns: names of columns that the table lacks and that keep PyIceberg from reading the file."""
+
+    data_file: DataFile
+    has_field_ids: bool
+    extra_columns: tuple[str, ...] = ()
+
+
+class MatchedColumn(Protocol):
+    """A column of a file that is a column of the table: the table's field id and type, and whether it is in a list or
+    map."""
+
+    @property
+    def field_id(self) -> int: ...
+    @property
+    def type(self) -> Type: ...
+    @property
+    def repeated(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FoundInFile:
+    """What a reader of one format found.
+
+    columns: those that the table has. present: ids of all table fields, nested ones too, that the file has.
+    statistics: by field id; none for a column of which the file has none. sizes: bytes of columns in lists and maps,
+    which have no other metrics. extra: as in DescribedFile.
+    """
+
+    file_format: str
+    size: int
+    record_count: int
+    has_field_ids: bool
+    columns: Sequence[MatchedColumn]
+    present: frozenset[int]
+    statistics: Mapping[int, ColumnStatistics]
+    sizes: Mapping[int, int | None]
+    extra: tuple[str, ...]
+    split_offsets: list[int] | None
+
+
+def described(location: str, metadata: TableMetadata, found: FoundInFile) -> DescribedFile:
+    """Raises InvalidInput: the file lacks a required column or has nulls in it, or it spans partitions."""
+    _check_required(location, metadata, found)
+    data_file = DataFile(
+        file_path=location,
+        file_format=found.file_format,
+        record_count=found.record_count,
+        file_size_in_bytes=found.size,
+        partition=partition_of(location, metadata, found.statistics, found.present),
+        spec_id=metadata.default_spec_id,
+        split_offsets=found.split_offsets,
+        **_metrics(metadata, found),
+    )
+    return DescribedFile(data_file, found.has_field_ids, found.extra)
+
+
+def needed_name_mapping(metadata: TableMetadata, files: list[DescribedFile]) -> str | None:
+    """The name mapping for files without field ids, as JSON: the table's `schema.name-mapping.default`, else the one
+    that an append of such files sets on the table. None if all files have field ids. Without a mapping Java reads such
+    files by the position of their columns."""
+    if all(file.has_field_ids for file in files):
+        return None
+    return metadata.properties.get(NAME_MAPPING) or orjson.dumps(name_mapping(metadata.schema)).decode()
+
+
+def mapping_of(metadata: TableMetadata) -> Sequence[Mapping[str, Any]]:
+    """The names by which readers find the columns of files without field ids: the table's
+    `schema.name-mapping.default`, else those of its current schema. Raises InvalidInput for a property that is none."""
+    text = metadata.properties.get(NAME_MAPPING)
+    if text is None:
+        return name_mapping(metadata.schema)
+    try:
+        mapping = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"Table property {NAME_MAPPING} is not JSON: {error}") from error
+    _check_mapping(mapping)
+    return cast("Sequence[Mapping[str, Any]]", mapping)
+
+
+def _check_mapping(mapping: object) -> None:
+    if not isinstance(mapping, list) or not all(isinstance(item, dict) for item in mapping):
+        raise InvalidInput(f"Table property {NAME_MAPPING} must be a list of objects")
+    for item in mapping:
+        if not isinstance(item.get("names", []), list):
+            raise InvalidInput(f"Table property {NAME_MAPPING}: names must be a list, found {item['names']!r}")
+        if item.get("fields") is not None:
+            _check_mapping(item["fields"])
+
+
+def refuse_extra_columns(files: Iterable[DescribedFile]) -> None:
+    """Raises InvalidInput with the names of the extra columns of the first file that has any."""
+    for file in files:
+        if file.extra_columns:
+            raise InvalidInput(
+                f"{file.data_file.file_path} has columns that the table lacks: {', '.join(file.extra_columns)}; "
+                "Spark would skip them, and PyIceberg could not read the table",
+                next_step="add them to the table, and a file without field ids needs them in the table's "
+                f'{NAME_MAPPING} too; write the file without them; or pass on_extra_columns="ignore"',
+            )
+
+
+def missing_required(schema: Schema, present: frozenset[int]) -> list[NestedField]:
+    """Required fields that a file lacks and that have no default; fields in lists and maps, or in missing optional
+    structs, do not count."""
+    return [each for each in _always_there(schema.fields) if each.id not in present and each.initial_default is None]
+
+
+def required_columns(schema: Schema) -> frozenset[int]:
+    """Ids of the fields that have a value in every row."""
+    return frozenset(each.id for each in _always_there(schema.fields))
+
+
+def _always_there(fields: Iterable[NestedField]) -> Iterable[NestedField]:
+    for each in fields:
+        if each.required:
+            yield each
+            if isinstance(each.type, StructType):
+                yield from _always_there(each.type.fields)
+
+
+def _check_required(location: str, metadata: TableMetadata, found: FoundInFile) -> None:
+    from_path = path_columns(location, metadata)
+    missing = [each for each in missing_required(metadata.schema, found.present) if each.id not in from_path]
+    if missing:
+        names = ", ".join(str(metadata.schema.name_of(each.id)) for each in missing)
+        raise InvalidInput(f"{location} does not have the table's required columns: {names}")
+    required = required_columns(metadata.schema)
+    for field_id, statistics in found.statistics.items():
+        if field_id in required and statistics.nulls:
+            name = metadata.schema.name_of(field_id)
+            raise InvalidInput(f"{location}: {statistics.nulls} nulls in column {name}, which the table requires")
+
+
+#: Java's writers leave out the metrics of Avro files, and tell that from metrics of no column.
+_WITHOUT_METRICS: Final = "AVRO"
+
+
+def _metrics(metadata: TableMetadata, found: FoundInFile) -> dict[str, Any]:
+    if found.file_format == _WITHOUT_METRICS:
+        return {}
+    config = MetricsConfig(metadata)
+    sizes: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    nulls: dict[int, int] = {}
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    for column in found.columns:
+        mode = config.mode(column.field_id)
+        if not mode.counts:
+            continue
+        if column.repeated:
+            # Readers cannot use counts or bounds of fields in lists and maps.
+            size = found.sizes.get(column.field_id)
+            if size is not None:
+                sizes[column.field_id] = size
+            continue
+        statistics = found.statistics.get(column.field_id)
+        if statistics is None:
+            continue
+        if statistics.size is not None:
+            sizes[column.field_id] = statistics.size
+        counts[column.field_id] = statistics.values
+        if statistics.nulls is not None:
+            nulls[column.field_id] = statistics.nulls
+        if not mode.bounds or statistics.lower is None or not isinstance(column.type, PrimitiveType):
+            continue
+        lower[column.field_id] = lower_bound(column.type, statistics.lower, mode.length)
+        highest = upper_bound(column.type, statistics.upper, mode.length)
+        if highest is not None:
+            upper[column.field_id] = highest
+    return {
+        "column_sizes": sizes,
+        "value_counts": counts,
+        "null_value_counts": nulls,
+        "lower_bounds": lower,
+        "upper_bounds": upper,
+    }

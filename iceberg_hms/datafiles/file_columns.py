@@ -1,0 +1,171 @@
+"""Matches the columns of an ORC or Avro file with a table's, and checks their types, as `parquet_columns` does.
+
+By field ids, if the file has them; else by name, through the table's `schema.name-mapping.default` or the names of its
+current schema (spec: Column Projection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from iceberg_hms.datafiles.described_file import mapping_of
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema import types
+from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import ListType, MapType, NestedField, PrimitiveType, StructType, Type
+
+Shape = Literal["struct", "list", "map", "leaf"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumn:
+    """A column of a file, or a field in one.
+
+    index: its number in the file. children: fields of a struct, the element of a list (called "element"), the "key" and
+    "value" of a map. shown: its type, for messages. reads: whether readers accept a leaf as a type. known: whether
+    PyIceberg has a type for it.
+    """
+
+    name: str
+    field_id: int | None
+    index: int
+    shape: Shape
+    shown: str
+    reads: Callable[[PrimitiveType], bool] = lambda _: False
+    known: bool = True
+    children: tuple[FileColumn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumn:
+    """A column of a file that is a column of the table: the table's field id and type."""
+
+    stored: FileColumn
+    field_id: int
+    type: Type
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumns:
+    """has_field_ids: the file's columns carry ids. columns: those that the table has, nested ones too.
+    extra: names of columns that keep PyIceberg from reading the file, or whose ids the table never assigned."""
+
+    has_field_ids: bool
+    columns: tuple[FoundColumn, ...]
+    extra: tuple[str, ...]
+
+    @property
+    def present(self) -> frozenset[int]:
+        """Ids of all table fields that the file has."""
+        return frozenset(each.field_id for each in self.columns)
+
+
+def find_columns(location: str, columns: Sequence[FileColumn], metadata: TableMetadata) -> FoundColumns:
+    """Raises InvalidInput: nothing in the file belongs to the table, or a column cannot be read as the table's type."""
+    by_id = _has_ids(columns)
+    finder = _Finder(location, metadata.schema, metadata.last_column_id)
+    finder.visit_all(columns, None if by_id else mapping_of(metadata), _Place())
+    if not finder.columns:
+        how = "field ids" if by_id else "column names"
+        raise InvalidInput(f"{location} has no column of the table (matched by {how})")
+    return FoundColumns(by_id, tuple(finder.columns.values()), tuple(finder.extra))
+
+
+def _has_ids(columns: Iterable[FileColumn]) -> bool:
+    return any(each.field_id is not None or _has_ids(each.children) for each in columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """path: of the field that this is in, for messages. repeated: in a list or map. in_extra: in a column that counts
+    as extra already."""
+
+    path: str = ""
+    repeated: bool = False
+    in_extra: bool = False
+
+
+@dataclass
+class _Finder:
+    location: str
+    schema: Schema
+    last_column_id: int
+    columns: dict[int, FoundColumn] = field(default_factory=dict)
+    extra: list[str] = field(default_factory=list)
+
+    def visit_all(
+        self, columns: Iterable[FileColumn], mapping: Sequence[Mapping[str, Any]] | None, place: _Place
+    ) -> None:
+        """mapping: the names of these columns; None = go by ids."""
+        for each in columns:
+            if mapping is None:
+                self._visit(each, each.field_id, None, place)
+            else:
+                entry = next((item for item in mapping if each.name in item.get("names", ())), {})
+                self._visit(each, entry.get("field-id"), entry.get("fields") or [], place)
+
+    def _visit(
+        self,
+        each: FileColumn,
+        field_id: int | None,
+        mapping: Sequence[Mapping[str, Any]] | None,
+        place: _Place,
+    ) -> None:
+        shown = f"{place.path}.{each.name}" if place.path else each.name
+        found = None if field_id is None else self.schema.field(field_id)
+        in_extra = place.in_extra
+        if found is not None:
+            self._take(each, found, shown, place)
+            # What is in a variant are columns of no table.
+            in_extra = in_extra or found.type == types.VARIANT
+        elif not in_extra and not self._readers_skip(each, field_id, by_id=mapping is None):
+            unmapped = mapping is not None and self.schema.find(shown) is not None
+            self.extra.append(f"{shown} (not in {NAME_MAPPING})" if unmapped else shown)
+            in_extra = True
+        below = _Place(shown, place.repeated or each.shape in ("list", "map"), in_extra)
+        self.visit_all(each.children, mapping, below)
+
+    def _take(self, each: FileColumn, found: NestedField, shown: str, place: _Place) -> None:
+        name = self.schema.name_of(found.id)
+        if found.id in self.columns:
+            raise InvalidInput(
+                f"{self.location}: {shown} is column {name} of the table, and so is another column of the file",
+                next_step="write the file with one of them; field ids, or without them the table's "
+                f"{NAME_MAPPING}, say which column of the table each is",
+            )
+        if not _fits(each, found.type):
+            raise InvalidInput(
+                f"{self.location}: column {name} is {each.shown} in the file and {found.type} in the table",
+                next_step="write the file with the table's types",
+            )
+        self.columns[found.id] = FoundColumn(each, found.id, found.type, place.repeated)
+
+    def _readers_skip(self, each: FileColumn, field_id: int | None, *, by_id: bool) -> bool:
+        """Whether readers skip a column that is not in the table's schema: it was dropped, or is in the name mapping.
+        An id that the table never assigned belongs to another table's column."""
+        if field_id is None or (by_id and field_id > self.last_column_id):
+            return False
+        return _known(each)
+
+
+def _known(each: FileColumn) -> bool:
+    return each.known and all(_known(child) for child in each.children)
+
+
+def _fits(each: FileColumn, wanted: Type) -> bool:
+    match wanted:
+        case StructType():
+            return each.shape == "struct"
+        case ListType():
+            return each.shape == "list"
+        case MapType():
+            return each.shape == "map"
+        case _ if wanted == types.VARIANT:
+            return each.shape == "struct"
+        case _:
+            return each.shape == "leaf" and each.reads(wanted)

@@ -1,0 +1,249 @@
+"""Makes DataFile records of existing ORC files. Reads their footers, never their rows."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+from typing import Any, Final
+
+from iceberg_hms.datafiles.column_bounds import ColumnStatistics, float_bounds
+from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.file_columns import FileColumn, FoundColumn, find_columns
+from iceberg_hms.datafiles.orc_footer import (
+    Message,
+    OrcFooter,
+    OrcType,
+    double_of,
+    int32_of,
+    number_of,
+    numbers_of,
+    part_of,
+    read_orc_footer,
+    signed_of,
+    text_of,
+)
+from iceberg_hms.errors import CorruptFile
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.types import MAX_NESTING, PrimitiveType
+
+_ID: Final = "iceberg.id"
+_TIMESTAMP_UNIT: Final = "iceberg.timestamp-unit"
+_MAX_ID: Final = (1 << 31) - 1
+_NANOS_PER_MILLI: Final = 1_000_000
+_MILLIS_PER_DAY: Final = 86_400_000
+#: October 15, 1582, in days: before it writers of the hybrid calendar count other days.
+_GREGORIAN_START: Final = -141_427
+_INTEGERS: Final[Mapping[str, tuple[str, ...]]] = {
+    # Java promotes only ORC's int.
+    "byte": ("int",),
+    "short": ("int",),
+    "int": ("int", "long"),
+    "long": ("long", "time"),
+}
+_ATOMS: Final[Mapping[str, tuple[str, ...]]] = {
+    **_INTEGERS,
+    "boolean": ("boolean",),
+    "float": ("float", "double"),
+    "double": ("double",),
+    "string": ("string",),
+    "varchar": ("string",),
+    "char": ("string",),
+    "binary": ("binary", "uuid", "fixed"),
+    "date": ("date",),
+}
+_SHAPES: Final[Mapping[str, Any]] = {"struct": "struct", "list": "list", "map": "map"}
+
+
+def describe_orc(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
+    """Read an ORC file's footer and make its manifest record. Arguments and errors are those of `describe_parquet`;
+    UnsupportedFormat: encryption, or compression with LZO.
+
+    Counts, sizes and bounds are those of Java's OrcMetrics, with three exceptions, since a bound must not be narrower
+    than the values. A lower bound of a timestamp is rounded down, also before 1970. Dates and timestamps before October
+    15, 1582 have no bounds unless the footer says that the writer counted them as Iceberg does. And a null struct
+    counts as a null in each of its fields. There are no bounds where the writer shortened them, for NaN, or for `char`,
+    which readers pad.
+    """
+    footer = read_orc_footer(location, open_input)
+    found = find_columns(location, _columns(location, footer), metadata)
+    try:
+        statistics = {
+            column.field_id: each
+            for column in found.columns
+            if not column.repeated and (each := orc_statistics(footer, column)) is not None
+        }
+        sizes = {column.field_id: _size(footer, column) for column in found.columns}
+    except (ValueError, OverflowError, struct.error) as error:
+        raise CorruptFile(location, f"the statistics in its footer cannot be read: {error}") from error
+    return described(
+        location,
+        metadata,
+        FoundInFile(
+            file_format="ORC",
+            size=footer.size,
+            record_count=footer.rows,
+            has_field_ids=found.has_field_ids,
+            columns=found.columns,
+            present=found.present,
+            statistics=statistics,
+            sizes=sizes,
+            extra=found.extra,
+            split_offsets=_split_offsets(footer),
+        ),
+    )
+
+
+def _split_offsets(footer: OrcFooter) -> list[int] | None:
+    """Offsets of the stripes, at which readers split the file; None if they are inconsistent."""
+    offsets = sorted(footer.stripe_offsets)
+    sane = offsets and offsets[-1] < footer.size and all(one < next_one for one, next_one in pairwise(offsets))
+    return offsets if sane else None
+
+
+def _columns(location: str, footer: OrcFooter) -> list[FileColumn]:
+    try:
+        return list(_children(footer, 0, 0))
+    except ValueError as error:
+        raise CorruptFile(location, f"its types cannot be read: {error}") from error
+
+
+def _children(footer: OrcFooter, at: int, depth: int) -> tuple[FileColumn, ...]:
+    if depth > MAX_NESTING:
+        raise ValueError(f"they are nested deeper than {MAX_NESTING} levels")
+    of = footer.types[at]
+    names = {"list": ("element",), "map": ("key", "value")}.get(of.kind, of.names)
+    if not names:
+        # A union's parts have no names.
+        names = tuple(f"tag_{number}" for number in range(len(of.subtypes)))
+    return tuple(_column(footer, child, name, depth + 1) for name, child in zip(names, of.subtypes, strict=True))
+
+
+def _column(footer: OrcFooter, at: int, name: str, depth: int) -> FileColumn:
+    of = footer.types[at]
+    text = of.attributes.get(_ID)
+    field_id = None if text is None else int(text)
+    if field_id is not None and not 0 <= field_id <= _MAX_ID:
+        raise ValueError(f"field id {field_id}")
+    return FileColumn(
+        name=name,
+        field_id=field_id,
+        index=at,
+        shape=_SHAPES.get(of.kind, "leaf"),
+        shown=f"decimal({of.precision}, {of.scale})" if of.kind == "decimal" else of.kind,
+        reads=lambda wanted: can_read(of, wanted),
+        known=of.kind != "union" and not of.kind.startswith("type "),
+        children=_children(footer, at, depth),
+    )
+
+
+def can_read(stored: OrcType, wanted: PrimitiveType) -> bool:
+    """Whether Java's readers accept an ORC column as the table's (spec: Appendix A, ORC; Schema Evolution)."""
+    match stored.kind:
+        case "decimal":
+            same = wanted.kind == "decimal" and wanted.scale == stored.scale
+            return same and stored.precision <= wanted.precision
+        case "timestamp" | "timestamp_instant":
+            kind = "timestamp" if stored.kind == "timestamp" else "timestamptz"
+            nanos = stored.attributes.get(_TIMESTAMP_UNIT) == "NANOS"
+            return wanted.kind == (f"{kind}_ns" if nanos else kind)
+        case kind:
+            return wanted.kind in _ATOMS.get(kind, ())
+
+
+def _size(footer: OrcFooter, column: FoundColumn) -> int | None:
+    return number_of(footer.statistics[column.stored.index], 11) if footer.statistics else None
+
+
+def orc_statistics(footer: OrcFooter, column: FoundColumn) -> ColumnStatistics | None:
+    """A column's statistics in the footer; None if the writer wrote none. Raises ValueError, OverflowError,
+    struct.error."""
+    if not footer.statistics:
+        return None
+    message = footer.statistics[column.stored.index]
+    there = number_of(message, 1)
+    if there is None:
+        return None
+    if there > footer.rows:
+        raise ValueError(f"{there} values in {footer.rows} rows")
+    nulls = footer.rows - there
+    size = number_of(message, 11)
+    if not there:
+        return ColumnStatistics(size, footer.rows, nulls, bounded=True)
+    pair = _bounds(footer, column, message)
+    if pair is None or not isinstance(column.type, PrimitiveType):
+        return ColumnStatistics(size, footer.rows, nulls)
+    for each in pair:
+        values.to_bytes(column.type, each)
+    return ColumnStatistics(size, footer.rows, nulls, pair[0], pair[1], bounded=True)
+
+
+def _bounds(footer: OrcFooter, column: FoundColumn, message: Message) -> tuple[Any, Any] | None:
+    """The smallest and the largest value, of the table's type; None if unknown."""
+    stored = footer.types[column.stored.index]
+    kind = column.type.kind if isinstance(column.type, PrimitiveType) else ""
+    match stored.kind:
+        case "boolean":
+            return _booleans(part_of(message, 5), number_of(message, 1) or 0)
+        case "byte" | "short" | "int" | "long":
+            return _pair(part_of(message, 2), signed_of)
+        case "float" | "double":
+            found = _pair(part_of(message, 3), double_of)
+            return None if found is None else float_bounds(*found)
+        case "string" | "varchar":
+            return _pair(part_of(message, 4), text_of)
+        case "decimal":
+            return _decimals(_pair(part_of(message, 6), text_of), stored.scale)
+        case "date":
+            found = _pair(part_of(message, 7), signed_of)
+            unsure = found is not None and not footer.proleptic and found[0] < _GREGORIAN_START
+            return None if unsure else found
+        case "timestamp" | "timestamp_instant":
+            return _timestamps(footer, part_of(message, 9), nanos=kind.endswith("_ns"))
+    return None
+
+
+def _pair(message: Message | None, read: Callable[[Message, int], Any]) -> tuple[Any, Any] | None:
+    if message is None:
+        return None
+    lower, upper = read(message, 1), read(message, 2)
+    return None if lower is None or upper is None or lower > upper else (lower, upper)
+
+
+def _booleans(message: Message | None, there: int) -> tuple[bool, bool] | None:
+    """The statistics count the values that are true."""
+    trues = None if message is None else next(iter(numbers_of(message, 1)), None)
+    return None if trues is None else (trues >= there, trues > 0)
+
+
+def _decimals(pair: tuple[str, str] | None, scale: int) -> tuple[Decimal, Decimal] | None:
+    if pair is None:
+        return None
+    try:
+        lower, upper = (values.from_unscaled(values.unscaled(Decimal(each), scale), scale) for each in pair)
+    except InvalidOperation as error:
+        raise ValueError(f"{pair} are no decimals") from error
+    return (lower, upper) if lower <= upper else None
+
+
+def _timestamps(footer: OrcFooter, message: Message | None, *, nanos: bool) -> tuple[int, int] | None:
+    """Old writers wrote milliseconds in their own time zone alone, which the footer does not name: no bounds."""
+    if message is None:
+        return None
+    lower_ms, upper_ms = signed_of(message, 3), signed_of(message, 4)
+    if lower_ms is None or upper_ms is None:
+        return None
+    if not footer.proleptic and lower_ms < _GREGORIAN_START * _MILLIS_PER_DAY:
+        return None
+    # The nanoseconds within the millisecond, plus one; those that are not there are the extremes.
+    lower_nanos, upper_nanos = int32_of(message, 5), int32_of(message, 6)
+    lower = lower_ms * _NANOS_PER_MILLI + (0 if lower_nanos is None else lower_nanos - 1)
+    upper = upper_ms * _NANOS_PER_MILLI + (_NANOS_PER_MILLI - 1 if upper_nanos is None else upper_nanos - 1)
+    if lower > upper:
+        return None
+    if nanos:
+        return lower, upper
+    # Readers differ in how they round before 1970; both results are within these bounds.
+    return lower // 1_000, upper // 1_000 if upper >= 0 else -(-upper // 1_000)

@@ -1,0 +1,85 @@
+"""Makes DataFile records of existing Parquet files. Reads their footers, never their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_hms.datafiles.described_file import DescribedFile, FoundInFile, described
+from iceberg_hms.datafiles.parquet_bounds import column_statistics
+from iceberg_hms.datafiles.parquet_columns import match_columns
+from iceberg_hms.errors import CorruptFile, StorageError, UnsupportedFormat
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+_MAGIC = b"PAR1"
+_ENCRYPTED_MAGIC = b"PARE"
+_TAIL = 8
+
+
+def describe_parquet(location: str, metadata: TableMetadata, open_input: Callable[[str], Any]) -> DescribedFile:
+    """Read a Parquet file's footer and make its manifest record.
+
+    location: kept byte for byte. metadata: the table's, of which the current schema, the default spec and
+    `write.metadata.metrics.*` matter. open_input: opens a location as a pyarrow file; raises MissingFile, StorageError.
+
+    The result has counts, sizes, bounds and split offsets as Java's ParquetMetrics gives them, and the partition of
+    the whole file. Raises InvalidInput (a column that the table cannot read, a required one that is missing or
+    has nulls, a file that spans partitions), CorruptFile, UnsupportedFormat (encryption). Changes nothing.
+    """
+    size, footer = _read_footer(location, open_input)
+    matched = match_columns(location, footer, metadata)
+    statistics = {column.field_id: column_statistics(footer, column) for column in matched.columns}
+    found = FoundInFile(
+        file_format="PARQUET",
+        size=size,
+        record_count=footer.num_rows,
+        has_field_ids=matched.has_field_ids,
+        columns=matched.columns,
+        present=matched.present,
+        statistics={column.field_id: statistics[column.field_id] for column in matched.columns if not column.repeated},
+        sizes={field_id: each.size for field_id, each in statistics.items()},
+        extra=matched.extra,
+        split_offsets=_split_offsets(footer, size),
+    )
+    return described(location, metadata, found)
+
+
+def _read_footer(location: str, open_input: Callable[[str], Any]) -> tuple[int, pq.FileMetaData]:
+    try:
+        with open_input(location) as file:
+            size = int(file.size())
+            if size < len(_MAGIC) + _TAIL:
+                raise CorruptFile(location, f"it has {size} bytes and is no Parquet file")
+            file.seek(size - _TAIL)
+            tail = bytes(file.read(_TAIL))
+            length = int.from_bytes(tail[:4], "little")
+            if tail[4:] == _ENCRYPTED_MAGIC:
+                raise UnsupportedFormat(f"{location} is encrypted")
+            if tail[4:] != _MAGIC or length > size - len(_MAGIC) - _TAIL:
+                raise CorruptFile(location, "it does not end with a Parquet footer")
+            file.seek(size - _TAIL - length)
+            data = bytes(file.read(length + _TAIL))
+    except OSError as error:
+        raise StorageError(f"Cannot read the footer of {location}: {error}") from error
+    try:
+        return size, pq.read_metadata(pa.BufferReader(_MAGIC + data))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFile(location, f"its Parquet footer cannot be read: {error}") from error
+
+
+def _split_offsets(footer: pq.FileMetaData, size: int) -> list[int] | None:
+    """Offsets of the row groups, at which readers split the file; None if they are inconsistent."""
+    offsets = []
+    for number in range(footer.num_row_groups):
+        first = footer.row_group(number).column(0)
+        starts = [first.data_page_offset]
+        if first.has_dictionary_page and first.dictionary_page_offset:
+            starts.append(first.dictionary_page_offset)
+        offsets.append(min(starts))
+    offsets.sort()
+    sane = offsets and offsets[-1] < size and all(one < next_one for one, next_one in pairwise(offsets))
+    return offsets if sane else None

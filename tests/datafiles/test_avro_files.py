@@ -1,0 +1,298 @@
+"""DataFile records from Avro files."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.datafiles.avro_files import can_read, describe_avro
+from iceberg_hms.datafiles.described_file import DescribedFile
+from iceberg_hms.errors import CorruptFile, InvalidInput, MissingFile, StorageError
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema.types import parse_type
+from tests.catalog.parquet import table_for
+from tests.datafiles.orc_messages import varint, zigzag
+
+TABLE = table_for(
+    pa.schema(
+        [
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("n", pa.struct([("a", pa.int32())])),
+            ("l", pa.list_(pa.float64())),
+            ("m", pa.map_(pa.string(), pa.int64())),
+            ("k", pa.map_(pa.int64(), pa.int64())),
+        ]
+    )
+)
+
+
+def ids(path: str) -> int:
+    found = TABLE.schema.find(path)
+    assert found is not None
+    return found.id
+
+
+def optional(kind: Any) -> list[Any]:
+    return ["null", kind]
+
+
+def schema(*, with_ids: bool) -> dict[str, Any]:
+    def field(name: str, kind: Any, path: str = "") -> dict[str, Any]:
+        return {"name": name, "type": kind, **({"field-id": ids(path or name)} if with_ids else {})}
+
+    def extra(**more: str) -> dict[str, int]:
+        return {key.replace("_", "-"): ids(path) for key, path in more.items()} if with_ids else {}
+
+    entry = {
+        "type": "record",
+        "name": "k6_k7",
+        "fields": [field("key", "long", "k.key"), field("value", optional("long"), "k.value")],
+    }
+    nested = {"type": "record", "name": "r3", "fields": [field("a", optional("int"), "n.a")]}
+    return {
+        "type": "record",
+        "name": "table",
+        "fields": [
+            field("id", "long"),
+            field("name", optional("string")),
+            field("n", optional(nested)),
+            field("l", optional({"type": "array", "items": optional("double"), **extra(element_id="l.element")})),
+            field("m", {"type": "map", "values": "long", **extra(key_id="m.key", value_id="m.value")}),
+            field("k", optional({"type": "array", "logicalType": "map", "items": entry})),
+        ],
+    }
+
+
+ROW = {"id": 1, "name": "a", "n": {"a": 5}, "l": [1.5], "m": {"x": 1}, "k": [{"key": 1, "value": None}]}
+
+
+def written(of: Any, rows: list[Any], **options: Any) -> bytes:
+    target = io.BytesIO()
+    fastavro.writer(target, of, rows, **options)
+    return target.getvalue()
+
+
+def described(data: bytes, metadata: TableMetadata = TABLE, location: str = "file:/a.avro") -> DescribedFile:
+    return describe_avro(location, metadata, lambda _: pa.BufferReader(data))
+
+
+@pytest.mark.parametrize("with_ids", [True, False], ids=["by field id", "by name"])
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2"])
+def test_rows_are_counted_and_columns_found(with_ids: bool, codec: str) -> None:
+    data = written(schema(with_ids=with_ids), [ROW] * 5_000, codec=codec, sync_interval=1_000)
+    found = described(data)
+    assert (found.has_field_ids, found.extra_columns) == (with_ids, ())
+    file = found.data_file
+    assert (file.file_format, file.record_count, file.file_size_in_bytes) == ("AVRO", 5_000, len(data))
+    metrics = [file.column_sizes, file.value_counts, file.null_value_counts, file.lower_bounds, file.upper_bounds]
+    assert metrics == [None] * 5
+    assert file.split_offsets is None
+
+
+class Counted(io.BytesIO):
+    """A file that counts what is read of it."""
+
+    bytes_read = 0
+
+    def size(self) -> int:
+        return len(self.getbuffer())
+
+    def read(self, count: int | None = -1, /) -> bytes:
+        data = super().read(count)
+        self.bytes_read += len(data)
+        return data
+
+
+def test_large_blocks_are_skipped() -> None:
+    of = {"type": "record", "name": "t", "fields": [{"name": "name", "type": "string"}]}
+    data = written(of, [{"name": "x" * (4 << 20)}] * 5, sync_interval=1)
+    file = Counted(data)
+    assert describe_avro("file:/a.avro", TABLE, lambda _: file).data_file.record_count == 5
+    assert file.bytes_read < len(data) * 0.6
+
+
+def test_a_file_without_rows_is_described() -> None:
+    assert described(written(schema(with_ids=True), [])).data_file.record_count == 0
+
+
+@pytest.mark.parametrize("cut", [0, 3, 20, -1, -17, -20])
+def test_a_truncated_file_is_damaged(cut: int) -> None:
+    data = written(schema(with_ids=True), [ROW] * 3)
+    with pytest.raises(CorruptFile, match=r"a\.avro is damaged"):
+        described(data[:cut])
+
+
+@given(st.data())
+def test_flipped_bytes_are_read_damaged_or_refused(data: st.DataObject) -> None:
+    whole = bytearray(written(schema(with_ids=True), [ROW] * 3))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        described(bytes(whole))
+    except (CorruptFile, InvalidInput):
+        return
+
+
+def with_header(text: bytes, blocks: bytes = b"") -> bytes:
+    entry = varint(zigzag(11)) + b"avro.schema" + varint(zigzag(len(text))) + text
+    return b"Obj\x01" + varint(zigzag(1)) + entry + varint(0) + bytes(16) + blocks
+
+
+def block(count: int, length: int) -> bytes:
+    return varint(zigzag(count)) + varint(zigzag(length))
+
+
+ID_COLUMN = orjson.dumps({"type": "record", "name": "t", "fields": [{"name": "id", "type": "long"}]})
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"PAR1" + bytes(40), "not an Avro file"),
+        (with_header(b"{"), "schema cannot be read"),
+        (with_header(b'"long"'), "rows are no records"),
+        (with_header(b'{"type": "record", "name": "t"}'), "schema cannot be read"),
+        (
+            with_header(b'{"type": "record", "name": "t", "fields": [{"name": "id", "type": 5}]}'),
+            "schema cannot be read",
+        ),
+        (
+            with_header(
+                b'{"type": "record", "name": "t", "fields": [{"name": "id", "type": {"type": "fixed", "name": "f"}}]}'
+            ),
+            "schema cannot be read",
+        ),
+        (
+            with_header(b'{"type": "record", "name": "t", "fields": [{"name": "id", "field-id": -1, "type": "long"}]}'),
+            "field-id -1",
+        ),
+        (
+            with_header(b'{"type": "record", "name": "t", "fields": [{"name": "n", "type": ["null", "t"]}]}'),
+            "contains itself",
+        ),
+        (
+            with_header(
+                b'{"type": "record", "name": "t", "fields": [{"name": "l", "type": ' + b"[" * 90 + b"]" * 90 + b"}]}"
+            ),
+            "nested deeper|cannot be read",
+        ),
+        (with_header(ID_COLUMN, block(1, 1 << 40)), "ends inside its block 1"),
+        (with_header(ID_COLUMN, block(-1, 0) + bytes(16)), "negative size"),
+        (with_header(ID_COLUMN, block(1, -1) + bytes(16)), "negative size"),
+        (with_header(ID_COLUMN, block(1, 0) + bytes(15) + b"x"), "sync marker"),
+        (with_header(ID_COLUMN, (block(1 << 61, 0) + bytes(16)) * 4), "9223372036854775808 rows"),
+        (with_header(ID_COLUMN, b"\xff" * 20), "too long"),
+        (b"Obj\x01" + varint(zigzag(5_000)), "more than 1000 entries"),
+        (b"Obj\x01" + varint(zigzag(1)) + varint(zigzag(1 << 50)), "ends inside its header"),
+    ],
+)
+def test_what_makes_no_sense_is_damage(data: bytes, why: str) -> None:
+    with pytest.raises(CorruptFile, match=why):
+        described(data)
+
+
+def test_a_schema_that_doubles_at_each_level_is_refused() -> None:
+    of: Any = "long"
+    for level in range(30):
+        name = f"r{level}"
+        of = {"type": "record", "name": name, "fields": [{"name": "a", "type": of}, {"name": "b", "type": of}]}
+        if level:
+            of["fields"][1]["type"] = f"r{level - 1}"
+    root = {"type": "record", "name": "t", "fields": [{"name": "n", "type": of}]}
+    with pytest.raises(CorruptFile, match="more than 100000 fields"):
+        described(with_header(orjson.dumps(root)))
+
+
+def test_a_header_of_gigabytes_is_not_read() -> None:
+    class Huge(Counted):
+        def size(self) -> int:
+            return 1 << 40
+
+    file = Huge(b"Obj\x01" + varint(zigzag(1)) + varint(zigzag(1 << 32)) + bytes(100))
+    with pytest.raises(CorruptFile, match="more than 16777216 bytes"):
+        describe_avro("file:/a.avro", TABLE, lambda _: file)
+
+
+def test_identity_partitions_come_from_the_folders() -> None:
+    metadata = table_for(pa.schema([("id", pa.int64()), ("day", pa.string())]), ["day"])
+    data = with_header(ID_COLUMN)
+    assert described(data, metadata, "file:/t/day=a/1.avro").data_file.partition == {"day": "a"}
+    with pytest.raises(InvalidInput, match="partition field day is not known"):
+        described(data, metadata)
+
+
+def test_extra_columns_are_named() -> None:
+    metadata = table_for(pa.schema([("id", pa.int64())]))
+    of = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "long"}, {"name": "x", "type": "int"}]}
+    assert described(written(of, []), metadata).extra_columns == ("x",)
+
+
+def test_a_missing_required_column_is_named() -> None:
+    metadata = table_for(pa.schema([("id", pa.int64()), pa.field("must", pa.int64(), nullable=False)]))
+    with pytest.raises(InvalidInput, match="required columns: must"):
+        described(with_header(ID_COLUMN), metadata)
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "fits"),
+    [
+        ({"type": "int"}, "long", True),
+        ({"type": "long"}, "int", False),
+        ({"type": "float"}, "double", True),
+        ({"type": "double"}, "float", False),
+        ({"type": "null"}, "int", True),
+        ({"type": "enum"}, "string", True),
+        ({"type": "bytes"}, "binary", True),
+        ({"type": "bytes"}, "string", False),
+        ({"type": "string", "logicalType": "uuid"}, "string", True),
+        ({"type": "int", "logicalType": "date"}, "date", True),
+        ({"type": "int", "logicalType": "date"}, "int", False),
+        ({"type": "long", "logicalType": "time-micros"}, "time", True),
+        ({"type": "int", "logicalType": "time-millis"}, "time", False),
+        ({"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True}, "timestamptz", True),
+        ({"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True}, "timestamp", False),
+        ({"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False}, "timestamptz", False),
+        ({"type": "long", "logicalType": "timestamp-millis"}, "timestamp", True),
+        ({"type": "long", "logicalType": "timestamp-millis"}, "timestamptz", True),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, "timestamp_ns", True),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, "timestamp", False),
+        ({"type": "long", "logicalType": "local-timestamp-micros"}, "timestamp", False),
+        ({"type": "fixed", "size": 16, "logicalType": "uuid"}, "uuid", True),
+        ({"type": "fixed", "size": 4}, "fixed[4]", True),
+        ({"type": "fixed", "size": 4}, "fixed[5]", False),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "decimal(20, 2)", True),
+        ({"type": "fixed", "size": 9, "logicalType": "decimal", "precision": 20, "scale": 2}, "decimal(9, 2)", False),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9}, "decimal(9, 0)", True),
+    ],
+    ids=str,
+)
+def test_types_are_those_that_java_reads(stored: Any, wanted: str, fits: bool) -> None:
+    assert can_read(stored, parse_type(wanted)) == fits  # type: ignore[arg-type]
+
+
+def test_a_union_of_several_types_is_no_column_of_the_table() -> None:
+    of = {"type": "record", "name": "t", "fields": [{"name": "id", "type": ["null", "long", "string"]}]}
+    with pytest.raises(InvalidInput, match="column id is a union in the file and long in the table"):
+        described(written(of, []), table_for(pa.schema([("id", pa.int64())])))
+
+
+def test_errors_of_storage_pass_through(tmp_path: Path) -> None:
+    def missing(location: str) -> Any:
+        raise MissingFile(location)
+
+    def broken(location: str) -> Any:
+        raise OSError("disk on fire")
+
+    with pytest.raises(MissingFile):
+        describe_avro("file:/nowhere", TABLE, missing)
+    with pytest.raises(StorageError, match="disk on fire"):
+        describe_avro("file:/nowhere", TABLE, broken)

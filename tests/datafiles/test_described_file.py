@@ -1,0 +1,45 @@
+"""What all formats' records have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+
+from iceberg_hms.datafiles.described_file import missing_required, needed_name_mapping
+from iceberg_hms.datafiles.parquet_files import describe_parquet
+from iceberg_hms.format.schema.name_mapping import name_mapping
+from tests.catalog.parquet import open_input, table_for, with_ids, write
+
+
+def test_required_fields_are_those_that_every_row_has() -> None:
+    inner = pa.struct([pa.field("must", pa.int64(), nullable=False), ("may", pa.int64())])
+    metadata = table_for(
+        pa.schema(
+            [pa.field("sure", inner, nullable=False), ("perhaps", inner), pa.field("id", pa.int64(), nullable=False)]
+        )
+    )
+    names = [metadata.schema.name_of(each.id) for each in missing_required(metadata.schema, frozenset())]
+    assert names == ["sure", "sure.must", "id"]
+
+
+def test_a_required_field_with_a_default_may_be_missing() -> None:
+    field = {"id": 1, "name": "c", "required": True, "type": "long", "initial-default": 5}
+    schema = table_for({"type": "struct", "fields": [field]}, version=3).schema
+    assert missing_required(schema, frozenset()) == []
+
+
+def test_a_file_without_ids_needs_a_name_mapping_unless_the_table_has_one(tmp_path: Path) -> None:
+    arrow = pa.schema([("id", pa.int64())])
+    metadata = table_for(arrow)
+    bare = describe_parquet(write(tmp_path / "a.parquet", pa.table({"id": [1]})), metadata, open_input)
+    rows = pa.table([[1]], schema=with_ids(arrow, metadata))
+    marked = describe_parquet(write(tmp_path / "b.parquet", rows), metadata, open_input)
+    assert (bare.has_field_ids, marked.has_field_ids) == (False, True)
+    asked = needed_name_mapping(metadata, [marked, bare])
+    assert asked is not None
+    assert orjson.loads(asked) == name_mapping(metadata.schema)
+    assert needed_name_mapping(metadata, [marked]) is None
+    mapped = table_for(arrow, properties={"schema.name-mapping.default": "[]"})
+    assert (needed_name_mapping(mapped, [bare]), needed_name_mapping(mapped, [marked])) == ("[]", None)

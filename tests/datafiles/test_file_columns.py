@@ -1,0 +1,107 @@
+"""Columns of ORC and Avro files beside those of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from iceberg_hms.datafiles.file_columns import FileColumn, find_columns
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from tests.catalog.parquet import table_for
+
+TABLE = table_for(
+    pa.schema(
+        [("id", pa.int64()), ("n", pa.struct([("a", pa.int64())])), ("l", pa.list_(pa.struct([("b", pa.int64())])))]
+    )
+)
+
+
+def leaf(name: str, field_id: int | None = None, **more: Any) -> FileColumn:
+    return FileColumn(name, field_id, 0, "leaf", "a number", reads=lambda wanted: wanted.kind == "long", **more)
+
+
+def group(shape: Any, name: str, *children: FileColumn, field_id: int | None = None) -> FileColumn:
+    return FileColumn(name, field_id, 0, shape, f"a {shape}", children=children)
+
+
+def id_of(path: str) -> int:
+    found = TABLE.schema.find(path)
+    assert found is not None
+    return found.id
+
+
+def find(*columns: FileColumn, metadata: TableMetadata = TABLE) -> Any:
+    return find_columns("file:/a", columns, metadata)
+
+
+def test_columns_are_found_by_name_at_all_depths() -> None:
+    found = find(leaf("id"), group("struct", "n", leaf("a")), group("list", "l", group("struct", "element", leaf("b"))))
+    assert {TABLE.schema.name_of(each.field_id): each.repeated for each in found.columns} == {
+        "id": False,
+        "n": False,
+        "n.a": False,
+        "l": False,
+        "l.element": True,
+        "l.element.b": True,
+    }
+    assert (found.has_field_ids, found.extra) == (False, ())
+    assert found.present == {each.field_id for each in found.columns}
+
+
+def test_ids_win_over_names_as_soon_as_one_column_has_one() -> None:
+    found = find(leaf("n", id_of("id")), leaf("id"))
+    assert (found.has_field_ids, found.present, found.extra) == (True, {id_of("id")}, ("id",))
+
+
+def test_the_name_mapping_of_the_table_names_columns() -> None:
+    mapping = [{"field-id": id_of("id"), "names": ["old"]}, {"field-id": 77, "names": ["gone"]}]
+    metadata = TableMetadata.parse(
+        {**TABLE.raw, "properties": {"schema.name-mapping.default": orjson.dumps(mapping).decode()}}
+    )
+    found = find(leaf("old"), leaf("gone"), leaf("id"), metadata=metadata)
+    assert found.present == {id_of("id")}
+    assert found.extra == ("id (not in schema.name-mapping.default)",)
+
+
+def test_a_dropped_column_is_no_extra_one_but_another_tables_is() -> None:
+    metadata = TableMetadata.parse({**TABLE.raw, "last-column-id": 20})
+    found = find(leaf("id", id_of("id")), leaf("dropped", 20), leaf("foreign", 21), metadata=metadata)
+    assert found.extra == ("foreign",)
+    odd = find(leaf("id", id_of("id")), leaf("odd", 20, known=False), metadata=metadata)
+    assert odd.extra == ("odd",)
+
+
+def test_what_is_in_an_extra_column_is_not_named_again() -> None:
+    assert find(leaf("id"), group("struct", "x", leaf("a"), leaf("b"))).extra == ("x",)
+    assert find(leaf("id"), group("struct", "n", leaf("a"), leaf("b"))).extra == ("n.b",)
+
+
+def test_a_file_of_another_table_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"no column of the table \(matched by column names\)"):
+        find(leaf("x"))
+    with pytest.raises(InvalidInput, match=r"no column of the table \(matched by field ids\)"):
+        find(leaf("id", 99))
+
+
+def test_two_columns_with_one_id_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="b is column id of the table, and so is another column"):
+        find(leaf("a", id_of("id")), leaf("b", id_of("id")))
+
+
+@pytest.mark.parametrize(
+    "column", [leaf("n"), group("struct", "id", leaf("a")), group("map", "l"), leaf("l")], ids=lambda each: each.shown
+)
+def test_a_column_must_have_the_tables_shape(column: FileColumn) -> None:
+    with pytest.raises(InvalidInput, match=r"in the file and .* in the table"):
+        find(column)
+
+
+def test_a_variant_is_a_struct_whose_fields_are_no_columns() -> None:
+    fields = [{"id": 1, "name": "v", "required": False, "type": "variant"}]
+    metadata = table_for({"type": "struct", "fields": fields}, version=3)
+    found = find(group("struct", "v", leaf("metadata"), leaf("value")), metadata=metadata)
+    assert (found.present, found.extra) == ({1}, ())
