@@ -15,6 +15,7 @@ from iceberg_hms.changes.operations.schema_tree import Edits, Move
 from iceberg_hms.changes.operations.seen_columns import Path, SeenColumn, find_column, shown_path
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
+from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.json_values import default_json
 from iceberg_hms.format.schema.schema import Schema, assign_fresh_ids
 from iceberg_hms.format.schema.types import (
@@ -202,6 +203,8 @@ class SchemaDraft:
             raw["identifier-field-ids"] = identifiers
         schema = Schema.parse(raw)
         schema.validate(self.base.format_version)
+        if not self._allow_incompatible:
+            self._refuse_alike(schema)
         return schema
 
     @property
@@ -343,6 +346,22 @@ class SchemaDraft:
                     f"Cannot delete all fields of a struct: {self.schema.name_of(field.id)}",
                     next_step="delete the struct itself",
                 )
+
+    def _refuse_alike(self, schema: Schema) -> None:
+        """Java allows it; Spark, Trino and Hive, which ignore the case, cannot read such a table."""
+        for siblings in (schema.fields, *(types.nested_fields(each.type) for each in walk_fields(schema.as_struct()))):
+            known: dict[str, NestedField] = {}
+            for field in siblings:
+                other = known.setdefault(field.name.lower(), field)
+                if other is not field and not (self._is_old(other) and self._is_old(field)):
+                    raise InvalidInput(
+                        f"Cannot call columns alike but for the case: {schema.name_of(other.id)} and "
+                        f"{schema.name_of(field.id)}: Spark, Trino and Hive could not read the table"
+                    )
+
+    def _is_old(self, field: NestedField) -> bool:
+        was = self.schema.field(field.id)
+        return was is not None and was.name == field.name
 
     def _key(self, full: str) -> str:
         return full if self.case_sensitive else full.lower()

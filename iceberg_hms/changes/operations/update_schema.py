@@ -135,15 +135,15 @@ def _check_mapped_names(base: TableMetadata, changed: Mapping[str, str]) -> None
 
 
 def _check_partition_names(base: TableMetadata, schema: Schema) -> None:
-    """Raises InvalidInput if a column gets a name that a partition field of another column has, in any spec: Java and
-    PyIceberg cannot load such a table (Java: PartitionSpec.Builder.checkAndAddPartitionName)."""
+    """Raises InvalidInput if a column gets a name that a partition field of another column has, in any spec: Java
+    cannot load such a table (PartitionSpec.Builder.checkAndAddPartitionName). If that column is gone, it can."""
     for field in walk_fields(schema.as_struct()):
         name, was = schema.name_of(field.id), base.schema.name_of(field.id)
         if name == was:
             continue
         for spec in base.specs:
             for each in spec.fields:
-                if each.name == name and field.id != each.source_id:
+                if each.name == name and field.id != each.source_id and schema.field(each.source_id) is not None:
                     raise InvalidInput(
                         f"Cannot name column {name}: partition spec {spec.spec_id} has a field of this name, of "
                         f"another column (field id {each.source_id})",

@@ -174,7 +174,20 @@ def test_case_is_ignored_on_demand() -> None:
     with pytest.raises(InvalidInput, match="missing column: LEVEL"):
         sensitive.rename_column("LEVEL", "lvl")
     sensitive.add_column("ID", types.INT)
-    assert top(sensitive.finish())[-1] == "ID"
+    with pytest.raises(InvalidInput, match="alike but for the case: id and ID: Spark"):
+        sensitive.finish()
+    as_java = draft(allow_incompatible_changes=True)
+    as_java.add_column("ID", types.INT)
+    assert top(as_java.finish())[-1] == "ID"
+
+
+def test_names_that_are_alike_already_stay() -> None:
+    made = SchemaDraft(wide_table(columns=[column(1, "ab"), column(2, "aB"), column(3, "s", struct(column(4, "x")))]))
+    made.update_column("ab", doc="old")
+    assert top(made.finish()) == ["ab", "aB", "s"]
+    made.add_column("s.X", types.INT)
+    with pytest.raises(InvalidInput, match=r"alike but for the case: s\.x and s\.X"):
+        made.finish()
 
 
 def test_a_name_of_two_columns_but_for_the_case_is_refused() -> None:

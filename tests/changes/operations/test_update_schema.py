@@ -188,6 +188,8 @@ def test_no_column_gets_the_name_of_a_partition_field_of_another_one() -> None:
         with pytest.raises(InvalidInput, match="Cannot name column day_month: partition spec 0 has a field"):
             evolve(base, step)
     assert "day_month" in top(evolve(base, lambda draft: draft.rename_column("day", "day_month")).schema)
+    without = evolve(base, lambda draft: draft.delete_column("day"))
+    assert "day_month" in top(evolve(without, lambda draft: draft.add_column("day_month", types.INT)).schema)
 
 
 def test_a_mapped_name_does_not_go_to_another_column() -> None:
