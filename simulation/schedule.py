@@ -11,7 +11,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from iceberg_hms.config import Settings
-from simulation.actors.catalog_callers import NAMES, CatalogCaller, Operator
+from simulation.actors.catalog_callers import NAMES, CatalogCaller, LockOperator
 from simulation.actors.clients import CommitServer
 from simulation.actors.expirers import Expirer
 from simulation.actors.writers import (
@@ -116,7 +116,7 @@ class Schedule:
             present=lambda attempt: self.checker.has(attempt),
         )
         self._writers: list[CoordinatorWriter | CommitServer] = []
-        self._other_actors: list[ForeignWriter | CatalogCaller | Operator | Expirer] = []
+        self._other_actors: list[ForeignWriter | CatalogCaller | LockOperator | Expirer] = []
         self._successors = 0
         self.checker = Checker(
             Promises(
@@ -200,11 +200,13 @@ class Schedule:
                 CatalogCaller(self.cluster, f"caller{index + 1}", scenario.catalog_call_kinds, self.checker.registrable)
                 for index in range(scenario.catalog_callers)
             ),
-            *([Operator(self.cluster, scenario.operator_actions)] if scenario.operator_actions else []),
+            *([LockOperator(self.cluster, scenario.operator_actions)] if scenario.operator_actions else []),
             *(Expirer(self.cluster, name) for name in self._expirers()),
         ]
 
-    def _everybody(self) -> list[CoordinatorWriter | CommitServer | ForeignWriter | CatalogCaller | Operator | Expirer]:
+    def _everybody(
+        self,
+    ) -> list[CoordinatorWriter | CommitServer | ForeignWriter | CatalogCaller | LockOperator | Expirer]:
         return [*self._writers, *self._other_actors]
 
     def _ours(self) -> list[str]:

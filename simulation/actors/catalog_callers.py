@@ -113,7 +113,7 @@ class CatalogCaller:
         self.node.cluster.history.record_answer(attempt, Answer.COMMITTED)
 
 
-class Operator:
+class LockOperator:
     """Switches the table's lock mode, and breaks and heals the metastore's lock API: some actions, in some order."""
 
     def __init__(self, cluster: Cluster, operator_actions: Sequence[str]) -> None:

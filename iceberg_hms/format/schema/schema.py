@@ -112,6 +112,10 @@ class Schema:
         """The full dotted name of a field, or None."""
         return self._name_by_id.get(field_id)
 
+    def names(self) -> Iterable[str]:
+        """The full dotted names of all fields."""
+        return self._name_by_id.values()
+
     def parent_of(self, field_id: int) -> NestedField | None:
         """The field that directly contains a field; None for a column or an unknown id."""
         return self._parent_by_id.get(field_id)

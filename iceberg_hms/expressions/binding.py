@@ -1,0 +1,227 @@
+"""Filters on a table's columns: names become field ids, and values become values of the columns' types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.expressions.expression import Always, And, Expression, Operator, Or, Predicate
+from iceberg_hms.expressions.literals import OutOfRange, to_type
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.schema import Schema
+from iceberg_hms.format.schema.types import ListType, MapType, NestedField, Type
+
+#: How many columns an error names.
+_NAMED_MAX = 20
+_FLOATING = frozenset({"float", "double"})
+_PREFIXED = frozenset({"string"})
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPredicate:
+    """A predicate on a field of a schema.
+
+    field_id, type: of the column. path: the names of the column and the structs around it, from the outside.
+    values: as the column stores them; a set for `in` and `not in`, else none or one.
+    """
+
+    operator: Operator
+    field_id: int
+    type: Type
+    path: tuple[str, ...]
+    values: tuple[Any, ...] | frozenset[Any] = ()
+
+    @property
+    def value(self) -> Any:
+        """The only value."""
+        (value,) = self.values
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAnd:
+    left: Bound
+    right: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class BoundOr:
+    left: Bound
+    right: Bound
+
+
+Bound = bool | BoundPredicate | BoundAnd | BoundOr
+
+
+def bind(expression: Expression, schema: Schema, *, case_sensitive: bool = True) -> Bound:
+    """A filter on the columns of a schema; True or False where it matches all rows or none.
+
+    Raises InvalidInput for a column that the schema lacks, or that is within a list or a map, and for a value that is
+    not one of the column's type."""
+    find = schema.find if case_sensitive else _ignoring_case(schema)
+    return _bind(expression, lambda name: _field(schema, find, name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    field: NestedField
+    path: tuple[str, ...]
+    is_required: bool
+
+
+def _bind(expression: Expression, resolve: Callable[[str], _Field]) -> Bound:
+    match expression:
+        case Always(value):
+            return value
+        case And(left, right):
+            return _both(_bind(left, resolve), _bind(right, resolve))
+        case Or(left, right):
+            return _either(_bind(left, resolve), _bind(right, resolve))
+        case Predicate():
+            return _predicate(expression, resolve(expression.column))
+    raise InvalidInput(f"not a filter: {expression!r}")
+
+
+def _both(left: Bound, right: Bound) -> Bound:
+    if isinstance(left, bool):
+        return right if left else False
+    if isinstance(right, bool):
+        return left if right else False
+    return BoundAnd(left, right)
+
+
+def _either(left: Bound, right: Bound) -> Bound:
+    if isinstance(left, bool):
+        return True if left else right
+    if isinstance(right, bool):
+        return True if right else left
+    return BoundOr(left, right)
+
+
+def _predicate(predicate: Predicate, column: _Field) -> Bound:
+    operator, of = predicate.operator, column.field.type
+
+    def bound(operator: Operator, *found: Any) -> BoundPredicate:
+        return BoundPredicate(operator, column.field.id, of, column.path, found)
+
+    not_null: Bound = True if column.is_required else bound(Operator.NOT_NULL)
+    if operator is Operator.IS_NULL:
+        return False if column.is_required else bound(operator)
+    if operator is Operator.NOT_NULL:
+        return not_null
+    if operator in (Operator.IS_NAN, Operator.NOT_NAN):
+        if values.kind_of(of) not in _FLOATING:
+            raise InvalidInput(f"column {predicate.column} has type {of}, which has no NaN")
+        return bound(operator)
+    if operator in (Operator.STARTS_WITH, Operator.NOT_STARTS_WITH) and values.kind_of(of) not in _PREFIXED:
+        raise InvalidInput(f"column {predicate.column} has type {of}, whose values start with nothing")
+    literals = [to_type(value, of, predicate.column) for value in predicate.values]
+    if operator.is_set:
+        found = frozenset(each for each in literals if not isinstance(each, OutOfRange))
+        if not found:
+            return False if operator is Operator.IN else not_null
+        if len(found) == 1:
+            return bound(Operator.EQ if operator is Operator.IN else Operator.NOT_EQ, *found)
+        return BoundPredicate(operator, column.field.id, of, column.path, found)
+    (value,) = literals
+    if not isinstance(value, OutOfRange):
+        return bound(operator, value)
+    return not_null if _matches_all(operator, value) else False
+
+
+def _matches_all(operator: Operator, value: OutOfRange) -> bool:
+    """Whether every number compares so with one that is out of range."""
+    if operator in (Operator.LT, Operator.LT_EQ):
+        return value is OutOfRange.ABOVE
+    if operator in (Operator.GT, Operator.GT_EQ):
+        return value is OutOfRange.BELOW
+    return operator is Operator.NOT_EQ
+
+
+def _ignoring_case(schema: Schema) -> Callable[[str], NestedField | None]:
+    names: dict[str, set[str]] = {}
+    for name in schema.names():
+        names.setdefault(name.lower(), set()).add(name)
+
+    def find(name: str) -> NestedField | None:
+        found = names.get(name.lower(), set())
+        if len(found) > 1:
+            raise InvalidInput(f"several columns match {name}: {', '.join(sorted(found))}")
+        return schema.find(next(iter(found))) if found else None
+
+    return find
+
+
+def _field(schema: Schema, find: Callable[[str], NestedField | None], name: str) -> _Field:
+    field = find(name)
+    if field is None:
+        known = [each.name for each in schema.fields]
+        more = f" and {len(known) - _NAMED_MAX} more" if len(known) > _NAMED_MAX else ""
+        raise InvalidInput(f"there is no column {name}; the table has {', '.join(known[:_NAMED_MAX])}{more}")
+    path, is_required = [field.name], field.required
+    parent = schema.parent_of(field.id)
+    while parent is not None:
+        if isinstance(parent.type, ListType | MapType):
+            raise InvalidInput(f"column {name} is within a list or a map, so it has many values in a row")
+        path.append(parent.name)
+        is_required = is_required and parent.required
+        parent = schema.parent_of(parent.id)
+    return _Field(field, tuple(reversed(path)), is_required)
+
+
+def matches(bound: Bound, row: Mapping[str, Any]) -> bool:
+    """Whether a row matches. row: column name -> value as columns store it; a struct is such a mapping itself."""
+    match bound:
+        case bool():
+            return bound
+        case BoundAnd(left, right):
+            return matches(left, row) and matches(right, row)
+        case BoundOr(left, right):
+            return matches(left, row) or matches(right, row)
+        case BoundPredicate():
+            return value_matches(bound, _value(row, bound.path))
+
+
+def value_matches(predicate: BoundPredicate, value: Any) -> bool:
+    """Whether a value of the predicate's column matches; None is null."""
+    operator = predicate.operator
+    if value is None:
+        return operator is Operator.IS_NULL
+    if operator is Operator.IS_NULL:
+        return False
+    if operator is Operator.NOT_NULL:
+        return True
+    is_nan = bool(value != value)
+    match operator:
+        case Operator.IS_NAN:
+            return is_nan
+        case Operator.NOT_NAN:
+            return not is_nan
+        case Operator.IN:
+            return value in predicate.values
+        case Operator.NOT_IN:
+            return value not in predicate.values
+    return bool(_COMPARE[operator](value, predicate.value))
+
+
+_COMPARE: Mapping[Operator, Callable[[Any, Any], Any]] = {
+    Operator.LT: lambda a, b: a < b,
+    Operator.LT_EQ: lambda a, b: a <= b,
+    Operator.GT: lambda a, b: a > b,
+    Operator.GT_EQ: lambda a, b: a >= b,
+    Operator.EQ: lambda a, b: a == b,
+    Operator.NOT_EQ: lambda a, b: a != b,
+    Operator.STARTS_WITH: lambda a, b: a[: len(b)] == b,
+    Operator.NOT_STARTS_WITH: lambda a, b: a[: len(b)] != b,
+}
+
+
+def _value(row: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    found: Any = row
+    for name in path:
+        if found is None:
+            return None
+        found = found.get(name)
+    return found

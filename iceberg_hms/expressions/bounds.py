@@ -1,0 +1,130 @@
+"""Predicates judged on the least and the greatest value of a set of values, without the values.
+
+A set is described by bounds that no value exceeds, which may be wider than the values, and by whether it may have, or
+consists of, nulls and NaNs. Bounds never cover nulls and NaNs (spec: data file fields, field_summary).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.expressions.binding import BoundPredicate, value_matches
+from iceberg_hms.expressions.expression import Operator
+from iceberg_hms.format.schema import values
+from iceberg_hms.format.schema.types import Type
+
+_O = Operator
+_NUMERIC_TESTS = frozenset({_O.LT, _O.LT_EQ, _O.GT, _O.GT_EQ, _O.EQ, _O.IN, _O.STARTS_WITH})
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """What is known of a set of values.
+
+    lower, upper: None: unknown. may_be_null, may_be_nan: False only if it is known that none is. only_nulls, only_nans:
+    True only if it is known that all are.
+    """
+
+    lower: Any = None
+    upper: Any = None
+    may_be_null: bool = True
+    may_be_nan: bool = True
+    only_nulls: bool = False
+    only_nans: bool = False
+
+
+#: Nothing is known.
+UNKNOWN_RANGE = ValueRange()
+
+
+def bound_value(of: Type, data: bytes | None) -> Any:
+    """The value of a bound; None for one that is missing, that cannot be read, and for what has no order that all
+    writers share: NaN, and UUIDs, which Java compares as signed numbers."""
+    if data is None or values.kind_of(of) == "uuid":
+        return None
+    try:
+        found = values.from_bytes(of, data)
+    except InvalidInput:
+        return None
+    return None if found != found else found
+
+
+def may_match(predicate: BoundPredicate, known: ValueRange) -> bool:
+    """False only if no value of the set matches."""
+    operator = predicate.operator
+    if operator is _O.IS_NULL:
+        return known.may_be_null
+    if known.only_nulls:
+        return False
+    match operator:
+        case _O.IS_NAN:
+            return known.may_be_nan
+        case _O.NOT_NAN:
+            return not known.only_nans
+    if operator in _NUMERIC_TESTS:
+        return not known.only_nans and _may_reach(predicate, known.lower, known.upper)
+    if operator is _O.NOT_STARTS_WITH:
+        return not _all_start_with(predicate.value, known)
+    return True
+
+
+def must_match(predicate: BoundPredicate, known: ValueRange) -> bool:
+    """True only if every value of the set matches."""
+    operator = predicate.operator
+    if operator is _O.IS_NULL:
+        return known.only_nulls
+    if known.may_be_null:
+        return False
+    match operator:
+        case _O.NOT_NULL:
+            return True
+        case _O.IS_NAN:
+            return known.only_nans
+        case _O.NOT_NAN:
+            return not known.may_be_nan
+    if operator in (_O.NOT_EQ, _O.NOT_IN, _O.NOT_STARTS_WITH):
+        # NaN differs from every value.
+        opposite = replace(predicate, operator=operator.negated)
+        return known.only_nans or not _may_reach(opposite, known.lower, known.upper)
+    return not known.may_be_nan and _must_reach(predicate, known)
+
+
+def _may_reach(predicate: BoundPredicate, lower: Any, upper: Any) -> bool:
+    """Whether a value between the bounds may match; NaNs aside."""
+    match predicate.operator:
+        case _O.LT | _O.LT_EQ:
+            return lower is None or value_matches(predicate, lower)
+        case _O.GT | _O.GT_EQ:
+            return upper is None or value_matches(predicate, upper)
+        case _O.STARTS_WITH:
+            prefix = predicate.value
+            above = lower is not None and lower[: len(prefix)] > prefix
+            return not above and not (upper is not None and upper[: len(prefix)] < prefix)
+        case _:
+            return any(
+                (lower is None or lower <= value) and (upper is None or value <= upper) for value in predicate.values
+            )
+
+
+def _must_reach(predicate: BoundPredicate, known: ValueRange) -> bool:
+    """Whether every value between the bounds matches."""
+    lower, upper = known.lower, known.upper
+    match predicate.operator:
+        case _O.LT | _O.LT_EQ:
+            return upper is not None and value_matches(predicate, upper)
+        case _O.GT | _O.GT_EQ:
+            return lower is not None and value_matches(predicate, lower)
+        case _O.STARTS_WITH:
+            return _all_start_with(predicate.value, known)
+        case _:
+            return lower is not None and lower == upper and lower in predicate.values
+
+
+def _all_start_with(prefix: str, known: ValueRange) -> bool:
+    """Whether each value starts with a prefix, nulls aside: what lies between two texts with a prefix has it too."""
+    lower, upper = known.lower, known.upper
+    if lower is None or upper is None:
+        return False
+    return bool(lower[: len(prefix)] == prefix == upper[: len(prefix)])

@@ -1,0 +1,272 @@
+"""Filters as text, in SQL's syntax: `level = 'ERROR' and (day >= date '2021-04-01' or day is null)`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, NoReturn
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.expressions.expression import (
+    ALWAYS_FALSE,
+    ALWAYS_TRUE,
+    Expression,
+    Operator,
+    Predicate,
+    both,
+    checked,
+    either,
+    negation,
+)
+
+#: The longest text, in characters, and how deep parentheses and `not` may be nested.
+LENGTH_MAX: Final = 100_000
+DEPTH_MAX: Final = 100
+#: The longest number, in characters.
+_DIGITS_MAX: Final = 100
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+        (?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?(?![\w.]))
+      | (?P<binary>[xX]'(?:[0-9A-Fa-f]{2})*')
+      | (?P<string>'(?:[^']|'')*')
+      | (?P<quoted>(?:`(?:[^`]|``)+`|"(?:[^"]|"")+")(?:\.(?:`(?:[^`]|``)+`|"(?:[^"]|"")+"|\w+))*)
+      | (?P<word>[^\W\d]\w*(?:\.(?:\w+|`(?:[^`]|``)+`|"(?:[^"]|"")+"))*)
+      | (?P<symbol><=|>=|<>|!=|==|=|<|>|\(|\)|,)
+    )""",
+    re.VERBOSE,
+)
+_PART: Final = re.compile(r"`((?:[^`]|``)+)`|\"((?:[^\"]|\"\")+)\"|(\w+)")
+_COMPARISONS: Final = {
+    "=": Operator.EQ,
+    "==": Operator.EQ,
+    "<>": Operator.NOT_EQ,
+    "!=": Operator.NOT_EQ,
+    "<": Operator.LT,
+    "<=": Operator.LT_EQ,
+    ">": Operator.GT,
+    ">=": Operator.GT_EQ,
+}
+#: The comparison with the sides exchanged.
+_MIRRORED: Final = {
+    Operator.LT: Operator.GT,
+    Operator.LT_EQ: Operator.GT_EQ,
+    Operator.GT: Operator.LT,
+    Operator.GT_EQ: Operator.LT_EQ,
+}
+_KEYWORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "nan", "like", "between", "true", "false"})
+#: Words before a text that say what it is; the column's type decides how it is read.
+_TYPED: Final = frozenset({"date", "time", "timestamp", "timestamptz", "uuid"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    at: int
+
+    @property
+    def word(self) -> str:
+        """A bare word in lower case; else what stands there."""
+        return self.text.lower() if self.kind == "word" else self.text
+
+
+def parse(text: str) -> Expression:
+    """The filter of a text.
+
+    Columns are names, dotted for fields of structs, in backticks or double quotes where they are no plain words. Values
+    are numbers, 'texts', X'bytes', true and false; dates, times, timestamps and UUIDs are texts, with or without the
+    word for their type before them. Known are `= <> != < <= > >=`, `in`, `between`, `like` with one `%` at its end,
+    `is null`, `is nan`, `not`, `and`, `or` and parentheses.
+
+    Raises InvalidInput that names the position.
+    """
+    if not isinstance(text, str) or len(text) > LENGTH_MAX:
+        raise InvalidInput(f"a filter is a text of at most {LENGTH_MAX} characters")
+    parser = _Parser(text)
+    found = parser.disjunction(0)
+    parser.end()
+    return found
+
+
+def as_expression(where: Expression | str) -> Expression:
+    """A filter that a caller gave as text or as an expression. Raises InvalidInput."""
+    return parse(where) if isinstance(where, str) else checked(where)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(_tokens(text))
+        self._next = 0
+
+    def disjunction(self, depth: int) -> Expression:
+        found = self._conjunction(depth)
+        while self._takes("or"):
+            found = either(found, self._conjunction(depth))
+        return found
+
+    def end(self) -> None:
+        if self._peek().kind != "end":
+            self._fail("and, or, or the end")
+
+    def _conjunction(self, depth: int) -> Expression:
+        found = self._factor(depth)
+        while self._takes("and"):
+            found = both(found, self._factor(depth))
+        return found
+
+    def _factor(self, depth: int) -> Expression:
+        if depth > DEPTH_MAX:
+            raise InvalidInput(f"the filter is nested more than {DEPTH_MAX} deep")
+        if self._takes("not"):
+            return negation(self._factor(depth + 1))
+        if self._takes("("):
+            found = self.disjunction(depth + 1)
+            self._require(")")
+            return found
+        return self._predicate()
+
+    def _predicate(self) -> Expression:
+        token = self._peek()
+        if token.word in ("true", "false") and self._is_alone():
+            self._next += 1
+            return ALWAYS_TRUE if token.word == "true" else ALWAYS_FALSE
+        if not self._is_column(token):
+            value, operator = self._value(), self._comparison()
+            return Predicate(_MIRRORED.get(operator, operator), self._column(), (value,))
+        column = self._column()
+        if self._takes("is"):
+            return self._is(column)
+        is_negated = self._takes("not")
+        found = self._with_word(column)
+        if found is None:
+            if is_negated:
+                self._fail("in, between or like")
+            found = Predicate(self._comparison(), column, (self._value(),))
+        return negation(found) if is_negated else found
+
+    def _is(self, column: str) -> Expression:
+        is_negated = self._takes("not")
+        if self._takes("null"):
+            return Predicate(Operator.NOT_NULL if is_negated else Operator.IS_NULL, column)
+        self._require("nan")
+        return Predicate(Operator.NOT_NAN if is_negated else Operator.IS_NAN, column)
+
+    def _with_word(self, column: str) -> Expression | None:
+        if self._takes("in"):
+            self._require("(")
+            values = [self._value()]
+            while self._takes(","):
+                values.append(self._value())
+            self._require(")")
+            return Predicate(Operator.IN, column, tuple(values))
+        if self._takes("between"):
+            low = self._value()
+            self._require("and")
+            high = self._value()
+            return both(Predicate(Operator.GT_EQ, column, (low,)), Predicate(Operator.LT_EQ, column, (high,)))
+        if self._takes("like"):
+            return self._like(column)
+        return None
+
+    def _like(self, column: str) -> Expression:
+        token = self._peek()
+        pattern = self._value()
+        if not isinstance(pattern, str):
+            self._fail("a text after like", token)
+        prefix = pattern.removesuffix("%")
+        if "%" in prefix or "_" in prefix or "\\" in prefix:
+            self._fail("a pattern with one % at its end", token)
+        if prefix == pattern:
+            return Predicate(Operator.EQ, column, (pattern,))
+        return Predicate(Operator.STARTS_WITH, column, (prefix,))
+
+    def _comparison(self) -> Operator:
+        token = self._peek()
+        if token.text not in _COMPARISONS:
+            self._fail("a comparison")
+        self._next += 1
+        return _COMPARISONS[token.text]
+
+    def _column(self) -> str:
+        token = self._peek()
+        if not self._is_column(token):
+            self._fail("a column")
+        self._next += 1
+        parts = []
+        for backticked, quoted, bare in _PART.findall(token.text):
+            parts.append(backticked.replace("``", "`") or quoted.replace('""', '"') or bare)
+        return ".".join(parts)
+
+    def _value(self) -> Any:
+        token = self._peek()
+        following = self._tokens[self._next + 1] if token.kind != "end" else token
+        if token.word in _TYPED and following.kind == "string":
+            self._next += 1
+            token = following
+        self._next += 1
+        match token.kind:
+            case "number":
+                return _number(token.text)
+            case "string":
+                return token.text[1:-1].replace("''", "'")
+            case "binary":
+                return bytes.fromhex(token.text[2:-1])
+        if token.word in ("true", "false"):
+            return token.word == "true"
+        if token.word == "null":
+            what = f"nothing equals null, at character {token.at + 1} of the filter"
+            raise InvalidInput(what, next_step="use is null or is not null")
+        return self._fail("a value", token)
+
+    def _is_column(self, token: _Token) -> bool:
+        if token.kind == "quoted":
+            return True
+        if token.kind != "word" or token.word in _KEYWORDS:
+            return False
+        return token.word not in _TYPED or self._tokens[self._next + 1].kind != "string"
+
+    def _is_alone(self) -> bool:
+        """Whether no comparison follows the next token."""
+        return self._tokens[self._next + 1].text not in _COMPARISONS
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _takes(self, word: str) -> bool:
+        if self._peek().word != word or self._peek().kind in ("string", "quoted", "end"):
+            return False
+        self._next += 1
+        return True
+
+    def _require(self, word: str) -> None:
+        if not self._takes(word):
+            self._fail(word)
+
+    def _fail(self, expected: str, token: _Token | None = None) -> NoReturn:
+        token = token or self._peek()
+        found = "the end" if token.kind == "end" else repr(token.text[:40])
+        raise InvalidInput(f"expected {expected} at character {token.at + 1} of the filter, found {found}")
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, at = [], 0
+    while at < len(text.rstrip()):
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            start = at + len(text[at:]) - len(text[at:].lstrip())
+            raise InvalidInput(f"cannot read the filter at character {start + 1}: {text[start : start + 40]!r}")
+        found.append(_Token(match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
+        at = match.end()
+    return [*found, _Token("end", "", len(text))]
+
+
+def _number(text: str) -> int | float | Decimal:
+    """A whole number, a decimal, or with an exponent a float, as in SQL."""
+    if len(text) > _DIGITS_MAX:
+        raise InvalidInput(f"a number of the filter has more than {_DIGITS_MAX} characters")
+    if "e" in text.lower():
+        return float(text)
+    return Decimal(text) if "." in text else int(text)

@@ -1,0 +1,89 @@
+"""Filters as text."""
+
+from __future__ import annotations
+
+import contextlib
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_hms.errors import InvalidInput
+from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col, parse
+
+ID, LEVEL, TIME = col("id"), col("level"), col("event_time")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id = 1", ID == 1),
+        ("1 < id", ID > 1),
+        ("5 >= id", ID <= 5),
+        ("id <> -1 AND level == 'it''s'", (ID != -1) & (LEVEL == "it's")),
+        ("id = 1 or id = 2 and id = 3", (ID == 1) | ((ID == 2) & (ID == 3))),
+        ("(id = 1 or id = 2) and id = 3", ((ID == 1) | (ID == 2)) & (ID == 3)),
+        ("not id = 1", ID != 1),
+        ("not (id = 1 or level is null)", (ID != 1) & LEVEL.is_not_null()),
+        ("id not in (1, 2)", ID.not_in([1, 2])),
+        ("id IN (1)", ID.is_in([1])),
+        ("id between 1 and 3 and level = 'a'", (ID >= 1) & (ID <= 3) & (LEVEL == "a")),
+        ("id not between 1 and 3", (ID < 1) | (ID > 3)),
+        ("level like 'ERR%'", LEVEL.starts_with("ERR")),
+        ("level not like 'ERR%'", ~LEVEL.starts_with("ERR")),
+        ("level like 'ERR'", LEVEL == "ERR"),
+        ("event_time >= timestamp '2021-04-01 00:00:00'", TIME >= "2021-04-01 00:00:00"),
+        ("day = date '2021-04-01'", col("day") == "2021-04-01"),
+        ("date = '2021-04-01'", col("date") == "2021-04-01"),
+        ("price = 1.50", col("price") == Decimal("1.50")),
+        ("ratio < 1e-3", col("ratio") < 0.001),
+        ("key = X'00ff'", col("key") == b"\x00\xff"),
+        ("flag = true", col("flag") == True),  # noqa: E712
+        ("true = flag", col("flag") == True),  # noqa: E712
+        ("true", ALWAYS_TRUE),
+        ("not true or false", ALWAYS_FALSE),
+        ("`a b`.c is not nan", ~col("a b.c").is_nan()),
+        ('"or" is nan', col("or").is_nan()),
+        ("location.`lat``s` > 0", col("location.lat`s") > 0),
+        ("and_more = 1", col("and_more") == 1),
+    ],
+)
+def test_a_text_means_its_filter(text: str, expected: Expression) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "expected a value at character 1 of the filter, found the end"),
+        ("id", "expected a comparison at character 3"),
+        ("id = ", "expected a value at character"),
+        ("id = 1 id", "expected and, or, or the end at character 8"),
+        ("id = null", "nothing equals null, at character 6"),
+        ("id not 1", "expected in, between or like at character 8"),
+        ("(id = 1", r"expected \) at character 8"),
+        ("id in ()", "expected a value at character 8"),
+        ("id is 1", "expected nan at character 7"),
+        ("level like '%a'", "a pattern with one % at its end at character 12"),
+        ("level like 'a_b%'", "a pattern with one % at its end"),
+        ("level like 1", "expected a text after like"),
+        ("id = 'open", "cannot read the filter at character 6"),
+        ("id = 1; drop", "cannot read the filter at character 7"),
+        ("id = 1x", "cannot read the filter at character 6"),
+        ("and = 1", "expected a value at character 1"),
+        ("id = " + "9" * 200, "more than 100 characters"),
+        ("(" * 200 + "id = 1" + ")" * 200, "nested more than 100 deep"),
+        ("not " * 200 + "id = 1", "nested more than 100 deep"),
+        ("id = 1" + " " * 100_000, "at most 100000 characters"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_place(text: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        parse(text)
+
+
+@given(st.text("id=<>'\"`.()and or notin is null 12,Xx-e%_", max_size=30))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    with contextlib.suppress(InvalidInput):
+        parse(text)
