@@ -67,9 +67,7 @@ class ManifestMerge:
         new = [merged for group in chosen for merged in self._merge(base, group, manifests)]
         new += [each for each in own if each.manifest_path not in gone]
         rest = [each for each in kept if each.manifest_path not in gone]
-        return MergedManifests(
-            (*new, *rest), len(rest), len(kept) - len(rest), [each.manifest_path for each in (*new, *own)]
-        )
+        return MergedManifests((*new, *rest), len(rest), len(kept) - len(rest), [each.manifest_path for each in new])
 
     def _merge(
         self, base: TableMetadata, group: tuple[ManifestFile, ...], manifests: Manifests

@@ -100,6 +100,7 @@ def _build(
 ) -> None:
     staging.finish()
     group.files.staged(staging.files)
+    group.files.wrote(staging.manifests_written)
     for commit in staging.withdrawn:
         group.files.withdrawn(commit)
     adds_nothing = staging.metadata is None or staging.metadata is staging.base

@@ -279,6 +279,7 @@ def _swap(group: GroupContext, progress: GroupProgress, attempt: CommitAttempt, 
 
     progress.attempt = None
     group.sources.sent.sending(attempt.carried_ids)
+    group.files.sending(attempt)
     try:
         answer = send_swap(ports, attempt, lock, overdue)
     except IcebergHmsError:
@@ -316,6 +317,7 @@ def _note_landed(group: GroupContext, progress: GroupProgress, attempt: CommitAt
     progress.last_location = attempt.location
     progress.replaced_lists += attempt.replaced_lists
     progress.landed.append(attempt)
+    group.files.landed(attempt)
     now = group.ports.runtime.now()
     for commit in attempt.commits:
         group.outcomes.add(commit, Committed(group.figures.report_landed(commit, attempt, now)))
@@ -327,5 +329,5 @@ def _note_landed(group: GroupContext, progress: GroupProgress, attempt: CommitAt
 def _answer_and_tidy(group: GroupContext, usage: Usage) -> None:
     group.outcomes.answer(group.ports.runtime, usage)
     group.outcomes.answer_unproved()
-    group.files.delete_garbage(group.ports.files, group.outcomes.known)
+    group.files.delete_garbage(group.ports.files, group.outcomes.known, group.ports.manifests)
     group.outcomes.publish(group.ports.events, usage)

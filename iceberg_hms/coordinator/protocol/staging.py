@@ -41,6 +41,7 @@ class Staging:
     refused: commits whose check or staging failed, with the error; no swap carries them.
     withdrawn: commits whose callers left while they were staged; no swap carries them either.
     files: what each commit wrote; also one that failed: what it wrote is named again when it is staged again.
+    manifests_written: the manifests that each of the staged wrote now, whether or not its result names them.
     committed_as: the snapshots of commits that were in the metadata before they were staged, as the table has them.
     added: the snapshots that carried commits add, where these are not all that their changes' identities name.
     rebased: those of the carried whose snapshot is on a parent that its client had not seen.
@@ -65,6 +66,7 @@ class Staging:
         self.refused: list[tuple[PendingCommit, Exception]] = []
         self.withdrawn: list[PendingCommit] = []
         self.files: dict[PendingCommit, Sequence[str]] = {}
+        self.manifests_written: dict[PendingCommit, Sequence[str]] = {}
         self.committed_as: dict[PendingCommit, tuple[int, ...]] = {}
         self.added: dict[PendingCommit, tuple[int, ...]] = {}
         self.rebased: set[PendingCommit] = set()
@@ -106,6 +108,7 @@ class Staging:
             with working_for(lambda: commit.withdrawn):
                 staged = self._stage(commit.change, recorded, guard)
             self.files[commit] = staged.files
+            self.manifests_written[commit] = tuple(recorded.written)
             self.carried.append(commit)
             self.replaced_lists.extend(staged.replaced)
             if staged.snapshot_ids is not None:

@@ -410,3 +410,27 @@ def test_a_step_that_conflicts_undoes_the_whole_transaction(catalog, table, entr
     assert live(table.refresh(), entries) == {"file:/d/a"}
     left = {each for each in files.locations() if each.endswith(".avro")} - manifests
     assert left < others, "only the other writer's files are left"
+
+
+def test_manifests_that_a_replay_no_longer_needs_are_deleted(catalog, table, entries, files):
+    """The first filtered manifest was written without one file; meanwhile another writer replaced the original."""
+    table.append([record("file:/d/a", 1), record("file:/d/b", 1), record("file:/d/c", 1)])
+    other = catalog.load_table("logging.events")
+    stale = WatchedAccess(catalog, lambda _size: other.delete_files(["file:/d/b"])).table(table.name)
+    stale.delete_files(["file:/d/a"])
+    assert live(stale, entries) == {"file:/d/c"}
+    manifests = catalog.manifests()
+    named = {each.manifest_list for each in stale.snapshots()}
+    named |= {file.manifest_path for each in stale.snapshots() for file in manifests.list(each)}
+    assert {each for each in files.locations() if each.endswith(".avro")} == named
+
+
+def test_an_appends_own_manifest_that_a_merge_took_in_is_deleted(catalog, table, files):
+    with table.transaction() as tx:
+        tx.set_properties({"commit.manifest.min-count-to-merge": "2"})
+    for day in (1, 2, 3):
+        table.append([record(f"file:/d/{day}", day)])
+    manifests = catalog.manifests()
+    named = {each.manifest_list for each in table.snapshots()}
+    named |= {file.manifest_path for each in table.snapshots() for file in manifests.list(each)}
+    assert {each for each in files.locations() if each.endswith(".avro")} == named

@@ -112,6 +112,6 @@ def test_what_a_commit_wrote_is_deleted_if_its_caller_left_while_it_was_staged(h
     base = load_table(group)
     build_attempt(group, progress, base, begin_staging(group, progress, base))
     assert (progress.attempt, progress.waiting, group.outcomes.known) == (None, [], [])
-    group.files.delete_garbage(Deleted(), group.outcomes.known)
+    group.files.delete_garbage(Deleted(), group.outcomes.known, group.ports.manifests)
     assert len(deleted) == 1
     assert deleted[0].endswith(".avro")

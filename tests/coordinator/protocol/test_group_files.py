@@ -40,7 +40,7 @@ class Group:
     def left(self, *outcomes: Outcome) -> list[str]:
         """The group's files that are there after the garbage was deleted."""
         known: list[tuple[PendingCommit, Outcome]] = list(zip(self.commits, outcomes, strict=False))
-        self.files.delete_garbage(self.harness.files, known)
+        self.files.delete_garbage(self.harness.files, known, self.harness.manifests.open)
         return sorted(name for name in self.harness.files.locations() if name.count("/") == 1)
 
     def committed(self, commit: int, *snapshot_ids: int) -> Outcome:
@@ -101,3 +101,51 @@ def test_what_a_rerun_of_a_job_wrote_goes_since_the_first_run_landed(group: Grou
 def test_what_a_commit_wrote_that_only_moved_a_ref_in_the_end_stays(group: Group) -> None:
     """Another change of the same transaction may have written it."""
     assert "file:/own-0" in group.left(group.only_moved_a_ref(), group.committed(1))
+
+
+def test_a_manifest_that_the_landed_attempt_no_longer_needs_goes(group: Group) -> None:
+    group.files.wrote({group.commits[0]: ["file:/half", "file:/own-0"]})
+    group.files.sending(group.attempt)
+    group.files.landed(group.attempt)
+    left = group.left(group.committed(0), group.committed(1))
+    assert left == ["file:/list", "file:/m.json", "file:/own-0", "file:/own-1"]
+
+
+def test_a_manifest_that_a_refused_swap_carried_stays_though_the_next_one_landed_without_it(group: Group) -> None:
+    group.files.wrote({group.commits[0]: ["file:/half"]})
+    first = replace(group.attempt, staged_files=(*group.attempt.staged_files, "file:/half"))
+    group.files.sending(first)
+    group.files.refused(first)
+    group.files.sending(group.attempt)
+    group.files.landed(group.attempt)
+    assert "file:/half" in group.left(group.committed(0), group.committed(1))
+
+
+def test_a_manifest_of_a_commit_that_another_group_may_have_landed_stays(group: Group) -> None:
+    """It was in the table when this group looked again; the swap that put it there may have named the manifest."""
+    group.files.wrote({group.commits[0]: ["file:/half"]})
+    assert "file:/half" in group.left(group.committed(0), group.committed(1))
+
+
+def test_a_manifest_that_the_landed_snapshot_lists_stays_whatever_the_change_says() -> None:
+    group = Group()
+    group.harness.commit(append("file:/c", snapshot_id=1))
+    metadata = group.harness.metadata()
+    listed = group.harness.manifests.open().list(metadata.snapshots[0])[0].manifest_path
+    group.harness.files.write(listed, b"x")
+    attempt = replace(group.attempt, metadata=metadata)
+    group.files.wrote({group.commits[0]: [listed, "file:/half"]})
+    group.files.sending(attempt)
+    group.files.landed(attempt)
+    assert "file:/half" not in group.left(group.committed(0), group.committed(1))
+    assert listed in group.harness.files.locations()
+
+
+def test_nothing_is_deleted_if_the_landed_snapshot_cannot_be_read(group: Group) -> None:
+    group.harness.commit(append("file:/c", snapshot_id=1))
+    attempt = replace(group.attempt, metadata=group.harness.metadata())
+    group.harness.manifests.lists.clear()
+    group.files.wrote({group.commits[0]: ["file:/half"]})
+    group.files.sending(attempt)
+    group.files.landed(attempt)
+    assert "file:/half" in group.left(group.committed(0), group.committed(1))

@@ -67,7 +67,7 @@ def test_an_attempt_that_is_abandoned_leaves_no_file_and_there_may_be_none() -> 
     abandon(group, progress)
     abandon(group, progress)
     assert progress.attempt is None
-    group.files.delete_garbage(harness.files, [])
+    group.files.delete_garbage(harness.files, [], harness.manifests.open)
     assert harness.metadata_files() == before
 
 
