@@ -7,11 +7,11 @@ operation in flight (it concerns file A and day 1) or the one that landed first 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from iceberg_hms.catalog.table import Table
-from tests.outcomes.rows import FOLDER
+from tests.outcomes.rows import COUNT, FOLDER, ID
 from tests.outcomes.stage import FILES, SNAPSHOTS, Rows, Stage, rows_in
 from tests.outcomes.table import Cell, read
 
@@ -67,7 +67,7 @@ class Case:
         if self.role == "in_flight":
             if self.cell.relation == "overlapping_filter":
                 return "id < 100", lambda row, _: row < 100
-            if self.cell.relation == "same_column":
+            if self.cell.relation == "same_column" and self.operation != "row_delta_equality":
                 return "count = 1", lambda _, day: day == 1
             return "day = 1", lambda _, day: day == 1
         if self.target == "A":
@@ -167,6 +167,8 @@ def _row_delta(case: Case, table: Table, stage: Stage) -> None:
             deletes = contents.position_deletes(name, case.day, case.target, *ids)
         case "row_delta_equality":
             deletes = contents.equality_deletes(name, case.day, *ids)
+            if case.cell.relation == "same_column":
+                deletes = replace(deletes, equality_ids=(ID, COUNT))
         case _:
             deletes = contents.deletion_vector(name, case.day, case.target, *ids)
     table.row_delta([_new_file(case, stage)], [deletes], where=case.where[0], **case.options)

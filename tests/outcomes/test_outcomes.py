@@ -5,6 +5,9 @@ The operation in flight is made on a table object that was loaded before the oth
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Collection
+
 import pytest
 
 from iceberg_hms.catalog.table import Table
@@ -14,23 +17,25 @@ from tests.outcomes.actions import cases, model, submit, version_for
 from tests.outcomes.stage import Stage, copied, stage
 from tests.outcomes.table import Cell, read
 
-#: Operation -> the method of Table that it needs and that is not there yet. Its cells do not run.
+#: Operation -> the method of Table and its parameter that it needs and that are not there yet. Its cells do not run.
 NOT_YET = {
-    "delete_where": "delete",
-    "delete_files": "delete_files",
-    "overwrite": "overwrite",
-    "replace_partitions": "replace_partitions",
-    "rewrite": "rewrite",
-    "row_delta_positions": "row_delta",
-    "row_delta_equality": "row_delta",
-    "row_delta_vectors": "row_delta",
-    "expire_snapshots": "expire_snapshots",
+    "delete_where": ("delete", "where"),
+    "overwrite": ("overwrite", "where"),
+    "row_delta_positions": ("row_delta", "where"),
+    "row_delta_equality": ("row_delta", "where"),
+    "row_delta_vectors": ("row_delta", "where"),
+    "expire_snapshots": ("expire_snapshots", "snapshot_ids"),
 }
 CELLS = [cell for cell in read().cells if not {cell.in_flight, cell.landed} & NOT_YET.keys()]
 
 
 def test_the_cells_of_every_operation_that_exists_run() -> None:
-    assert [name for name, method in NOT_YET.items() if hasattr(Table, method)] == []
+    there = [name for name, (method, parameter) in NOT_YET.items() if parameter in _parameters(method)]
+    assert there == [], "take them out of NOT_YET"
+
+
+def _parameters(method: str) -> Collection[str]:
+    return inspect.signature(getattr(Table, method, lambda: None)).parameters
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)

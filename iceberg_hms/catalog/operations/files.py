@@ -197,7 +197,7 @@ class FileOperations(NewFileOperations[Result]):
         branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append`;
         RequirementFailed for a data file that is gone (`files-exist`) or has another deletion vector by now."""
         new = self._new_snapshot(branch, summary, idempotency_key)
-        added_deletes = NewDeleteFiles(deletes, snapshot_id=new.snapshot_id)
+        added_deletes = NewDeleteFiles(deletes, snapshot_id=new.snapshot_id, planned=self.metadata)
         return self._submit_with_files(
             data,
             new,

@@ -7,26 +7,34 @@ takes deletion vectors instead of new position delete files, one for each data f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.manifest_filter import delete_file_key, is_deletion_vector
 from iceberg_hms.changes.operations.spec_schema import schema_of_spec
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
+#: `RequirementFailed.name` of the assumption that delete files that fitted the table still do.
+FILES_FIT: Final = "delete-files-fit"
+
 
 class NewDeleteFiles:
-    """The delete files that one operation adds. snapshot_id: of the operation's snapshot.
+    """The delete files that one operation adds. snapshot_id: of the operation's snapshot. planned: the state of the
+    table that the files were written for; None: not known.
 
     Raises InvalidInput for data files, a file named twice, negative counts, equality deletes without columns, deletion
     vectors that lack the fields which locate them, and two of them for one data file.
     """
 
-    def __init__(self, delete_files: Sequence[DataFile], *, snapshot_id: int) -> None:
+    def __init__(
+        self, delete_files: Sequence[DataFile], *, snapshot_id: int, planned: TableMetadata | None = None
+    ) -> None:
         self.files = tuple(delete_files)
+        self._planned = planned
         #: Keys of the data files for which there is a deletion vector.
         self.vector_keys = _check_files(self.files)
         self._snapshot_id = snapshot_id
@@ -34,7 +42,21 @@ class NewDeleteFiles:
 
     def check(self, base: TableMetadata) -> None:
         """Raises InvalidInput if the table's format version does not allow one of the files, or if it lacks the file's
-        partition spec or an equality column."""
+        partition spec or an equality column; RequirementFailed if that is so only since the files were planned, as
+        after an upgrade to version 3."""
+        try:
+            self._check_fit(base)
+        except InvalidInput as error:
+            if self._planned is None or self._planned is base:
+                raise
+            self._check_fit(self._planned)
+            raise RequirementFailed(
+                FILES_FIT,
+                f"another writer changed the table, and on its current state this holds: {error.message}",
+                next_step="reload the table, and write the delete files for it as it is",
+            ) from error
+
+    def _check_fit(self, base: TableMetadata) -> None:
         version = base.format_version
         if self.files and version == 1:
             raise InvalidInput("Format version 1 has no delete files", next_step="upgrade the table to version 2 or 3")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.changes.operations.new_delete_files import FILES_FIT, NewDeleteFiles
+from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
 from iceberg_hms.format.manifests.manifest import DataFile
 from tests.changes.operations.stored_tables import (
@@ -68,3 +68,17 @@ def test_manifests_are_written_once() -> None:
 def test_vectors_are_known_by_their_data_files() -> None:
     files = NewDeleteFiles([deletion_vector("a", offset=4), deletion_vector("b", offset=44)], snapshot_id=900)
     assert files.vector_keys == {file_key(path_of("a")), file_key(path_of("b"))}
+
+
+def test_files_that_fitted_the_table_that_their_writer_saw_are_refused_by_name_after_an_upgrade() -> None:
+    planned, upgraded = StoredTable(2).metadata, StoredTable(3).metadata
+    files = NewDeleteFiles([position_deletes("p")], snapshot_id=900, planned=planned)
+    files.check(planned)
+    with pytest.raises(RequirementFailed, match="Format version 3 takes deletion vectors") as caught:
+        files.check(upgraded)
+    assert caught.value.name == FILES_FIT
+    never = NewDeleteFiles([deletion_vector("a")], snapshot_id=900, planned=planned)
+    with pytest.raises(InvalidInput, match="Format version 2"):
+        never.check(planned)
+    with pytest.raises(InvalidInput, match="Format version 2"):
+        never.check(StoredTable(2).metadata)
