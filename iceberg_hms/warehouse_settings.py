@@ -67,6 +67,11 @@ def load_warehouses(
     return found
 
 
+def is_warehouse_name(name: str) -> bool:
+    """Whether a warehouse beside the default one could have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _check_name(name: str) -> None:
     if name in _RESERVED:
         raise ConfigError(
@@ -75,7 +80,7 @@ def _check_name(name: str) -> None:
             if name == DEFAULT_WAREHOUSE
             else "choose a name that no path of the protocol begins with",
         )
-    if not _NAME.fullmatch(name):
+    if not is_warehouse_name(name):
         raise ConfigError(
             f"not a name of a warehouse: {name[:128]!r}",
             next_step="use at most 63 of a-z, 0-9, '_' and '-', with a letter or digit first",

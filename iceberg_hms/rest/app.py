@@ -25,7 +25,7 @@ from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
 from iceberg_hms.errors import IcebergHmsError, NoSuchWarehouse
 from iceberg_hms.rest.access.audit import AuditEntry, AuditTrail, RequestIds
-from iceberg_hms.rest.access.authorization import Access, AccessTarget
+from iceberg_hms.rest.access.authorization import Access, AccessTarget, Action, require
 from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.access.tokens import Everyone, OneToken
 from iceberg_hms.rest.access_log import AccessLog
@@ -39,7 +39,7 @@ from iceberg_hms.rest.failure_log import FailureLog
 from iceberg_hms.rest.health import LIVE_PATH, METRICS_PATH, READY_PATH, Health
 from iceberg_hms.rest.request_threads import RequestThreads
 from iceberg_hms.rest.routing import Match, Routes
-from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
+from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE, is_warehouse_name
 
 #: Answered without a token: they show nothing of the tables.
 OPEN_PATHS: Final = frozenset((LIVE_PATH, READY_PATH, METRICS_PATH))
@@ -174,6 +174,7 @@ class App:
                     if self._browsers is not None:
                         self._browsers.check(headers)
                     entry.caller = await self._caller(headers, context)
+                    self._require_entry(entry.caller, path, context, match)
             except (IcebergHmsError, HTTPException) as error:
                 entry.error = error
                 response = error_response(error, entry.request_id)
@@ -210,11 +211,29 @@ class App:
                 return context, routes.find(_ROOT + rest)
         return self._context, self._routes.find(path)
 
+    def _require_entry(
+        self, caller: Caller, path: str, context: ServerContext, match: Match[tuple[str, _Handler]] | None
+    ) -> None:
+        """Raises ScopeMissing for a warehouse that the caller may not enter, whether it exists or not: else its name
+        could be guessed."""
+        warehouse = context.warehouse
+        if match is None:
+            prefix = path.removeprefix(_ROOT).partition("/")[0]
+            could_be_one = is_warehouse_name(prefix) and self._without_prefix(path) is not None
+            warehouse = prefix if could_be_one else DEFAULT_WAREHOUSE
+        if warehouse != DEFAULT_WAREHOUSE:
+            require(context.access, caller, Action.GET_CONFIG, AccessTarget(warehouse=warehouse))
+
+    def _without_prefix(self, path: str) -> Match[tuple[str, _Handler]] | None:
+        """The route that a path would have in a warehouse of the name that it begins with."""
+        _, _, rest = path.removeprefix(_ROOT).partition("/")
+        _, routes = self._prefixed[DEFAULT_WAREHOUSE]
+        return routes.find(_ROOT + rest) if path.startswith(_ROOT) else None
+
     def _no_route(self, method: str, path: str, request: str) -> Response:
         """The refusal of a request whose path leads nowhere."""
-        prefix, _, rest = path.removeprefix(_ROOT).partition("/")
-        _, routes = self._prefixed[DEFAULT_WAREHOUSE]
-        found = routes.find(_ROOT + rest) if path.startswith(_ROOT) else None
+        prefix = path.removeprefix(_ROOT).partition("/")[0]
+        found = self._without_prefix(path)
         if found is None:
             return error_response(HTTPException(404, f"No such route: {method} {path}"), request)
         template, _ = found.target

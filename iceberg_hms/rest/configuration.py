@@ -11,6 +11,7 @@ from iceberg_hms.rest import commits, metrics_reports, namespaces, tables, views
 from iceberg_hms.rest.access.authorization import Action
 from iceberg_hms.rest.dispatch import Endpoint, RestRequest
 from iceberg_hms.rest.responses import json_response
+from iceberg_hms.warehouse_settings import is_warehouse_name
 
 CONFIG_TEMPLATE: Final = "/v1/config"
 #: The separator of namespaces' parts that clients use unless the server advertises another one.
@@ -75,9 +76,11 @@ def get_config(request: RestRequest) -> Response:
     asked = request.query.get("warehouse", "")
     decided: dict[str, str] = {}
     if len(context.warehouses) > 1 and asked and asked.rstrip("/") != context.settings.warehouse.rstrip("/"):
+        if asked in context.warehouses or is_warehouse_name(asked):
+            # Before it is known whether there is one: else its name could be guessed.
+            request.require_warehouse(asked)
         if asked not in context.warehouses:
             raise NoSuchWarehouse(asked)
-        request.require_warehouse(asked)
         settings = context.warehouses[asked]
         decided["prefix"] = asked
     if (separator := settings.rest_namespace_separator) != DEFAULT_SEPARATOR:

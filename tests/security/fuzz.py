@@ -312,7 +312,7 @@ def _unprovable(attack: Attack, response: Response, before: State) -> bool:
     if attack.method != "POST" or found is None or b'"CommitStateUnknownException"' not in response.body:
         return False
     row = before.rows.get(TableName(*(unquote_plus(part).lower() for part in found.groups())))
-    return row is None or "metadata_location" not in row.parameters
+    return row is None or "metadata_location" not in row.parameters or _is_view(row)
 
 
 def _check_error(attack: Attack, response: Response) -> None:

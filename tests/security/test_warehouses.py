@@ -161,6 +161,32 @@ def test_no_request_to_an_unknown_warehouse_says_that_a_table_is_missing(server:
     assert web("GET", f"/v1/{prefix}/config").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *(tuple(advertised(each).split(" ")) for each in ENDPOINTS),
+        ("PATCH", "/v1/{prefix}/namespaces"),
+        ("GET", "/v1/{prefix}/nowhere"),
+        ("GET", "/v1/{prefix}"),
+        ("GET", "/v1/config?warehouse={prefix}"),
+    ],
+)
+def test_no_answer_tells_who_may_not_enter_a_warehouse_whether_it_exists(
+    server: Server, method: str, path: str
+) -> None:
+    """403 for one that there is, and 400 for one that there is not, let its name be guessed."""
+    path = path.replace("{namespace}", "orders").replace("{table}", "open").replace("{view}", "open")
+    body = COMMIT if method == "POST" else None
+    for web in (server.as_("default-admin"), Web(server.app)):
+        answers = []
+        for warehouse in ("sales", "there-is-none"):
+            response = web(method, path.replace("{prefix}", warehouse), body)
+            ignored = ("x-request-id", "content-length")
+            headers = {name: value for name, value in response.headers.items() if name not in ignored}
+            answers.append((response.status_code, response.text.replace(warehouse, "W"), headers))
+        assert answers[0] == answers[1]
+
+
 def test_a_warehouse_whose_metastore_is_down_leaves_the_others_alone(server: Server) -> None:
     web = server.as_("everyone")
     server.sales.errors["load"] = MetastoreUnavailable("down")

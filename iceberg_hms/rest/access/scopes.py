@@ -79,12 +79,13 @@ class Scope:
 
     def __post_init__(self) -> None:
         # Scopes are for whole namespaces: `sales.*` says the same as `sales`.
-        pattern = self.pattern.lower().removesuffix(".*").removeprefix(f"{DEFAULT_WAREHOUSE}/")
+        pattern = self.pattern.lower().removesuffix(".*")
         if not _PATTERN.fullmatch(pattern):
             raise InvalidInput(
                 f"not a pattern of namespaces: {self.pattern[:128]!r}",
                 next_step="use letters, digits, '_', '-' and '*', such as sales or marketing_*, or warehouse/sales",
             )
+        pattern = pattern.removeprefix(f"{DEFAULT_WAREHOUSE}/")
         warehouse, _, namespace = pattern.rpartition("/")
         object.__setattr__(self, "pattern", pattern)
         object.__setattr__(self, "_warehouse", _Pattern(warehouse or DEFAULT_WAREHOUSE))

@@ -91,6 +91,8 @@ def test_a_scope_enters_the_warehouses_of_its_pattern() -> None:
         "/a",
         "a/",
         "a/b/c",
+        "default/a/b",
+        "default/default/a",
         "a./b",
         "a" * 64 + "/b",
         "a.b",
