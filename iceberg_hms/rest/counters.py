@@ -164,8 +164,11 @@ class Counters:
             labels = {"method": method, "route": route, "status": str(status)}
             yield sample("rest_requests_total", labels | of_warehouse(warehouse), count)
         yield from samples_head("rest_request_seconds", "histogram", "Time from request to response.")
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for (method, route, _, warehouse), count in self._requests.items():
+            counts[method, route, warehouse] += count
         for key, seconds in sorted(self._seconds.items()):
-            yield from self._histogram(key, seconds)
+            yield from self._histogram(key, seconds, counts[key])
         yield from samples_head("rest_commits_total", "counter", "Commits by outcome.")
         for (outcome, warehouse), count in sorted(self._commits.items()):
             yield sample("rest_commits_total", {"outcome": outcome} | of_warehouse(warehouse), count)
@@ -198,10 +201,9 @@ class Counters:
             yield from samples_head(f"rest_{name}_total", "counter", doc)
             yield f"{_PREFIX}rest_{name}_total {self._counted[name]}"
 
-    def _histogram(self, key: tuple[str, str, str], seconds: float) -> Iterator[str]:
+    def _histogram(self, key: tuple[str, str, str], seconds: float, count: int) -> Iterator[str]:
         method, route, warehouse = key
         labels = {"method": method, "route": route} | of_warehouse(warehouse)
-        count = sum(n for (m, r, _, w), n in self._requests.items() if (m, r, w) == key)
         for bound in BUCKETS:
             in_bucket = self._buckets[method, route, bound, warehouse]
             yield sample("rest_request_seconds_bucket", {**labels, "le": f"{bound:g}"}, in_bucket)

@@ -4,8 +4,9 @@ on the logger `iceberg_hms.failures`.
     {"time": "2026-11-22T16:12:48.031Z", "request": "0f6a...", "caller": "etl", "peer": "10.0.0.7", "action": "commit",
      "object": ["sales", "orders"], "status": 409, "cause": "assert-ref-snapshot-id", "error": "Requirement failed..."}
 
-A storm of conflicts must not fill a disk: each cause gets `LINES_MAX` lines in `WINDOW_SECONDS`, and one that says how
-many were left out (`left_out`). /metrics counts all of them. No client can forge a line or make one long (`log_lines`).
+A storm of conflicts must not fill a disk: each cause gets `LINES_MAX` lines of one caller in `WINDOW_SECONDS`, and one
+that says how many were left out (`left_out`). So no caller can keep the failures of another one out of the log.
+/metrics counts all of them. No client can forge a line or make one long (`log_lines`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from iceberg_hms.rest.log_lines import cut, json_line, time_of
 from iceberg_hms.warehouse_settings import DEFAULT_WAREHOUSE
 
 LOGGER: Final = "iceberg_hms.failures"
-#: So many lines of one cause, in so many seconds.
+#: So many lines of one cause and one caller, in so many seconds.
 LINES_MAX: Final = 20
 WINDOW_SECONDS: Final = 10.0
+#: How many causes of callers have lines of their own at a time. Beyond that the other callers share those of a cause.
+ROOMS_MAX: Final = 1_024
 #: How much of an error's text, and of the end of a defect's trace, a line has.
 _ERROR_MAX: Final = 2_048
 _TRACE_MAX: Final = 8_192
@@ -34,7 +37,7 @@ _FRAMES_MAX: Final = 40
 
 
 @dataclass(slots=True)
-class _Cause:
+class _Room:
     """since: when its window began. lines, left_out: in this window."""
 
     since: float
@@ -43,12 +46,14 @@ class _Cause:
 
 
 class FailureLog:
-    """Writes the lines. Only the event loop calls it. Causes are few: types of errors, and of requirements."""
+    """Writes the lines. Only the event loop calls it. Causes are few: types of errors, and of requirements. Callers are
+    those who have a token, and one for all others."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._logger = logging.getLogger(LOGGER)
-        self._causes: dict[str, _Cause] = {}
+        #: By cause and caller.
+        self._rooms: dict[tuple[str, str | None], _Room] = {}
         self._flush_is_due = False
 
     def write(self, entry: AuditEntry, method: str, path: str, status: int) -> None:
@@ -57,12 +62,13 @@ class FailureLog:
         if error is None or not (status == CONFLICT or status >= 500 or is_hidden(error)):
             return
         cause = cause_of(error)
-        if not self._has_room(cause):
+        caller = None if entry.caller is None else entry.caller.name
+        if not self._has_room(cause, caller):
             return
         line: dict[str, Any] = {
             "time": time_of(self._clock),
             "request": entry.request_id,
-            "caller": None if entry.caller is None else entry.caller.name,
+            "caller": caller,
             "peer": cut(entry.peer),
             "action": entry.action or cut(f"{method} {path}"),
             "object": [cut(part) for part in entry.target.names],
@@ -81,22 +87,33 @@ class FailureLog:
     def flush(self) -> None:
         """Say how many lines were left out."""
         self._flush_is_due = False
-        for name, cause in self._causes.items():
-            if cause.left_out:
-                line = {"time": time_of(self._clock), "cause": name, "left_out": cause.left_out}
+        for (cause, caller), room in self._rooms.items():
+            if room.left_out:
+                line = {"time": time_of(self._clock), "cause": cause, "caller": caller, "left_out": room.left_out}
                 self._logger.warning("%s", json_line(line))
-        self._causes.clear()
+        self._rooms.clear()
 
-    def _has_room(self, name: str) -> bool:
+    def _has_room(self, cause: str, caller: str | None) -> bool:
         now = self._clock.monotonic()
-        cause = self._causes.get(name)
-        if cause is None or (now - cause.since >= WINDOW_SECONDS and not cause.left_out):
-            cause = self._causes[name] = _Cause(now)
-        if cause.lines < LINES_MAX:
-            cause.lines += 1
+        room = self._room(cause, caller, now)
+        if room.lines < LINES_MAX:
+            room.lines += 1
             return True
-        cause.left_out += 1
+        room.left_out += 1
         if not self._flush_is_due:
             self._flush_is_due = True
             asyncio.get_running_loop().call_later(WINDOW_SECONDS, self.flush)
         return False
+
+    def _room(self, cause: str, caller: str | None, now: float) -> _Room:
+        def is_over(room: _Room) -> bool:
+            return now - room.since >= WINDOW_SECONDS and not room.left_out
+
+        key = (cause, caller)
+        if key not in self._rooms and len(self._rooms) >= ROOMS_MAX:
+            self._rooms = {each: room for each, room in self._rooms.items() if not is_over(room)}
+            key = (cause, caller if len(self._rooms) < ROOMS_MAX else None)
+        found = self._rooms.get(key)
+        if found is None or is_over(found):
+            found = self._rooms[key] = _Room(now)
+        return found

@@ -8,6 +8,7 @@ accepted as it is, and nobody asks the metastore whether the table exists.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -141,11 +142,15 @@ def _log(report: MetricsReport, clock: Clock) -> None:
         "caller": report.caller,
         "table": [cut(report.table.namespace), cut(report.table.name)],
     }
-    text = json_line({**line, "report": report.fields})
-    if len(text) > LOGGED_MAX:
-        kept = {name: report.fields[name] for name in (_TYPE, *_CHECKS.get(report.type, ())) if name not in _LONG}
-        kept = {name: cut(value) if isinstance(value, str) else value for name, value in kept.items()}
-        text = json_line({**line, "report": kept, "left_out": "what makes it long"})
-    if len(text) > LOGGED_MAX:
-        text = json_line({**line, "left_out": "the report, which is too long"})
-    logging.getLogger(LOGGER).info("%s", text)
+    kept = {name: report.fields[name] for name in (_TYPE, *_CHECKS.get(report.type, ())) if name not in _LONG}
+    kept = {name: cut(value) if isinstance(value, str) else value for name, value in kept.items()}
+    for part in (
+        {"report": report.fields},
+        {"report": kept, "left_out": "what makes it long"},
+        {"left_out": "the report, which is too long"},
+    ):
+        # JSON in very many levels is accepted, and cannot be written with the standard library.
+        with contextlib.suppress(RecursionError):
+            if len(text := json_line({**line, **part})) <= LOGGED_MAX:
+                logging.getLogger(LOGGER).info("%s", text)
+                return

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
@@ -29,6 +32,26 @@ def test_requests_are_counted_by_method_route_and_status() -> None:
     assert found['iceberg_hms_rest_requests_total{method="GET",route="/v1/x",status="200"}'] == 2
     assert found['iceberg_hms_rest_requests_total{method="GET",route="/v1/x",status="404"}'] == 1
     assert found["iceberg_hms_rest_requests_in_flight"] == 0
+
+
+def test_a_scrape_takes_time_in_proportion_to_what_was_counted() -> None:
+    """Whoever reaches the server may scrape, on its event loop; a caller chooses the routes and statuses."""
+    looked_at = itertools.count()
+
+    class Watched(Counter[Any]):
+        def items(self) -> Any:
+            for item in super().items():
+                next(looked_at)
+                yield item
+
+    counters = Counters()
+    for route in range(300):
+        counters.end("GET", f"/{route}", 200, 0.1)
+    for each, found in vars(counters).items():
+        if isinstance(found, Counter):
+            setattr(counters, each, Watched(found))
+    assert 'route="/299"' in counters.render()
+    assert next(looked_at) < 10_000
 
 
 def test_buckets_are_cumulative() -> None:

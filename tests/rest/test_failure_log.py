@@ -21,8 +21,9 @@ from iceberg_hms.errors import (
 )
 from iceberg_hms.rest.access.audit import AuditEntry
 from iceberg_hms.rest.access.authorization import AccessTarget, Action
+from iceberg_hms.rest.access.scopes import Caller
 from iceberg_hms.rest.app import create_app
-from iceberg_hms.rest.failure_log import LINES_MAX, LOGGER, WINDOW_SECONDS, FailureLog
+from iceberg_hms.rest.failure_log import LINES_MAX, LOGGER, ROOMS_MAX, WINDOW_SECONDS, FailureLog
 from tests.rest.fakes import ScriptedCatalog, Web
 from tests.security.callers import ByHand
 
@@ -39,8 +40,9 @@ def written(lines: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [json.loads(record.getMessage()) for record in lines.records if record.name == LOGGER]
 
 
-def failed(error: Exception) -> AuditEntry:
-    return AuditEntry("an id", "10.0.0.7", None, Action.COMMIT, AccessTarget("sales", "orders"), error=error)
+def failed(error: Exception, caller: str | None = None) -> AuditEntry:
+    known = None if caller is None else Caller(caller, ())
+    return AuditEntry("an id", "10.0.0.7", known, Action.COMMIT, AccessTarget("sales", "orders"), error=error)
 
 
 def test_a_conflict_has_a_line_with_its_table_cause_and_request(
@@ -114,6 +116,41 @@ def test_a_storm_has_few_lines_and_the_number_of_the_others(lines: pytest.LogCap
     assert (found[-1]["cause"], found[-1]["left_out"]) == ("assert-ref-snapshot-id", 10_000 - LINES_MAX)
     log.write(failed(conflict), "POST", "/", 409)
     assert len(written(lines)) == LINES_MAX + 3
+
+
+def test_no_caller_keeps_the_failures_of_another_one_out_of_the_log(lines: pytest.LogCaptureFixture) -> None:
+    log = FailureLog(ByHand())
+    conflict = RequirementFailed("assert-ref-snapshot-id", "x")
+
+    async def storm() -> None:
+        for _ in range(1_000):
+            log.write(failed(conflict, "attacker"), "POST", "/", 409)
+        log.write(failed(conflict, "etl"), "POST", "/", 409)
+        log.flush()
+
+    asyncio.run(storm())
+    found = written(lines)
+    assert found[LINES_MAX]["caller"] == "etl"
+    assert (found[-1]["caller"], found[-1]["left_out"]) == ("attacker", 1_000 - LINES_MAX)
+
+
+def test_very_many_callers_share_lines(lines: pytest.LogCaptureFixture) -> None:
+    clock = ByHand()
+    log = FailureLog(clock)
+    conflict = RequirementFailed("x", "y")
+
+    async def storm() -> None:
+        for number in range(3 * ROOMS_MAX):
+            log.write(failed(conflict, f"caller-{number}"), "POST", "/", 409)
+
+    asyncio.run(storm())
+    assert len(written(lines)) == ROOMS_MAX + LINES_MAX
+    clock.seconds += WINDOW_SECONDS
+    lines.clear()
+    for number in range(ROOMS_MAX // 4):
+        log.write(failed(conflict, f"caller-{number}"), "POST", "/", 409)
+        log.write(failed(conflict, f"new-{number}"), "POST", "/", 409)
+    assert len(written(lines)) == ROOMS_MAX // 2
 
 
 def test_a_slow_trickle_is_written_whole(lines: pytest.LogCaptureFixture) -> None:

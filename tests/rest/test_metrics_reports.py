@@ -164,6 +164,18 @@ def test_no_client_makes_a_line_long(caplog: pytest.LogCaptureFixture, long: dic
     assert "left_out" in json.loads(line)
 
 
+@pytest.mark.parametrize("where", ["a field of a client's own", "the metrics"])
+def test_a_report_in_very_many_levels_is_logged_without_them(caplog: pytest.LogCaptureFixture, where: str) -> None:
+    """The line could not be written, and the client got 500."""
+    catalog = ScriptedCatalog(rest_log_metrics_reports=True)
+    text = json.dumps({**SCAN, "x": "HERE"} if where != "the metrics" else {**SCAN, "metrics": {"a": {"b": "HERE"}}})
+    body = text.replace('"HERE"', '{"a":' * 1_015 + "1" + "}" * 1_015).encode()
+    with caplog.at_level(logging.INFO, LOGGER):
+        assert Web(create_app(catalog, settings=catalog.settings))("POST", PATH, content=body).status_code == 204
+    [line] = [record.getMessage() for record in caplog.records if record.name == LOGGER]
+    assert json.loads(line)["left_out"]
+
+
 def test_without_the_setting_nothing_is_logged(web: Web, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, LOGGER):
         assert web("POST", PATH, SCAN).status_code == 204
