@@ -35,7 +35,7 @@ def test_requests_are_counted_by_method_route_and_status() -> None:
 
 
 def test_a_scrape_takes_time_in_proportion_to_what_was_counted() -> None:
-    """Whoever reaches the server may scrape, on its event loop; a caller chooses the routes and statuses."""
+    """Strangers may scrape, on the event loop; callers choose the routes and statuses."""
     looked_at = itertools.count()
 
     class Watched(Counter[Any]):
