@@ -14,13 +14,17 @@ from iceberg_hms.catalog.operations.submitter import Result
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.operations.append import Append
 from iceberg_hms.changes.operations.delete_files import DeleteFiles
+from iceberg_hms.changes.operations.delete_rows import DeleteRows
 from iceberg_hms.changes.operations.isolation import Isolation
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
+from iceberg_hms.changes.operations.overwrite import Overwrite
 from iceberg_hms.changes.operations.replace_partitions import ReplacePartitions
 from iceberg_hms.changes.operations.rewrite import Rewrite
 from iceberg_hms.changes.operations.row_delta import RowDelta
+from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.datafiles.described_file import needed_name_mapping
 from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.expressions import Expression, as_expression
 from iceberg_hms.format.manifests.manifest import DataFile
 
 
@@ -113,6 +117,54 @@ class FileOperations(NewFileOperations[Result]):
         change = DeleteFiles(new, _paths(files))
         return self._submit_operation(change, wait_seconds=wait_seconds, size=FILE_BYTES * len(files))
 
+    def delete(
+        self,
+        where: str | Expression,
+        *,
+        branch: str = "main",
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float | None = None,
+    ) -> Result:
+        """Remove the rows that match a filter, by whole data files: no file is rewritten.
+
+        where: the filter, as text or as an expression (`iceberg_hms.expressions`). It is judged on whatever the table
+        has become: what others added meanwhile and matches goes too. branch, summary, idempotency_key, wait_seconds: as
+        for `append`. Raises InvalidInput for a filter that does not fit the table; RequirementFailed (`whole-files`)
+        for a file of which only some rows may match: it names the file. Let an engine rewrite such files."""
+        new = self._new_snapshot(branch, summary, idempotency_key)
+        return self._submit_operation(DeleteRows(new, Where(as_expression(where))), wait_seconds=wait_seconds)
+
+    def overwrite(
+        self,
+        files: Sequence[str | DataFile],
+        where: str | Expression | None = None,
+        *,
+        isolation: Isolation = "serializable",
+        branch: str = "main",
+        summary: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float | None = None,
+        on_extra_columns: OnExtraColumns = "refuse",
+    ) -> Result:
+        """Replace the rows that match a filter by these files.
+
+        where: the filter, as `delete` takes it; None: all rows. All rows of the new files must match it. Data files of
+        which only some rows may match are refused, as by `delete`.
+        isolation: what of others since the state that this object has is refused: "serializable": files that they added
+        and that may have such rows, and such files or rows that they removed; "snapshot": only what they removed.
+        files, branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append` and
+        `delete`; RequirementFailed names the snapshot and the file that conflict."""
+        new = self._new_snapshot(branch, summary, idempotency_key)
+        rows = None if where is None else Where(as_expression(where))
+        return self._submit_with_files(
+            files,
+            new,
+            lambda added: Overwrite(new, added, rows, isolation=isolation),
+            on_extra_columns=on_extra_columns,
+            wait_seconds=wait_seconds,
+        )
+
     def replace_partitions(
         self,
         files: Sequence[str | DataFile],
@@ -178,6 +230,7 @@ class FileOperations(NewFileOperations[Result]):
         *,
         replaced_deletes: Sequence[DataFile] = (),
         referenced_files: Sequence[str] = (),
+        where: str | Expression | None = None,
         isolation: Isolation = "serializable",
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
@@ -191,9 +244,9 @@ class FileOperations(NewFileOperations[Result]):
         deletion vectors (version 3, one for each data file), as DataFile records.
         replaced_deletes: live delete files that the new ones replace. A data file with a deletion vector gets a new one
         only if the old one is named here. referenced_files: data files whose rows the deletes name, if their records do
-        not say so.
-        isolation: "serializable": refuse if others added rows since the state that this object has. With either level,
-        refuse an update, which has data too, if others deleted rows.
+        not say so. where: the rows that were read to find out what to delete, as `delete` takes it; None: all.
+        isolation: "serializable": refuse if others added such rows since the state that this object has. With either
+        level, refuse an update, which has data too, if others deleted such rows.
         branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append`;
         RequirementFailed for a data file that is gone (`files-exist`) or has another deletion vector by now."""
         new = self._new_snapshot(branch, summary, idempotency_key)
@@ -207,6 +260,7 @@ class FileOperations(NewFileOperations[Result]):
                 added_deletes,
                 replaced_deletes=replaced_deletes,
                 referenced=referenced_files,
+                where=None if where is None else Where(as_expression(where)),
                 isolation=isolation,
             ),
             on_extra_columns=on_extra_columns,

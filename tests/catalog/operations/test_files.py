@@ -434,3 +434,18 @@ def test_an_appends_own_manifest_that_a_merge_took_in_is_deleted(catalog, table,
     named = {each.manifest_list for each in table.snapshots()}
     named |= {file.manifest_path for each in table.snapshots() for file in manifests.list(each)}
     assert {each for each in files.locations() if each.endswith(".avro")} == named
+
+
+def test_rows_are_deleted_and_overwritten_by_a_filter(table, entries):
+    table.append([record("file:/d/a", 1), record("file:/d/b", 2), record("file:/d/c", 3)])
+    table.delete("event_time < '2021-04-02T00:00:00'")
+    assert live(table, entries) == {"file:/d/b", "file:/d/c"}
+    table.overwrite([record("file:/d/x", 2)], "event_time < '2021-04-03T00:00:00'")
+    assert live(table, entries) == {"file:/d/x", "file:/d/c"}
+    with pytest.raises(RequirementFailed, match=r"some rows of file:/d/x"):
+        table.delete("event_time < '2021-04-02T12:00:00'")
+    table.overwrite([record("file:/d/y", 2)])
+    assert live(table, entries) == {"file:/d/y"}
+    deletes = record("file:/d/p", 2, content=1, referenced_data_file="file:/d/y")
+    table.row_delta([], [deletes], where="event_time < '2021-04-03T00:00:00'")
+    assert live(table, entries) == {"file:/d/y", "file:/d/p"}

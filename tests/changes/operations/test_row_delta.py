@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.changes.operations.file_scope import RowFilter
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
 from iceberg_hms.changes.operations.row_delta import RowDelta
 from iceberg_hms.changes.operations.where import Where
 from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.expressions import col
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.updates.apply import apply
 from simulation.actors import requests
@@ -24,7 +24,6 @@ from tests.changes.operations.stored_tables import (
     position_deletes,
 )
 from tests.changes.operations.test_append import NOW
-from tests.changes.operations.test_manifest_filter import Rows
 
 
 def delta(
@@ -32,11 +31,6 @@ def delta(
 ) -> RowDelta:
     new_deletes = NewDeleteFiles(deletes, snapshot_id=snapshot_id)
     return RowDelta(stored.new(snapshot_id), new_files(snapshot_id, *data), new_deletes, **more)
-
-
-def where(*names: str) -> Where:
-    rows: RowFilter = Rows(partly=names)
-    return Where("id < 5", lambda _: rows)
 
 
 def of(name: str) -> dict[str, str]:
@@ -195,10 +189,10 @@ def test_rows_and_deletes_of_others_conflict_by_isolation(
 def test_rows_that_the_filter_does_not_match_do_not_conflict() -> None:
     stored = StoredTable()
     stored.append(100, data_file("a"))
-    change = delta(stored, position_deletes("p", **of("a")), where=where("new"))
-    stored.append(101, data_file("other"))
+    change = delta(stored, position_deletes("p", **of("a")), where=Where(col("id") < 5))
+    stored.append(101, data_file("other", ids=(5, 9)))
     change.stage(stored.metadata, stored.store.open())
-    stored.append(102, data_file("new"))
+    stored.append(102, data_file("new", ids=(4, 9)))
     with pytest.raises(RequirementFailed, match=r"snapshot 102 added file:/data/new.parquet in the rows where id < 5"):
         stored.commit(change)
 

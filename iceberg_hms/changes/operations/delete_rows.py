@@ -1,0 +1,40 @@
+"""Delete the rows that match a filter, by whole files (Java: StreamingDelete, deleteFromRowFilter)."""
+
+from __future__ import annotations
+
+from iceberg_hms.changes import summary as summaries
+from iceberg_hms.changes.operations.file_changes import FileChanges
+from iceberg_hms.changes.operations.file_scope import RowFilter
+from iceberg_hms.changes.operations.manifest_filter import ManifestFilter
+from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot
+from iceberg_hms.changes.operations.where import Where
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
+
+
+class DeleteRows(FileChanges):
+    """Removes the data files whose rows all match a filter, by their partition values and bounds.
+
+    The filter is judged on whatever the table has become, so nothing that others commit conflicts: what they added and
+    matches is removed too. Raises RequirementFailed for a file of which only some rows may match; it names the file. If
+    nothing matches, the snapshot removes nothing.
+
+    new: what the snapshot has from its caller. where: the filter.
+    """
+
+    def __init__(self, new: NewSnapshot, where: Where) -> None:
+        super().__init__(new, ManifestFilter(new.snapshot_id))
+        self._where = where
+
+    @property
+    def _operation(self) -> str:
+        return summaries.DELETE
+
+    def _check(self, base: TableMetadata) -> None:
+        self._where.bind(base)
+
+    def _rows(self, base: TableMetadata) -> RowFilter:
+        return self._where.bind(base)
+
+    @property
+    def _rows_text(self) -> str:
+        return self._where.text
