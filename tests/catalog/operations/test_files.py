@@ -422,7 +422,7 @@ def test_manifests_that_a_replay_no_longer_needs_are_deleted(catalog, table, ent
     stale.delete_files(["file:/d/a"])
     assert live(stale, entries) == {"file:/d/c"}
     # The worker tidies up before it takes the next commit.
-    stale.set_properties({"owner": "etl"})
+    table.set_properties({"owner": "etl"})
     manifests = catalog.manifests()
     named = {each.manifest_list for each in stale.snapshots()}
     named |= {file.manifest_path for each in stale.snapshots() for file in manifests.list(each)}
