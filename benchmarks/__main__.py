@@ -14,11 +14,13 @@ BENCHMARKS = {
     "many-writers": ("library", "many_writers", "many processes on one table beside one process"),
     "duplicate-check": ("library", "duplicate_check", "appends with and without the check for duplicate files"),
     "manifest-merging": ("manifest_merging", "manifest_merging", "appends with and without merging of manifests"),
+    "filtered-changes": ("filtered_changes", "filtered_changes", "deletes and overwrites of 100,000 files by a filter"),
     "table-loads": ("table_loads", "table_loads", "loads of a long table beside Iceberg's reference REST server"),
     "soak": ("soak", "soak", "many idle and busy clients for minutes: memory and latencies"),
 }
 #: Processes that benchmarks start.
 PROCESSES = {
+    "filtered-change": ("filtered_changes", "run_filtered_change"),
     "worker": ("writers", "run_worker"),
     "watched-server": ("instruments", "run_watched_server"),
 }

@@ -148,6 +148,22 @@ class JavaHive:
         self._table.newFastAppend().appendFile(record).commit()
         return ()
 
+    @property
+    def iceberg(self) -> Any:
+        """The JVM's package org.apache.iceberg."""
+        return self._iceberg
+
+    @property
+    def pid(self) -> int:
+        return self._gateway.pid
+
+    def table(self, name: str) -> Any:
+        return self._catalog.loadTable(self._iceberg.catalog.TableIdentifier.parse(name))
+
+    def long(self, number: int) -> Any:
+        """A java.lang.Long, which py4j would make an Integer."""
+        return self._gateway.jvm.java.lang.Long.valueOf(str(number))
+
     def close(self) -> None:
         self._gateway.stop()
 
