@@ -1,12 +1,14 @@
 """Branches, tags, rollback and cherry-pick, as callers use them: two of them, with table objects of different ages."""
 
 import datetime
+import itertools
 import re
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.snapshot import Ref
@@ -16,9 +18,22 @@ from tests.catalog.operations.refs_model import RefsMachine
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 
 
+class NeverTwice:
+    """The system's clock, whose wall clock says no millisecond twice: time travel tells no two commits of one apart."""
+
+    def __init__(self):
+        self._ticks = itertools.count(SYSTEM_CLOCK.now_ms())
+
+    def __getattr__(self, name):
+        return getattr(SYSTEM_CLOCK, name)
+
+    def now_ms(self):
+        return next(self._ticks)
+
+
 @pytest.fixture(params=[1, 2, 3])
 def catalog(request):
-    with memory_catalog() as made:
+    with memory_catalog(clock=NeverTwice()) as made:
         made.create_namespace("logging")
         table = made.create_table("logging.events", SCHEMA, properties={"format-version": str(request.param)})
         assert table.metadata.format_version == request.param
