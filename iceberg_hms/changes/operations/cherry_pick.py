@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests, StagedChange
 from iceberg_hms.changes.lineage import SOURCE_SNAPSHOT_ID
-from iceberg_hms.changes.operations.manifest_merge import ManifestMerge, merged_entry
+from iceberg_hms.changes.operations.file_metrics import file_metrics
+from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
+from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.picked_files import (
     PICKABLE,
@@ -38,14 +39,10 @@ from iceberg_hms.changes.operations.snapshot_operation import (
     SnapshotContent,
     SnapshotOperation,
 )
-from iceberg_hms.changes.operations.spec_schema import schema_of_spec
-from iceberg_hms.changes.referenced_specs import SPECS_EXIST
 from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
-from iceberg_hms.format.manifests.manifest import EntryStatus
-from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-from iceberg_hms.format.schema.partition_spec import PartitionSpec
 
 #: `RequirementFailed.name` of the assumption that main does not have the change yet.
 PICKED_ONCE: Final = "cherry-pick-once"
@@ -72,6 +69,7 @@ class CherryPick(SnapshotOperation):
         #: What the picked snapshot changed, and its added files; read once, since no snapshot changes.
         self._changes: tuple[PickedFiles, NewDataFiles] | None = None
         self._overwritten: OverwrittenPartitions | None = None
+        self._filter: ManifestFilter | None = None
 
     def _check(self, base: TableMetadata) -> None:
         """Raises RequirementFailed if the snapshot is not in the table, or several are staged under the WAP id; if main
@@ -115,16 +113,28 @@ class CherryPick(SnapshotOperation):
         refuse_live(files, state.manifests, manifests)
         if self._overwritten is not None and state.parent is not None:
             self._overwritten.check(base, state.parent.snapshot_id, manifests)
-        filtered, kept = self._without_removed(base, files, state.manifests, manifests)
-        merged = self._merge.apply(base, (*added.manifests(base, manifests), *filtered), kept, manifests)
+        own = added.manifests(base, manifests)
+        filtered = self._filtered(state, own, manifests)
+        refuse_gone(files, filtered.missing)
+        new = set(filtered.written)
+        rewritten = [each for each in filtered.manifests if each.manifest_path in new]
+        kept = [each for each in filtered.manifests if each.manifest_path not in new]
+        merged = self._merge.apply(base, (*own, *rewritten), kept, manifests)
+        removed = [each.data_file for each in filtered.removed]
         return SnapshotContent(
             operation=str(picked.operation),
             manifests=merged.manifests,
-            metrics={**_carried(picked), **added.metrics(), **files.removed_metrics()},
+            metrics={**_carried(picked), **file_metrics(added.files, removed, duplicates=filtered.duplicates)},
             kept=merged.kept,
-            replaced=merged.replaced + len(state.manifests) - len(kept),
+            replaced=filtered.replaced + merged.replaced,
             written=merged.written,
         )
+
+    def _filtered(self, state: BranchState, own: Sequence[ManifestFile], manifests: Manifests) -> FilteredManifests:
+        """Main's manifests without the files that the snapshot removed."""
+        if self._filter is None:
+            return FilteredManifests(state.manifests, len(state.manifests), replaced=0, written=(), removed=())
+        return self._filter.apply(state.metadata, state.manifests, manifests, own=own)
 
     def _snapshot_of(self, base: TableMetadata) -> Snapshot:
         if isinstance(self._picked, int):
@@ -153,34 +163,9 @@ class CherryPick(SnapshotOperation):
             )
             if _is_dynamic_overwrite(picked):
                 self._overwritten = OverwrittenPartitions(picked, files)
+                self._filter = ManifestFilter(self.snapshot_id, keys=files.removed_keys)
             self._changes = files, added
         return self._changes
-
-    def _without_removed(
-        self, base: TableMetadata, files: PickedFiles, head: Sequence[ManifestFile], manifests: Manifests
-    ) -> tuple[Sequence[ManifestFile], Sequence[ManifestFile]]:
-        """New manifests in place of those of `head` with a removed file, and the others. Raises RequirementFailed if a
-        removed file is in none."""
-        keys = files.removed_keys
-        if not keys:
-            return (), head
-        data = [each for each in head if each.content == ManifestContent.DATA]
-        live = {each.manifest_path: found for each in data if (found := manifests.live([each], keys))}
-        refuse_gone(files, (entry for found in live.values() for entry in found))
-        filtered: list[ManifestFile] = []
-        for each in data:
-            if each.manifest_path not in live:
-                continue
-            spec = _spec(base, each.partition_spec_id)
-            gone = {entry.data_file.file_path for entry in live[each.manifest_path]}
-            entries = [
-                replace(entry, status=EntryStatus.DELETED, snapshot_id=self.snapshot_id)
-                if entry.data_file.file_path in gone
-                else merged_entry(entry, self.snapshot_id)
-                for entry in manifests.entries([each], lambda entry: entry.is_live)
-            ]
-            filtered.extend(manifests.write(base, schema_of_spec(base, spec), spec, self.snapshot_id, entries))
-        return filtered, [each for each in head if each.manifest_path not in live]
 
 
 def _is_next(base: TableMetadata, picked: Snapshot) -> bool:
@@ -212,13 +197,6 @@ def _refuse_picked(base: TableMetadata, picked: Snapshot) -> None:
             next_step="nothing is to be done",
             rests_on=frozenset({each.snapshot_id}),
         )
-
-
-def _spec(base: TableMetadata, spec_id: int) -> PartitionSpec:
-    spec = base.spec_by_id(spec_id)
-    if spec is None:
-        raise RequirementFailed(SPECS_EXIST, f"partition spec {spec_id} was removed", expected=spec_id)
-    return spec
 
 
 def _carried(picked: Snapshot) -> dict[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from iceberg_hms.changes.change import Manifests
+from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.ref_change import commits_since, is_ancestor
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -21,9 +22,6 @@ PICKABLE: Final = "cherry-pick-snapshot"
 NEW_FILES: Final = "cherry-pick-files"
 #: `RequirementFailed.name` of the assumption that nobody changed the partitions that the snapshot overwrote.
 PARTITIONS: Final = "cherry-pick-partitions"
-
-#: A partition: the id of its spec, and its values.
-_Partition = tuple[int, tuple[tuple[str, Any], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +53,6 @@ class PickedFiles:
     def removed_keys(self) -> frozenset[str]:
         return frozenset(file_key(each.file_path) for each in self.removed)
 
-    def removed_metrics(self) -> dict[str, str]:
-        """What the removed files take away, for a snapshot's summary; and in how many partitions files change."""
-        counts = {
-            "deleted-data-files": len(self.removed),
-            "deleted-records": sum(each.record_count for each in self.removed),
-            "removed-files-size": sum(each.file_size_in_bytes for each in self.removed),
-        }
-        partitions = {_partition(each) for each in (*self.added, *self.removed)}
-        metrics = {name: str(count) for name, count in counts.items() if count > 0}
-        return {**metrics, "changed-partition-count": str(len(partitions))}
-
 
 class OverwrittenPartitions:
     """The partitions that a dynamic overwrite replaced, and which snapshots are known to have left them alone.
@@ -74,7 +61,7 @@ class OverwrittenPartitions:
 
     def __init__(self, picked: Snapshot, files: PickedFiles) -> None:
         self._picked = picked
-        self._partitions = frozenset(map(_partition, files.added))
+        self._partitions = PartitionSet(files.added)
         #: A snapshot never changes, so each is searched once over all replays.
         self._searched: set[int] = set()
 
@@ -107,7 +94,7 @@ class OverwrittenPartitions:
             if each.added_snapshot_id == id_ and each.content == ManifestContent.DATA and each.added_files_count != 0
         ]
         for entry in manifests.entries(own, lambda entry: _is_change(entry, id_)):
-            if entry.status == EntryStatus.ADDED and _partition(entry.data_file) in self._partitions:
+            if entry.status == EntryStatus.ADDED and entry.data_file in self._partitions:
                 where = _shown(entry.data_file.partition)
                 raise RequirementFailed(
                     PARTITIONS,
@@ -136,10 +123,9 @@ def refuse_live(files: PickedFiles, kept: Sequence[ManifestFile], manifests: Man
         )
 
 
-def refuse_gone(files: PickedFiles, live: Iterable[ManifestEntry]) -> None:
-    """Raises RequirementFailed if a file that the snapshot replaces is not among live entries any more."""
-    there = {file_key(each.data_file.file_path) for each in live}
-    gone = [each.file_path for each in files.removed if file_key(each.file_path) not in there]
+def refuse_gone(files: PickedFiles, missing: frozenset[str]) -> None:
+    """Raises RequirementFailed if main has not all files any more that the snapshot replaces. missing: their keys."""
+    gone = [each.file_path for each in files.removed if file_key(each.file_path) in missing]
     if gone:
         raise RequirementFailed(
             PARTITIONS,
@@ -152,10 +138,6 @@ def refuse_gone(files: PickedFiles, live: Iterable[ManifestEntry]) -> None:
 def _is_change(entry: ManifestEntry, snapshot_id: int) -> bool:
     is_own = entry.status != EntryStatus.EXISTING and entry.snapshot_id == snapshot_id
     return is_own and entry.data_file.content == FileContent.DATA
-
-
-def _partition(file: DataFile) -> _Partition:
-    return file.spec_id, tuple(sorted(file.partition.items(), key=lambda item: item[0]))
 
 
 def _shown(partition: Mapping[str, Any]) -> str:
