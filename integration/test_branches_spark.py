@@ -285,6 +285,23 @@ def test_a_dynamic_overwrite_that_spark_staged_is_picked_beside_other_partitions
     assert "changed partition" in refused.message
 
 
+def test_a_dynamic_overwrite_that_we_staged_spark_picks_beside_other_partitions(
+    spark: Any, catalog: Any, namespace: str
+) -> None:
+    name, source = f"{namespace}.t", f"{namespace}.source"
+    for each in (name, source):
+        spark.sql(f"CREATE TABLE {each} (a INT, p STRING) USING iceberg PARTITIONED BY (p)")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'x'), (2, 'y')")
+    spark.sql(f"INSERT INTO {source} VALUES (10, 'x')")
+    file = str(spark.sql(f"SELECT file_path FROM {source}.files").collect()[0][0])
+    table = catalog.load_table(name)
+    table.replace_partitions([file], wap_id="nightly")
+    spark.sql(f"INSERT INTO {name} VALUES (3, 'y')")
+    rows(spark, f"CALL spark_catalog.system.publish_changes('{name}', 'nightly')")
+    assert rows(spark, f"SELECT * FROM {name}") == ["(10, 'x')", "(2, 'y')", "(3, 'y')"]
+    check_seen_by_spark(spark, table.refresh())
+
+
 def test_a_branch_is_written_by_spark_audited_by_us_and_published(spark: Any, catalog: Any, namespace: str) -> None:
     name = f"{namespace}.t"
     filled(spark, name, 2)

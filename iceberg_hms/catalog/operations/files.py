@@ -173,6 +173,8 @@ class FileOperations(NewFileOperations[Result]):
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        stage_only: bool = False,
+        wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
     ) -> Result:
@@ -181,9 +183,10 @@ class FileOperations(NewFileOperations[Result]):
 
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         to these partitions, and files or rows that they removed there; "snapshot": only what they removed.
-        files, branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append`;
-        RequirementFailed names the snapshot and the file that conflict: read again what the files were made of."""
-        new = self._new_snapshot(branch, summary, idempotency_key)
+        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`.
+        Raises as `append`; RequirementFailed names the snapshot and the file that conflict: read again what the files
+        were made of."""
+        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         return self._submit_with_files(
             files,
             new,

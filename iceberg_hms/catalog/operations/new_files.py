@@ -53,7 +53,8 @@ class NewFileOperations(Submitter[Result]):
         try:
             described = self._described(files, on_extra_columns)
         except IcebergHmsError as error:
-            return self._first_run(files, new.branch, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
+            ref = None if new.stage_only else new.branch
+            return self._first_run(files, ref, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
         specs = {self.metadata.default_spec_id, *(each.spec_id for each in data_files)}
         added = NewDataFiles(

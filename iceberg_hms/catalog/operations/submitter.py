@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from iceberg_hms.catalog.table_access import TableAccess
 from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
+from iceberg_hms.changes.summary import with_wap_id
 from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -70,16 +71,18 @@ class Submitter(ABC, Generic[Result]):
         idempotency_key: str | None,
         *,
         stage_only: bool = False,
+        wap_id: str | None = None,
     ) -> NewSnapshot:
-        """What the snapshot of an operation on this state has from its caller."""
+        """What the snapshot of an operation on this state has from its caller. Raises InvalidInput for an empty WAP id,
+        and for a second one in the summary."""
         services = self._access.services
         return NewSnapshot(
             snapshot_id=services.new_snapshot_id(),
             table_uuid=self.metadata.uuid,
             now_ms=services.ports.runtime.now_ms,
             branch=branch,
-            stage_only=stage_only,
-            summary=summary or {},
+            stage_only=stage_only or wap_id is not None,
+            summary=with_wap_id(summary or {}, wap_id),
             idempotency_key=idempotency_key,
             caller=services.settings.user,
             start_id=self._start_id(branch),

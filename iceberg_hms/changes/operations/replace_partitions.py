@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.file_changes import FileChanges
@@ -15,9 +13,6 @@ from iceberg_hms.changes.operations.partition_set import PartitionSet
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-
-#: Summary property, as Java names it.
-_MARK: Final = "replace-partitions"
 
 
 class ReplacePartitions(FileChanges):
@@ -63,7 +58,7 @@ class ReplacePartitions(FileChanges):
         self._conflicts.no_new_deletes(since, scope, manifests)
 
     def _metrics(self, filtered: FilteredManifests) -> dict[str, str]:
-        return {_MARK: "true", **super()._metrics(filtered)}
+        return {summaries.REPLACE_PARTITIONS: "true", **super()._metrics(filtered)}
 
     def _replaces_all(self, base: TableMetadata) -> bool:
         spec = base.spec_by_id(self._spec_id)

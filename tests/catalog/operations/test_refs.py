@@ -211,6 +211,29 @@ def test_a_staged_append_that_is_next_is_published_as_it_is(table, catalog):
     assert live(catalog) == ["a", "b"]
 
 
+def test_a_dynamic_overwrite_is_staged_and_published_beside_other_partitions(catalog):
+    def of(number, name):
+        return DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10, {"id": number})
+
+    catalog.create_table("logging.parts", SCHEMA, partition_spec=["id"])
+    table = catalog.load_table("logging.parts")
+    table.append([of(1, "one"), of(2, "two")])
+    table.replace_partitions([of(1, "again")], wap_id="first")
+    table.replace_partitions([of(1, "lost")], wap_id="second")
+    table.append([of(2, "more")])
+    head = table.publish_changes("first").metadata.current_snapshot
+    assert (head.operation, head.summary["deleted-data-files"], head.summary["total-data-files"]) == (
+        "overwrite",
+        "1",
+        "3",
+    )
+    manifests = catalog.services.ports.manifests()
+    live = {entry.data_file.file_path for entry in manifests.entries(manifests.list(head)) if entry.is_live}
+    assert live == {f"file:/in/{name}.parquet" for name in ("again", "two", "more")}
+    with pytest.raises(RequirementFailed, match="overwrote partition id=1"):
+        table.publish_changes("second")
+
+
 def test_a_job_that_stages_runs_once_and_is_known_where_it_was_published(table, other):
     append(table, "a")
     first = table.append([data_file("b")], wap_id="w", idempotency_key="job")

@@ -102,8 +102,6 @@ def test_files_that_are_live_are_not_added_and_files_that_are_gone_are_not_remov
     refuse_gone(files, frozenset())
     with pytest.raises(RequirementFailed, match=r"main has 1 of the files that the snapshot adds, as file:/data/b"):
         refuse_live(PickedFiles((data_file("b"),), ()), head, made.manifests)
-    with pytest.raises(
-        RequirementFailed, match=r"longer 1 of the files that the snapshot replaces, as file:/data/a"
-    ):
+    with pytest.raises(RequirementFailed, match=r"longer 1 of the files that the snapshot replaces, as file:/data/a"):
         refuse_gone(files, frozenset({"file:///data/a.parquet"}))
     refuse_live(PickedFiles((), ()), head, made.manifests)
