@@ -20,6 +20,29 @@ from iceberg_hms.work_owner import owner
 OWNERS_MAX: Final = 4_096
 
 
+class Turn:
+    """What a thread waits for. One lock is quicker than an Event, and the connection idles until the thread wakes."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it was given within so many seconds. Only one thread waits, once."""
+        return self._lock.acquire(timeout=timeout)
+
+    def give(self) -> None:
+        """End the wait."""
+        self._lock.release()
+
+    @property
+    def is_given(self) -> bool:
+        """For a thread whose wait was over before."""
+        return not self._lock.locked()
+
+
 class _Owner:
     """held: places. used: seconds that its calls took, or as much as the least of those who waited when it began to."""
 
@@ -28,7 +51,7 @@ class _Owner:
     def __init__(self, used: float) -> None:
         self.held = 0
         self.used = used
-        self.waiting: deque[threading.Event] = deque()
+        self.waiting: deque[Turn] = deque()
 
 
 class FairPlaces:
@@ -54,12 +77,12 @@ class FairPlaces:
             if self._free:
                 self._free -= 1
                 mine.held += 1
-                granted = None
+                turn = None
             else:
-                granted = threading.Event()
-                mine.waiting.append(granted)
+                turn = Turn()
+                mine.waiting.append(turn)
                 self.waiting += 1
-        if granted is not None and not self._wait(mine, granted, timeout):
+        if turn is not None and not self._wait(mine, turn, timeout):
             return False
         self._mine.held = (name, self._now())
         return True
@@ -100,21 +123,21 @@ class FairPlaces:
         least.held += 1
         self.waiting -= 1
         self._least = max(self._least, least.used)
-        least.waiting.popleft().set()
+        least.waiting.popleft().give()
 
-    def _wait(self, mine: _Owner, granted: threading.Event, timeout: float) -> bool:
+    def _wait(self, mine: _Owner, turn: Turn, timeout: float) -> bool:
         try:
-            return granted.wait(timeout) or self._leave(mine, granted)
+            return turn.wait(timeout) or self._leave(mine, turn)
         except BaseException:
-            if self._leave(mine, granted):
+            if self._leave(mine, turn):
                 self.release()
             raise
 
-    def _leave(self, mine: _Owner, granted: threading.Event) -> bool:
+    def _leave(self, mine: _Owner, turn: Turn) -> bool:
         """Wait no longer. True: the place was handed over meanwhile."""
         with self._mutex:
-            if granted.is_set():
+            if turn.is_given:
                 return True
-            mine.waiting.remove(granted)
+            mine.waiting.remove(turn)
             self.waiting -= 1
             return False

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from iceberg_hms.metastore.connection import fair_places
-from iceberg_hms.metastore.connection.fair_places import FairPlaces
+from iceberg_hms.metastore.connection.fair_places import FairPlaces, Turn
 from iceberg_hms.work_owner import owned_by
 
 SECONDS = 10
@@ -160,23 +160,22 @@ def test_who_waits_too_long_gets_no_place_and_takes_none() -> None:
     places.release()
 
 
-def test_a_wait_that_is_interrupted_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            if handed_over:
-                places.release()
-            raise KeyboardInterrupt
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_a_wait_that_is_interrupted_takes_no_place(handed_over: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = FairPlaces(1)
 
-    for handed_over in (False, True):
-        places = FairPlaces(1)
-        assert places.acquire(timeout=1)
-        with monkeypatch.context() as patch:
-            patch.setattr(fair_places.threading, "Event", Interrupted)
-            with owned_by("b"), pytest.raises(KeyboardInterrupt):
-                places.acquire(timeout=1)
-        if not handed_over:
+    def interrupted(_turn: Turn, _timeout: float) -> bool:
+        if handed_over:
             places.release()
-        assert places.acquire(timeout=0)
+        raise KeyboardInterrupt
+
+    assert places.acquire(timeout=1)
+    monkeypatch.setattr(Turn, "wait", interrupted)
+    with owned_by("b"), pytest.raises(KeyboardInterrupt):
+        places.acquire(timeout=1)
+    if not handed_over:
+        places.release()
+    assert places.acquire(timeout=0)
 
 
 def test_a_place_is_given_back_once() -> None:
