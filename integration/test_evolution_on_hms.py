@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import iceberg_hms
+from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.rest.server import RestServer
@@ -191,6 +192,30 @@ def test_partitions_and_order_evolve_with_the_columns(readers: Readers) -> None:
     rows = [{key: row[key] for key in ("id", "name", "place")} for row in (FIRST, second)]
     readers.check(*rows, {"id": 3, "name": "c", "place": None})
     assert [str(field) for field in table.spec.fields] == ["1001: shard: bucket[4](1)", "1002: name: identity(2)"]
+
+
+def test_a_table_of_version_one_is_upgraded_twice(readers: Readers, catalog: Catalog) -> None:
+    name = str(readers.table.name)
+    catalog.drop_table(name)
+    table = catalog.create_table(name, SCHEMA, partition_spec=["name"], properties={"format-version": "1"})
+    readers.table = table
+    readers.spark_insert("(1, 'a', null, null)")
+    with table.transaction() as tx:
+        tx.update_spec().remove_field("name").add_field("id", "bucket[4]").commit()
+        tx.update_schema().delete_column("at").delete_column("place").commit()
+    assert [str(field) for field in table.spec.fields] == ["1000: name: void(2)", "1001: id_bucket_4: bucket[4](1)"]
+    readers.spark_insert("(2, 'b')")
+    rows = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    readers.check(*rows)
+    for version in (2, 3):
+        table.upgrade_format_version(version)
+        readers.check(*rows)
+        readers.spark_insert(f"({version + 1}, 'c')")
+        rows.append({"id": version + 1, "name": "c"})
+        readers.check(*rows)
+    table.update_spec().add_identity("name").commit()
+    readers.spark_insert("(5, 'd')")
+    readers.check(*rows, {"id": 5, "name": "d"})
 
 
 def test_version_three_has_defaults_for_old_rows_and_ids_for_new_ones(readers: Readers) -> None:

@@ -282,7 +282,8 @@ class SchemaDraft:
     def _existing(self, path: Path, verb: str, *, whole: bool = False, missing: str | None = None) -> NestedField:
         field = self._find(path)
         if field is None:
-            raise InvalidInput(f"{missing or f'Cannot {verb} missing column'}: {shown_path(path)}")
+            what = f"{missing or f'Cannot {verb} missing column'}: {shown_path(path)}"
+            raise InvalidInput(what, next_step=self._advice(path))
         if any(_is_map_key(self.schema, each) for each in (field.id, *_ancestors(self.schema, field.id))):
             raise InvalidInput(f"Cannot {verb} map keys: {shown_path(path)}")
         key = path if isinstance(path, str) else tuple(path)
@@ -304,10 +305,19 @@ class SchemaDraft:
         if added is not None:
             return added
         if self._find(path) is None:
-            raise InvalidInput(missing)
+            raise InvalidInput(missing, next_step=self._advice(path))
         field = self._existing(path, "move")
         self._refuse_deleted(field, f"Cannot move a column that will be deleted: {shown_path(path)}")
         return field.id
+
+    def _advice(self, path: Path) -> str | None:
+        """For a path whose last name an earlier step gave to a column."""
+        name = path.rpartition(".")[2] if isinstance(path, str) else path[-1]
+        for field_id, field in self.edits.changed.items():
+            was = self.schema.field(field_id)
+            if was is not None and field.name == name != was.name:
+                return f"name it as before the first step: {self.schema.name_of(field_id)}"
+        return None
 
     def _parent(self, field_id: int) -> int | None:
         if field_id in self._added_parents:

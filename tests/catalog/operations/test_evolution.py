@@ -64,6 +64,14 @@ def test_the_location_is_set(table: Table) -> None:
     assert table.metadata_location.startswith("file:/warehouse/elsewhere/metadata/")
 
 
+def test_the_folder_of_another_table_is_refused(table: Table, catalog: Catalog) -> None:
+    other = catalog.create_table("logging.other", pa.schema([("level", pa.string())]))
+    before = table.metadata_location
+    with pytest.raises(InvalidInput, match=r"logging\.other"):
+        table.set_location(other.metadata.location)
+    assert table.refresh().metadata_location == before
+
+
 def test_the_format_version_is_upgraded_with_rows_that_get_ids(table: Table) -> None:
     table.append([DataFile("file:/in/a.parquet", "PARQUET", 5, 10)])
     table.upgrade_format_version(3)

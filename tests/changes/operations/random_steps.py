@@ -67,10 +67,20 @@ def _struct(draw: st.DrawFn, ids: Iterator[int], depth: int) -> dict[str, Any]:
 
 
 @st.composite
-def schemas(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """The columns of a schema, in JSON."""
+def schemas(draw: st.DrawFn, *, required: bool = True) -> list[dict[str, Any]]:
+    """The columns of a schema, in JSON. required: whether some are."""
     fields: list[dict[str, Any]] = _struct(draw, itertools.count(1), 2)["fields"]
-    return fields
+    return fields if required else [_optional(field) for field in fields]
+
+
+def _optional(raw: Any) -> Any:
+    match raw:
+        case dict():
+            return {key: False if key == "required" else _optional(value) for key, value in raw.items()}
+        case list():
+            return [_optional(each) for each in raw]
+        case _:
+            return raw
 
 
 @st.composite

@@ -6,23 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-import pyiceberg.table
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.types import IcebergType
 
 from iceberg_hms.changes.operations.schema_draft import SchemaDraft
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.schema import Schema
 from iceberg_hms.format.schema.types import NestedField, StructType, parse_type
 from tests.changes.operations.columns import column, list_of, names, struct, top, wide_table
+from tests.changes.operations.pyiceberg_tables import pyiceberg_table
 from tests.changes.operations.random_steps import Step, schemas, steps
 
 Steps = Callable[[SchemaDraft], Any]
@@ -88,6 +84,15 @@ def test_a_deleted_column_gives_its_name_to_a_new_one_with_another_id() -> None:
     assert names(schema)["level"] == 20
     assert schema.fields[-1].doc == "the new one"
     assert schema.field(2) is None
+
+
+def test_an_error_says_the_old_name_to_a_step_that_uses_the_new_one() -> None:
+    made = draft()
+    made.rename_column("place.lat", "latitude")
+    for step in (lambda: made.update_column("place.latitude", doc="d"), lambda: made.move(("place", "latitude"))):
+        with pytest.raises(InvalidInput, match=r"missing column: place\.latitude") as refused:
+            step()
+        assert refused.value.next_step == "name it as before the first step: place.lat"
 
 
 def test_two_columns_exchange_their_names() -> None:
@@ -399,12 +404,6 @@ def test_unknown_becomes_any_type_also_a_nested_one() -> None:
     assert names(made.finish()) == {"u": 1, "u.element": 3, "id": 2, "after": 4}
 
 
-def pyiceberg_table(base: TableMetadata) -> pyiceberg.table.Table:
-    return pyiceberg.table.Table(
-        ("logging", "events"), TableMetadataUtil.parse_raw(base.to_bytes()), "", PyArrowFileIO(), NoopCatalog("none")
-    )
-
-
 def pyiceberg_step(update: UpdateSchema, step: Step) -> None:
     beside = (*step.path[:-1], step.more) if step.kind in ("before", "after") else ()
     type_ = IcebergType.model_validate(parse_type(step.more).to_json()) if step.kind in ("add", "type") else None
@@ -430,7 +429,7 @@ def pyiceberg_step(update: UpdateSchema, step: Step) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_schemas_are_those_of_pyiceberg(data: st.DataObject) -> None:
     columns = data.draw(schemas())
     base = wide_table(columns=columns)

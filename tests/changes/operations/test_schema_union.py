@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.schema import Schema as PyIcebergSchema
 
 from iceberg_hms.changes.operations.schema_draft import SchemaDraft
 from iceberg_hms.changes.operations.schema_union import union_by_name
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.schema.schema import Schema
 from tests.changes.operations.columns import column, list_of, map_of, names, struct, wide_table
+from tests.changes.operations.pyiceberg_tables import pyiceberg_table
+from tests.changes.operations.random_steps import schemas
 
 
 def united(*columns: dict[str, Any], version: int = 2, **options: Any) -> Schema:
@@ -103,3 +109,21 @@ def test_case_is_ignored_on_demand() -> None:
     schema = united(column(1, "ID", "long"), case_sensitive=False)
     assert names(schema).keys() == names(wide_table().schema).keys()
     assert not schema.fields[0].required
+
+
+@given(st.data())
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_unions_are_those_of_pyiceberg(data: st.DataObject) -> None:
+    base = wide_table(columns=data.draw(schemas()))
+    # PyIceberg refuses new columns that are required; Java makes them optional.
+    other = struct(*data.draw(schemas(required=False)))
+    draft = SchemaDraft(base)
+    try:
+        union_by_name(draft, Schema.parse(other))
+    except InvalidInput:
+        return
+    transaction = pyiceberg_table(base).transaction()
+    with transaction.update_schema() as update:
+        update.union_by_name(PyIcebergSchema.model_validate({**other, "schema-id": 0}))
+    theirs = Schema.parse(orjson.loads(transaction.table_metadata.schema().model_dump_json()))
+    assert draft.finish().same_as(theirs)

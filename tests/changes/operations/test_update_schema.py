@@ -273,7 +273,7 @@ def attempt(base: TableMetadata, seen: TableMetadata, taken: list[Step]) -> Tabl
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_writers_who_do_not_see_each_other_leave_what_one_after_the_other_would(data: st.DataObject) -> None:
     columns = data.draw(schemas())
     base = current = wide_table(columns=columns)
@@ -305,7 +305,7 @@ def test_writers_who_do_not_see_each_other_leave_what_one_after_the_other_would(
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_if_both_writers_succeed_it_does_not_matter_who_was_first(data: st.DataObject) -> None:
     columns = data.draw(schemas())
     base = wide_table(columns=columns)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.transforms import parse_transform
 
 from iceberg_hms.changes.operations.spec_draft import SpecDraft
 from iceberg_hms.changes.operations.update_spec import UpdateSpec, to_transform
@@ -14,6 +18,7 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from iceberg_hms.format.schema import types
 from iceberg_hms.format.schema.transforms import Bucket, Day, UnknownTransform
 from tests.changes.operations.columns import committed, evolve, wide_table
+from tests.changes.operations.pyiceberg_tables import pyiceberg_table
 from tests.changes.operations.test_spec_draft import DAY, LEVEL, add, partitioned, spec_of
 
 Step = Callable[[SpecDraft], None]
@@ -165,3 +170,53 @@ def test_unknown_transforms_are_refused(given: Any) -> None:
 def test_a_bucket_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="its parameter must be > 0"):
         to_transform("bucket[0]")
+
+
+SOURCES = {"id": ("identity", "bucket[4]", "truncate[10]"), "level": ("identity", "bucket[8]"), "day": ("day", "year")}
+SPEC_STEPS = st.one_of(
+    st.sampled_from([("add", source, transform) for source, all_ in SOURCES.items() for transform in all_]),
+    st.tuples(st.just("remove"), st.sampled_from(("level", "day_month", "id_bucket_4")), st.none()),
+    st.tuples(st.just("rename"), st.sampled_from(("level", "day_month")), st.sampled_from(("p", "q"))),
+)
+
+
+def take(draft: SpecDraft, step: tuple[str, str, Any]) -> None:
+    match step:
+        case "add", source, transform:
+            add(draft, source, transform)
+        case "remove", name, _:
+            draft.remove_field(name)
+        case "rename", name, new_name:
+            draft.rename_field(name, new_name)
+
+
+@given(st.integers(1, 3), st.lists(st.lists(SPEC_STEPS, min_size=1, max_size=3), min_size=1, max_size=3))
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_specs_are_those_of_pyiceberg(version: int, commits: list[list[tuple[str, str, Any]]]) -> None:
+    current = partitioned(LEVEL, DAY, version=version)
+    transaction = pyiceberg_table(current).transaction()
+    for steps in commits:
+        draft, taken = SpecDraft(current), []
+        # A field that is removed and added again stays where it was, as in Java; PyIceberg puts it last, or refuses it.
+        for step in sorted(steps, key=lambda each: each[0] != "add"):
+            try:
+                take(draft, step)
+            except InvalidInput:
+                continue
+            taken.append(step)
+        try:
+            current = respec(current, *(partial(take, step=step) for step in taken))
+        except InvalidInput:
+            return
+        with transaction.update_spec() as update:
+            for kind, name, more in taken:
+                match kind:
+                    case "add":
+                        update.add_field(name, parse_transform(more))
+                    case "remove":
+                        update.remove_field(name)
+                    case "rename":
+                        update.rename_field(name, more)
+        theirs = transaction.table_metadata.spec()
+        found = [f"{each.field_id}: {each.name}: {each.transform}({each.source_id})" for each in theirs.fields]
+        assert fields(current) == found, taken
