@@ -194,7 +194,7 @@ def _refuse_picked(base: TableMetadata, picked: Snapshot) -> None:
             what,
             expected="a change that main does not have",
             found=each.snapshot_id,
-            next_step="nothing is to be done",
+            next_step="refresh the table; if main has it there, nothing is to be done",
             rests_on=frozenset({each.snapshot_id}),
         )
 

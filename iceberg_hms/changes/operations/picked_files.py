@@ -118,7 +118,7 @@ def refuse_live(files: PickedFiles, kept: Sequence[ManifestFile], manifests: Man
             f"{found[0].snapshot_id}): it was published before",
             expected="none of the files",
             found=tuple(each.data_file.file_path for each in found),
-            next_step="nothing is to be done: the table reads these files",
+            next_step="refresh the table and look; delete none of these files, the table reads them",
             rests_on=frozenset(each.snapshot_id for each in found if each.snapshot_id is not None),
         )
 
