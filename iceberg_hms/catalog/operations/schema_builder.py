@@ -65,9 +65,9 @@ class SchemaBuilder(Builder[SchemaDraft, Result], Generic[Result]):
 
         type: int may become long, float double, a decimal one with more digits and the same scale; with format version
         3 also date timestamp or timestamp_ns, unless a partition field would change its values, and unknown any type.
-        Java does not read files with a date as timestamps yet. doc: None removes it. required: False for a required
-        column; True needs `allow_incompatible_changes`. default: for rows yet to write (format version 3); None removes
-        it."""
+        Iceberg 1.11 for Java and PyIceberg fail to read a file's dates as timestamps. doc: None removes it. required:
+        False for a required column; True needs `allow_incompatible_changes`. default: for rows yet to write (format
+        version 3); None removes it."""
         found = type if isinstance(type, Keep) else to_type(type, shown_path(path))
         return self._add(lambda draft: draft.update_column(path, found, doc=doc, required=required, default=default))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -146,6 +147,26 @@ def test_the_second_of_two_equal_names_is_refused_and_nothing_is_left(
     with pytest.raises(RequirementFailed, match="name already exists: a"):
         other.update_schema().add_column("a", "int").commit()
     assert set(files.locations()) == before
+
+
+def test_many_writers_at_once_lose_no_column_and_share_no_id(table: Table, catalog: Catalog) -> None:
+    tables = [catalog.load_table("logging.events") for _ in range(16)]
+
+    def add(at: int) -> str:
+        name = f"c{at}" if at % 2 else "shared"
+        try:
+            tables[at].update_schema().add_column(name, "int").commit()
+        except RequirementFailed as refused:
+            assert "name already exists: shared" in str(refused)  # noqa: PT017 - both outcomes are right
+            return "refused"
+        return name
+
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = sorted(pool.map(add, range(16)))
+    assert outcomes == sorted([*(f"c{at}" for at in range(1, 16, 2)), "shared", *["refused"] * 7])
+    added = [field for field in table.refresh().schema.fields if field.id > 5]
+    assert sorted(field.name for field in added) == sorted({*outcomes} - {"refused"})
+    assert sorted(field.id for field in added) == list(range(6, 15))
 
 
 def test_a_column_that_was_renamed_meanwhile_is_named(table: Table, catalog: Catalog) -> None:
