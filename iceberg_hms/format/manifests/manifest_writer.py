@@ -28,6 +28,7 @@ from iceberg_hms.format.schema.types import NestedField, PrimitiveType, StructTy
 _BLOCK_SIZE_V1: Final = 64 * 1024 * 1024
 #: How many schemas of manifests are cached: one for each partition type and format version in use.
 _SCHEMAS_MAX: Final = 256
+_STATUSES: Final = frozenset(EntryStatus)
 
 
 class ManifestWriter:
@@ -126,7 +127,7 @@ def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> M
     """The entry as a manifest of this snapshot stores it: without inherited values, and without those that version 1
     lacks. Raises InvalidInput if a value is missing that cannot be inherited."""
     path = entry.data_file.file_path
-    if entry.status not in tuple(EntryStatus):
+    if entry.status not in _STATUSES:
         raise InvalidInput(f"Unknown entry status {entry.status} for {path}")
     numbers = (entry.data_file.record_count, entry.data_file.file_size_in_bytes)
     if not all(isinstance(number, int) and number >= 0 for number in numbers):
@@ -145,7 +146,9 @@ def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> M
             raise InvalidInput(f"Only added entries may leave out their sequence numbers: {path}")
     # New files get row ids when the list is numbered; older ones keep theirs (spec: first row id inheritance).
     keeps_row_id = format_version > 2 and not added and entry.data_file.content == FileContent.DATA
-    data_file = entry.data_file if keeps_row_id else replace(entry.data_file, first_row_id=None)
+    data_file = entry.data_file
+    if data_file.first_row_id is not None and not keeps_row_id:
+        data_file = replace(data_file, first_row_id=None)
     return ManifestEntry(
         status=entry.status,
         data_file=data_file,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from iceberg_hms.errors import InvalidInput
@@ -36,6 +37,16 @@ _GEOGRAPHY: Final = re.compile(r"geography(?:\(([^,()]*)(?:,([^,()]*))?\))?")
 _ALGORITHM: Final = re.compile(r"\w*")
 
 
+#: How many type names are remembered with their kinds; each decimal's and fixed's is another one.
+_KINDS_MAX: Final = 1_024
+
+
+@lru_cache(maxsize=_KINDS_MAX)
+def _kind(name: str) -> str:
+    # Encoding and judging files ask for each value.
+    return re.split(r"[(\[]", name, maxsplit=1)[0]
+
+
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
     """A type without fields. `variant` counts as one: it has no field ids.
@@ -48,7 +59,7 @@ class PrimitiveType:
     @property
     def kind(self) -> str:
         """The name without parameters: "decimal", "fixed", "long"."""
-        return re.split(r"[(\[]", self.name, maxsplit=1)[0]
+        return _kind(self.name)
 
     @property
     def precision(self) -> int:
