@@ -47,7 +47,7 @@ class FoundInFile:
 
     columns: those that the table has. present: ids of all table fields, nested ones too, that the file has.
     statistics: by field id; none for a column of which the file has none. sizes: bytes of columns in lists and maps,
-    which have no other metrics. extra: as in DescribedFile.
+    which have no other metrics, in Parquet files alone. extra: as in DescribedFile.
     """
 
     file_format: str

@@ -75,7 +75,6 @@ def describe_orc(location: str, metadata: TableMetadata, open_input: Callable[[s
             for column in found.columns
             if not column.repeated and (each := orc_statistics(footer, column)) is not None
         }
-        sizes = {column.field_id: _size(footer, column) for column in found.columns}
     except (ValueError, OverflowError, struct.error) as error:
         raise CorruptFile(location, f"the statistics in its footer cannot be read: {error}") from error
     return described(
@@ -89,7 +88,7 @@ def describe_orc(location: str, metadata: TableMetadata, open_input: Callable[[s
             columns=found.columns,
             present=found.present,
             statistics=statistics,
-            sizes=sizes,
+            sizes={},
             extra=found.extra,
             split_offsets=_split_offsets(footer),
         ),
@@ -151,10 +150,6 @@ def can_read(stored: OrcType, wanted: PrimitiveType) -> bool:
             return wanted.kind == (f"{kind}_ns" if nanos else kind)
         case kind:
             return wanted.kind in _ATOMS.get(kind, ())
-
-
-def _size(footer: OrcFooter, column: FoundColumn) -> int | None:
-    return number_of(footer.statistics[column.stored.index], 11) if footer.statistics else None
 
 
 def orc_statistics(footer: OrcFooter, column: FoundColumn) -> ColumnStatistics | None:
