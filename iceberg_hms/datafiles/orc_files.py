@@ -190,7 +190,7 @@ def _bounds(footer: OrcFooter, column: FoundColumn, message: Message) -> tuple[A
         case "string" | "varchar":
             return _pair(part_of(message, 4), text_of)
         case "decimal":
-            return _decimals(_pair(part_of(message, 6), text_of), stored.scale)
+            return _decimals(_both(part_of(message, 6), text_of), stored.scale)
         case "date":
             found = _pair(part_of(message, 7), signed_of)
             unsure = found is not None and not footer.proleptic and found[0] < _GREGORIAN_START
@@ -201,10 +201,15 @@ def _bounds(footer: OrcFooter, column: FoundColumn, message: Message) -> tuple[A
 
 
 def _pair(message: Message | None, read: Callable[[Message, int], Any]) -> tuple[Any, Any] | None:
+    found = _both(message, read)
+    return None if found is None or found[0] > found[1] else found
+
+
+def _both(message: Message | None, read: Callable[[Message, int], Any]) -> tuple[Any, Any] | None:
     if message is None:
         return None
     lower, upper = read(message, 1), read(message, 2)
-    return None if lower is None or upper is None or lower > upper else (lower, upper)
+    return None if lower is None or upper is None else (lower, upper)
 
 
 def _booleans(message: Message | None, there: int) -> tuple[bool, bool] | None:

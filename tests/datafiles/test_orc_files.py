@@ -196,6 +196,10 @@ def long_column(lower: int, upper: int, *, there: int = 10) -> bytes:
     return message((1, there), (2, message((1, zigzag(lower)), (2, zigzag(upper)))))
 
 
+def decimals(lower: str, upper: str) -> bytes:
+    return one_column(14, message((1, 10), (6, message((1, lower), (2, upper)))), precision=9, scale=2)
+
+
 def described_bytes(tmp_path: Path, data: bytes, kind: Any, **options: Any) -> DataFile:
     path = tmp_path / "by hand.orc"
     path.write_bytes(data)
@@ -260,7 +264,7 @@ def test_a_file_without_statistics_has_its_rows_alone(tmp_path: Path) -> None:
     [
         (one_column(4, long_column(1, 2, there=11)), pa.int64()),
         (one_column(3, long_column(1, 2**40)), pa.int32()),
-        (one_column(14, message((1, 10), (6, message((1, "x"), (2, "y")))), precision=9, scale=2), pa.decimal128(9, 2)),
+        (decimals("x", "y"), pa.decimal128(9, 2)),
         (
             one_column(
                 14, message((1, 10), (6, message((1, "1E999999999"), (2, "2E999999999")))), precision=9, scale=2
@@ -277,6 +281,12 @@ def test_a_file_without_statistics_has_its_rows_alone(tmp_path: Path) -> None:
 def test_statistics_without_sense_are_damage(tmp_path: Path, data: bytes, kind: Any) -> None:
     with pytest.raises(CorruptFile, match="statistics in its footer cannot be read"):
         described_bytes(tmp_path, data, kind)
+
+
+def test_decimals_are_compared_as_numbers_not_as_texts(tmp_path: Path) -> None:
+    expected = (Decimal("2.00"), Decimal("1000.00"))
+    assert pair_of(tmp_path, decimals("2", "1000"), pa.decimal128(9, 2)) == expected
+    assert pair_of(tmp_path, decimals("1000", "2"), pa.decimal128(9, 2)) == (None, None)
 
 
 def test_swapped_bounds_are_none(tmp_path: Path) -> None:
