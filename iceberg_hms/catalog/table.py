@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from iceberg_hms.catalog.operations.evolution import EvolutionOperations
 from iceberg_hms.catalog.operations.files import FileOperations
+from iceberg_hms.catalog.operations.maintenance import MaintenanceOperations
 from iceberg_hms.catalog.operations.manifests import ManifestOperations
 from iceberg_hms.catalog.operations.refs import RefOperations
 from iceberg_hms.catalog.operations.submitter import head_of
@@ -25,6 +26,7 @@ from iceberg_hms.format.schema.schema import Schema
 class Table(
     FileOperations[CommitReport],
     EvolutionOperations[CommitReport],
+    MaintenanceOperations,
     ManifestOperations[CommitReport],
     RefOperations[CommitReport],
 ):

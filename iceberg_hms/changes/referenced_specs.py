@@ -79,6 +79,16 @@ def check_removed(base: TableMetadata, updates: Sequence[Update], manifests: Man
             )
 
 
+def used(snapshots: Sequence[Snapshot], manifests: Manifests, known: KnownSpecs) -> set[int]:
+    """The specs that snapshots reference. known: as for `check_removed`, whose errors of reading it raises."""
+    ids = {each.snapshot_id for each in snapshots}
+    found: set[int] = set()
+    for each in snapshots:
+        stop_if_caller_left()
+        found |= _specs(each, ids, manifests, known)
+    return found
+
+
 def _ids(updates: Sequence[Update], action: str, name: str) -> set[int]:
     return {id_ for update in updates if update["action"] == action for id_ in update[name]}
 

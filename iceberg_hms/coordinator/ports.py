@@ -16,7 +16,7 @@ fake passes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -271,6 +271,19 @@ class TableLock(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file that a listing found.
+
+    location: as the listed folder was spelled, then the rest. length: bytes. modified_ms: when the store says that it
+    was written last, in milliseconds since 1970 UTC.
+    """
+
+    location: str
+    length: int
+    modified_ms: int
+
+
 class Files(Protocol):
     """Whole files by location. Locations are byte for byte; file:/x, file:///x and /x are one file."""
 
@@ -300,6 +313,12 @@ class Files(Protocol):
 
     def delete(self, location: str) -> bool:
         """Remove a file; False if there was none. Raises StorageError."""
+        ...
+
+    def list_files(self, folder: str) -> Iterator[ListedFile]:
+        """The files below a folder, at any depth, in no order; none if there is no such folder. Links are neither
+        listed nor followed. A file that comes or goes meanwhile may be listed or not; every other one is listed. Raises
+        InvalidInput; and while it is read StorageError, after which the listing is not complete."""
         ...
 
     def real_path(self, location: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import fs
 
+from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.coordinator.protocol import usage
 from iceberg_hms.errors import (
     CorruptFile,
@@ -34,6 +35,8 @@ from iceberg_hms.storage.local_files import Gather, run_sequentially
 #: Schemes that `default_filesystem` opens; credentials and endpoints come from the store's usual environment.
 SCHEMES: Final = ("file", "s3", "hdfs", "viewfs", "gs")
 
+#: The time of a file of which a store says none.
+_NEVER_OLD_NS: Final = 2**62
 #: A location and the content to write there.
 File = tuple[str, bytes]
 
@@ -209,6 +212,28 @@ class PyArrowFiles:
         except MissingFile:
             return False
         return True
+
+    def list_files(self, folder: str) -> Iterator[ListedFile]:
+        """As the port says. Reads one folder at a time, so that memory holds no more than that."""
+        filesystem, path, parsed = self._resolve(folder)
+        prefix = folder.rstrip("/")
+        with _mapped(folder):
+            if _is_local(filesystem, parsed):
+                for name, status in local_files.walk(path):
+                    yield ListedFile(f"{prefix}/{name}", status.st_size, status.st_mtime_ns // 1_000_000)
+                return
+        waiting = [""]
+        while waiting:
+            inner = waiting.pop()
+            with _mapped(folder):
+                infos = filesystem.get_file_info(fs.FileSelector(f"{path.rstrip('/')}/{inner}", allow_not_found=True))
+            for info in infos:
+                if info.type == fs.FileType.Directory:
+                    waiting.append(f"{inner}{info.base_name}/")
+                elif info.type == fs.FileType.File:
+                    # A store that does not say when it was written has no old files.
+                    modified_ns = info.mtime_ns if info.mtime_ns is not None else _NEVER_OLD_NS
+                    yield ListedFile(f"{prefix}/{inner}{info.base_name}", int(info.size), modified_ns // 1_000_000)
 
     def real_path(self, location: str) -> str:
         """As the port says."""

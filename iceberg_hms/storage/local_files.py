@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -168,6 +168,25 @@ def is_link(path: str) -> bool:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def walk(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """The regular files below a folder, by their paths from there. Neither lists nor follows links. Raises OSError."""
+    folders = [""]
+    while folders:
+        inner = folders.pop()
+        try:
+            entries = os.scandir(f"{folder}/{inner}")
+        except FileNotFoundError:
+            # Somebody removed it since it was found.
+            continue
+        with entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{inner}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        yield f"{inner}{entry.name}", entry.stat(follow_symlinks=False)
 
 
 def delete(path: str) -> bool:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow
 
+from iceberg_hms.clock import SYSTEM_CLOCK
+from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import AlreadyExists, MissingFile
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
-from iceberg_hms.format.locations import Location, parse
+from iceberg_hms.format.locations import Location, contains, parse
 
 
 class MemoryFiles:
-    """Implements `coordinator.ports.Files`; safe to share between threads. All spellings of a location are one file."""
+    """Implements `coordinator.ports.Files`; safe to share between threads. All spellings of a location are one file.
 
-    def __init__(self) -> None:
+    now_ms: the wall clock, for when a file was written.
+    """
+
+    def __init__(self, now_ms: Callable[[], int] = SYSTEM_CLOCK.now_ms) -> None:
+        self._now_ms = now_ms
+        self._modified: dict[Location, int] = {}
         self._files: dict[Location, tuple[str, bytes]] = {}
         self._folders: list[str] = []
         self._mutex = threading.Lock()
@@ -37,6 +44,7 @@ class MemoryFiles:
             if key in self._files:
                 raise AlreadyExists(f"File already exists: {location}")
             self._files[key] = (location, bytes(data))
+            self._modified[key] = self._now_ms()
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         written: list[str] = []
@@ -62,6 +70,14 @@ class MemoryFiles:
         with self._mutex:
             return self._files.pop(key, None) is not None
 
+    def list_files(self, folder: str) -> Iterator[ListedFile]:
+        root = parse(folder)
+        with self._mutex:
+            found = [(key, len(data)) for key, (_, data) in self._files.items() if key != root and contains(root, key)]
+        prefix = len(root.path.rstrip("/")) + 1
+        for key, length in found:
+            yield ListedFile(f"{folder.rstrip('/')}/{key.path[prefix:]}", length, self._modified[key])
+
     def real_path(self, location: str) -> str:
         parsed = parse(location)
         return f"{parsed.scheme}://{parsed.authority}{parsed.path}"
@@ -74,6 +90,11 @@ class MemoryFiles:
         """Overwrite a file, to damage it in a test; the port cannot do that."""
         with self._mutex:
             self._files[parse(location)] = (location, bytes(data))
+
+    def age(self, location: str, by_ms: int) -> None:
+        """Make a file older than it is."""
+        with self._mutex:
+            self._modified[parse(location)] -= by_ms
 
     def locations(self) -> tuple[str, ...]:
         """The locations of all files, as their writers spelled them, in the order of writing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from iceberg_hms.coordinator.ports import ListedFile
 from iceberg_hms.errors import AlreadyExists, MissingFile, StorageError
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, Limit
 from iceberg_hms.format.manifests.manifest import ManifestEntry
@@ -107,6 +108,13 @@ class SimulatedFiles:
         if self._wire.strikes("defects", MODERATE):
             raise ValueError(f"delete {location}: an error that no port names")
         return _touch(self._wire, self._process, f"delete {location}", lambda: self._storage.delete(location))
+
+    def list_files(self, folder: str) -> Iterator[ListedFile]:
+        """As the port says. Files have no age here."""
+        self._wire.scheduler.step()
+        prefix = f"{folder.rstrip('/')}/"
+        found = [(location, len(data)) for location, data in self._storage.files.items() if location.startswith(prefix)]
+        yield from (ListedFile(location, length, 0) for location, length in found)
 
     def real_path(self, location: str) -> str:
         """As the port says: there are no links here."""

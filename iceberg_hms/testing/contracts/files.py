@@ -111,6 +111,29 @@ def one_of_many_concurrent_writers_wins(files: Files, root: str) -> None:
     expect(files.read(f"{root}/race") == won[0], "the file is not the winner's")
 
 
+def a_listing_has_every_file_below_its_folder_alone(files: Files, root: str) -> None:
+    inside = {f"{root}/listed/{name}": bytes(len(name)) for name in ("x", "a b/y%20z", ".hidden/_w", "a b/c/d/ä")}
+    for location, data in inside.items():
+        files.write(location, data)
+    files.write(f"{root}/listed2/x", b"beside it")
+    before = list(files.list_files(f"{root}/listed"))
+    expect_equal({each.location: each.length for each in before}, {k: len(v) for k, v in inside.items()}, "listing")
+    expect_equal(
+        {each.location for each in files.list_files(f"{root}/listed/")}, set(inside), "with a slash at its end"
+    )
+    expect(all(each.modified_ms > 1_500_000_000_000 for each in before), "a file has no time")
+    for each in before:
+        expect_equal(len(files.read(each.location)), each.length, f"the file {each.location}")
+        files.delete(each.location)
+    expect_equal(list(files.list_files(f"{root}/listed")), [], "after all files were deleted")
+
+
+def a_folder_that_is_not_there_has_no_files(files: Files, root: str) -> None:
+    expect_equal(list(files.list_files(f"{root}/none")), [], "listing")
+    with expect_raises(InvalidInput, "a relative folder"):
+        list(files.list_files("none"))
+
+
 def a_real_path_names_the_same_file_once_more(files: Files, root: str) -> None:
     files.write(f"{root}/real/x", b"one")
     real = files.real_path(f"{root}/real/x")
@@ -137,6 +160,8 @@ CHECKS: Final[tuple[Callable[[Files, str], None], ...]] = (
     locations_are_not_decoded,
     relative_locations_are_refused,
     one_of_many_concurrent_writers_wins,
+    a_listing_has_every_file_below_its_folder_alone,
+    a_folder_that_is_not_there_has_no_files,
     a_real_path_names_the_same_file_once_more,
     only_links_are_links,
 )

@@ -1,0 +1,1 @@
+"""What deletes files of tables that live on: expired snapshots' files, and orphans."""

@@ -1,0 +1,135 @@
+"""Deletes files that a table does not lead to, and looks at the table again meanwhile.
+
+Why that is safe. A file is deleted only if no snapshot of metadata that was read *after* its deletion was decided leads
+to it. Later metadata can lead to it again only in these ways:
+
+- A branch or tag moves to a removed snapshot. No update brings one back under its id, and every swap is made for the
+  current metadata: the coordinator stages a change on it, and other writers' swaps are refused and built again.
+- A cherry-pick takes a removed snapshot's files. Ours needs the snapshot in the table when it is committed. A stock
+  client that read it before its removal adds the files by name, as in the next but one.
+- A snapshot keeps files of its parent. Its parent must be in the table, so its files were live.
+- A writer adds the same file once more, by name. Nothing in the format forbids that. So the table is read again before
+  each batch, and what new snapshots lead to is kept. What lands while one batch is deleted is seen too late: a writer
+  that adds a file that the table just dropped may lose it, here as with Java's expiration.
+- A swap that was sent before the removal, without compare-and-swap and with its lock lost, takes the table back to
+  metadata from before. That loses acknowledged commits as well; docs/metastore.md says when it can happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from iceberg_hms.catalog.maintenance.file_identity import FileIdentity
+from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles, in_batches
+from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FoundFile, Progress
+from iceberg_hms.coordinator.ports import CommitPorts
+from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.coordinator.protocol.own_files import OwnFiles
+from iceberg_hms.errors import IcebergHmsError
+
+#: How many files are deleted between two looks at the table.
+BATCH: Final = 1_000
+#: How many threads delete; all callers of the process share them.
+_THREADS: Final = 16
+
+
+class Deletion:
+    """Files that may be deleted: `found` minus all that is shown to be reachable. Not safe for threads.
+
+    start: the table as it was when its reachable files were read first. reached: what has been read of them. load: the
+    table as it is now. on_progress: told of the deleted files.
+    """
+
+    def __init__(
+        self,
+        ports: CommitPorts,
+        start: TableVersion,
+        reached: ReachableFiles,
+        load: Callable[[], TableVersion],
+        on_progress: Progress,
+    ) -> None:
+        self.identity = FileIdentity(ports.files.real_path)
+        self._ports = ports
+        self._seen = start
+        self._reached = reached
+        self._load = load
+        self._on_progress = on_progress
+        self._found: dict[str, FoundFile] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, files: Iterable[FoundFile]) -> None:
+        """Files that may be deleted, in the order of their deletion."""
+        for file in files:
+            self._found.setdefault(self.identity.key(file.location), file)
+
+    def get(self, location: str) -> FoundFile | None:
+        """The file that may be deleted and that a location means."""
+        return self._found.get(self.identity.key(location))
+
+    def keep(self, locations: Iterable[str]) -> None:
+        """What the table leads to. Stops reading where nothing is left to be kept."""
+        if not self._found:
+            return
+        for location in locations:
+            if self._found.pop(self.identity.key(location), None) is not None and not self._found:
+                return
+
+    def keep_foreign(self, own: OwnFiles, result: DeletedFiles) -> None:
+        """Keep what is not the table's own; the result lists it."""
+        for key, file in list(self._found.items()):
+            if file.location not in own:
+                result.kept.append(file.location)
+                del self._found[key]
+
+    def files(self) -> list[FoundFile]:
+        return list(self._found.values())
+
+    def delete(self, result: DeletedFiles) -> None:
+        """Delete what is left. Raises nothing of ours: the result says where it stopped."""
+        try:
+            for keys in in_batches(list(self._found), BATCH):
+                why = self._look_again()
+                if why:
+                    result.stopped = why
+                    return
+                # A new snapshot may have taken some of them.
+                self._delete([self._found[key] for key in keys if key in self._found], result)
+                self._on_progress("deleting", len(result.deleted) + len(result.failed))
+        except IcebergHmsError as error:
+            result.stopped = str(error)
+
+    def _look_again(self) -> str:
+        """Keep what commits since the last look lead to. Returns why nothing may be deleted; empty if it may. Raises as
+        `Coordinator.load` and `ReachableFiles`."""
+        now = self._load()
+        if now.pointer.metadata_location == self._seen.pointer.metadata_location:
+            return ""
+        if now.metadata.uuid != self._seen.metadata.uuid:
+            return f"another table has the name {now.pointer.name} now"
+        if now.pointer.location != self._seen.pointer.location:
+            return f"the table moved to {now.pointer.location}"
+        self._seen = now
+        self.keep([now.pointer.metadata_location])
+        self.keep(self._reached.all_new(now.metadata))
+        return ""
+
+    def _delete(self, files: Sequence[FoundFile], result: DeletedFiles) -> None:
+        parts = [files[first::_THREADS] for first in range(min(_THREADS, len(files)))]
+        outcomes = self._ports.runtime.gather([partial(self._delete_each, part) for part in parts])
+        failed = {location: why for outcome in outcomes for location, why in outcome.items()}
+        result.failed.update(failed)
+        result.deleted.extend(each for each in files if each.location not in failed)
+
+    def _delete_each(self, files: Sequence[FoundFile]) -> dict[str, str]:
+        """Delete files one after the other. Returns the failures."""
+        failed: dict[str, str] = {}
+        for file in files:
+            try:
+                self._ports.files.delete(file.location)
+            except IcebergHmsError as error:
+                failed[file.location] = str(error)
+        return failed

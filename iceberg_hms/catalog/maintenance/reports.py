@@ -1,0 +1,95 @@
+"""What maintenance deleted, would delete, or had to keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+
+
+class FileKind(StrEnum):
+    """What a file of a table is."""
+
+    DATA = "data"
+    POSITION_DELETES = "position-deletes"
+    EQUALITY_DELETES = "equality-deletes"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest-list"
+    STATISTICS = "statistics"
+    #: Found in the table's folder; nothing says what it is.
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that may be deleted. length: bytes; None if nothing says it."""
+
+    location: str
+    kind: FileKind
+    length: int | None = None
+
+
+#: Told, now and then, what maintenance is at (such as "deleting") and how many files it is through with there.
+Progress = Callable[[str, int], None]
+
+
+@dataclass(slots=True)
+class DeletedFiles:
+    """Files that maintenance deleted; after a dry run those that it would delete.
+
+    deleted: in the order of their deletion; files that were gone already count. failed: location -> why it could not be
+    deleted; an orphan sweep finds it later. kept: files that the table does not name any more, and that are kept
+    because they do not lie in its own folder. stopped: why maintenance ended early and left the rest, which an orphan
+    sweep finds later; empty if it did not.
+    """
+
+    deleted: list[FoundFile] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    stopped: str = ""
+
+    @property
+    def counts(self) -> Mapping[FileKind, int]:
+        """How many files of each kind were deleted."""
+        return Counter(each.kind for each in self.deleted)
+
+    @property
+    def bytes(self) -> int:
+        """The sum of the lengths that are known."""
+        return sum(each.length or 0 for each in self.deleted)
+
+    @property
+    def locations(self) -> list[str]:
+        return [each.location for each in self.deleted]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReport:
+    """What an expiration of snapshots did, or would do.
+
+    snapshot_ids: the snapshots that it removed. refs: the branches and tags. schema_ids, spec_ids: of the schemas and
+    partition specs. files: what it deleted. commit: None after a dry run.
+    """
+
+    snapshot_ids: tuple[int, ...]
+    refs: tuple[str, ...]
+    schema_ids: tuple[int, ...]
+    spec_ids: tuple[int, ...]
+    files: DeletedFiles
+    commit: CommitReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanReport:
+    """What a removal of orphan files did, or would do.
+
+    listed: how many files the folder has. files: the orphans that it deleted. mismatched: files that the table names
+    with another scheme or authority, and that were kept for that.
+    """
+
+    listed: int
+    files: DeletedFiles
+    mismatched: tuple[str, ...] = ()
