@@ -36,8 +36,11 @@ def main() -> None:
         _wait(arguments.seconds)
         wall = time.monotonic() - started
         idle = {name: used / wall for name, used in meter.used().items()}
-        found = {name: cost(besieged, name, arguments.seconds, idle) for name in names}
-    show(found)
+        show("attack", "requests", "server ms", "metastore ms", "CPU %", "longest stall")
+        found = {}
+        for name in names:
+            found[name] = cost(besieged, name, arguments.seconds, idle)
+            show(name, *_figures(found[name]))
     instruments.keep(arguments.out, "attack_costs", vars(arguments), found)
 
 
@@ -58,20 +61,16 @@ def _wait(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def show(found: dict[str, dict[str, Any]]) -> None:
-    rows = []
-    for name, each in found.items():
-        sent, used = sum(each["counts"].values()), each["used"]
-        rows.append(
-            [
-                name,
-                sent,
-                *(f"{1000 * used[of] / max(sent, 1):.2f}" for of in ("server", "metastore")),
-                f"{100 * used['server'] / each['wall']:.0f}",
-                f"{1000 * max(each['stalls'], default=0):.0f}",
-            ]
-        )
-    instruments.print_table(["attack", "requests", "server ms", "metastore ms", "CPU %", "longest stall"], rows)
+def _figures(found: dict[str, Any]) -> list[str]:
+    sent, used = sum(found["counts"].values()), found["used"]
+    each = [f"{1000 * used[of] / sent:.2f}" if sent else "-" for of in ("server", "metastore")]
+    share, stall = 100 * used["server"] / found["wall"], 1000 * max(found["stalls"], default=0)
+    return [str(sent), *each, f"{share:.0f}", f"{stall:.0f}"]
+
+
+def show(name: str, *figures: str) -> None:
+    """Print a line at once: all attacks take minutes."""
+    print(name.ljust(20), *(figure.rjust(13) for figure in figures), flush=True)
 
 
 if __name__ == "__main__":

@@ -275,14 +275,15 @@ ATTACKS: Mapping[str, tuple[Attack, float]] = {
 
 
 def place_bombs(location: Path) -> Mapping[str, tuple[Attack, float]]:
-    """Write files into the folder of `evil`, where the location policy lets it name them. Returns the attacks."""
+    """Write files into the folder of `evil`, where the location policy lets it name them, unless they are there.
+    Returns the attacks."""
     folder = location / "metadata"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "bomb.gz.metadata.json").write_bytes(gzip.compress(b'{"a":"') + 40 * gzip.compress(b" " * 50 * MIB))
-    records = 300_000
-    (folder / "records.avro").write_bytes(container(LIST, [(records, deflate(list_record() * records))], "deflate"))
-    (folder / "block.avro").write_bytes(container(LIST, [(1, deflate(b"\0" * 100 * MIB))], "deflate"))
-    if not (folder / "fifo.metadata.json").exists():
+    if not (folder / "zero.metadata.json").is_symlink():
+        (folder / "bomb.gz.metadata.json").write_bytes(gzip.compress(b'{"a":"') + 40 * gzip.compress(b" " * 50 * MIB))
+        records = 300_000
+        (folder / "records.avro").write_bytes(container(LIST, [(records, deflate(list_record() * records))], "deflate"))
+        (folder / "block.avro").write_bytes(container(LIST, [(1, deflate(b"\0" * 100 * MIB))], "deflate"))
         os.mkfifo(folder / "fifo.metadata.json")
         (folder / "zero.metadata.json").symlink_to("/dev/zero")
     path = f"file:{folder}"
