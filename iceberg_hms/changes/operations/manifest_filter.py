@@ -239,7 +239,7 @@ class ManifestFilter:
                         result.duplicates += 1
                     else:
                         seen.add(key)
-                        result.removed.append(replace(entry, data_file=_without_metrics(entry.data_file)))
+                        result.removed.append(replace(entry, data_file=_without_metrics(entry.data_file), encoded=None))
                     yield replace(entry, status=EntryStatus.DELETED, snapshot_id=self._snapshot_id)
                 elif entry.status == EntryStatus.EXISTING:
                     yield entry

@@ -97,6 +97,12 @@ class Container:
     def records(self, schema: Any = None, wanted: Any = None) -> Iterator[dict[str, Any]]:
         """Decode the records one by one, with the writer's schema, or with one of the same layout and other names.
         wanted: a schema with some of its fields, to skip the others. Both may be parsed already. Raises CorruptFile."""
+        return (record for record, _ in self.encoded_records(schema, wanted, encoded=False))
+
+    def encoded_records(
+        self, schema: Any = None, wanted: Any = None, *, encoded: bool = True
+    ) -> Iterator[tuple[dict[str, Any], bytes]]:
+        """As `records`, each with its bytes. encoded: False leaves them out."""
         try:
             parsed = fastavro.parse_schema(self.schema if schema is None else schema)
             projection = None if wanted is None else fastavro.parse_schema(wanted)
@@ -109,7 +115,7 @@ class Container:
                 left -= len(raw)
                 if count > len(raw):
                     raise ValueError(f"{count} records in {len(raw)} bytes")
-                yield from _decode_block(raw, count, parsed, projection)
+                yield from _decode_block(raw, count, parsed, projection, encoded=encoded)
             except _DECODE_ERRORS as error:
                 raise CorruptFile(self.location, f"block {number} cannot be decoded: {error!r}") from error
 
@@ -125,8 +131,11 @@ class Container:
             raise largest.exceeded(self.location, f"block {number} has more than {largest.value} bytes") from None
 
 
-def _decode_block(raw: bytes, count: int, schema: Any, wanted: Any) -> Iterator[dict[str, Any]]:
-    """The records of a block. They are read from a window, so that none is larger than MAX_RECORD_BYTES."""
+def _decode_block(
+    raw: bytes, count: int, schema: Any, wanted: Any, *, encoded: bool
+) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """The records of a block, with their bytes if `encoded`. They are read from a window, so that none is larger than
+    MAX_RECORD_BYTES."""
     start, window = 0, raw[:MAX_RECORD_BYTES]
     source = io.BytesIO(window)
     for number in range(count):
@@ -147,7 +156,7 @@ def _decode_block(raw: bytes, count: int, schema: Any, wanted: Any) -> Iterator[
             start += at
             window = raw[start : start + MAX_RECORD_BYTES]
             source = io.BytesIO(window)
-        yield record
+        yield record, window[at : source.tell()] if encoded else b""
     if start + source.tell() != len(raw):
         raise ValueError(f"{len(raw) - start - source.tell()} bytes are left after {count} records")
 
@@ -290,6 +299,13 @@ class AvroFileWriter:
         if self._block.tell() >= BLOCK_BYTES:
             self._flush()
 
+    def add_encoded(self, record: bytes) -> None:
+        """Append a record that is encoded already, by the schema of this file."""
+        self._block.write(record)
+        self._block_count += 1
+        if self._block.tell() >= BLOCK_BYTES:
+            self._flush()
+
     def add_block(self, block: AvroBlock) -> None:
         """Append a block of another file with the same schema and codec."""
         self._flush()
@@ -309,7 +325,7 @@ class AvroFileWriter:
 
     def _put(self, block: AvroBlock) -> None:
         count, data = block
-        framed = _zigzag(count) + _zigzag(len(data)) + data + self._sync
+        framed = encode_long(count) + encode_long(len(data)) + data + self._sync
         self._finished.append(framed)
         self._finished_bytes += len(framed)
 
@@ -365,15 +381,16 @@ class _Reader:
 
 
 def _header(entries: Mapping[str, bytes]) -> bytes:
-    parts = [_zigzag(len(entries))]
+    parts = [encode_long(len(entries))]
     for key, value in entries.items():
         name = key.encode("utf-8")
-        parts += [_zigzag(len(name)), name, _zigzag(len(value)), value]
-    return b"".join(parts) + _zigzag(0)
+        parts += [encode_long(len(name)), name, encode_long(len(value)), value]
+    return b"".join(parts) + encode_long(0)
 
 
 @lru_cache(maxsize=4_096)
-def _zigzag(value: int) -> bytes:
+def encode_long(value: int) -> bytes:
+    """A number as Avro encodes an int or a long."""
     number = (value << 1) ^ (value >> 63)
     out = bytearray()
     while number > 0x7F:

@@ -18,6 +18,7 @@ import orjson
 from iceberg_hms.errors import CorruptFile
 from iceberg_hms.format.avro import avro_file, manifest_schemas
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, FileBounds
+from iceberg_hms.format.manifests.entry_bytes import EncodedFile, layout_of
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestContent, ManifestFile
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID
@@ -81,6 +82,7 @@ class ManifestEntry:
     snapshot_id: the snapshot that added the file, or deleted it. sequence_number: the file's data sequence number.
     file_sequence_number: that of the snapshot that added the file. None, only for ADDED entries, inherits the
     manifest's.
+    encoded: the record in the manifest that the entry was read from, for `manifest_writer`.
     """
 
     status: int
@@ -88,6 +90,7 @@ class ManifestEntry:
     snapshot_id: int | None = None
     sequence_number: int | None = None
     file_sequence_number: int | None = None
+    encoded: EncodedFile | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_live(self) -> bool:
@@ -201,7 +204,9 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> Iterato
                 if data_file.first_row_id is not None and sequence_number is not None:
                     changes["data_file"] = replace(data_file, first_row_id=None)
             elif data_file.first_row_id is None:
-                changes["data_file"] = replace(data_file, first_row_id=next_row_id)
+                changes["data_file"] = numbered = replace(data_file, first_row_id=next_row_id)
+                if entry.encoded is not None:
+                    changes["encoded"] = replace(entry.encoded, data_file=numbered, lacks_row_id=True)
                 next_row_id += data_file.record_count
         yield replace(entry, **changes) if changes else entry
 
@@ -252,14 +257,19 @@ def _header(container: avro_file.Container) -> ManifestHeader:
 def _entries(
     container: avro_file.Container, schema: Any, partition: _PartitionReaders, spec_id: int
 ) -> Iterator[ManifestEntry]:
-    for record in container.records(schema):
+    layout = layout_of(container.schema_text)
+    # Version 1 has no sequence numbers, and its entries are small.
+    is_copied = container.metadata.get("format-version", "1") != "1"
+    for record, encoded in container.encoded_records(schema, encoded=is_copied):
         try:
+            data_file = _data_file(record["data_file"], partition, spec_id)
             yield ManifestEntry(
                 status=EntryStatus(record["status"]),
-                data_file=_data_file(record["data_file"], partition, spec_id),
+                data_file=data_file,
                 snapshot_id=record.get("snapshot_id"),
                 sequence_number=record.get("sequence_number"),
                 file_sequence_number=record.get("file_sequence_number"),
+                encoded=EncodedFile(data_file, layout, encoded) if is_copied else None,
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise CorruptFile(container.location, f"an entry is not a manifest's: {error!r}") from error

@@ -16,6 +16,7 @@ import orjson
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.format.avro import avro_file, manifest_schemas
+from iceberg_hms.format.manifests.entry_bytes import data_file_record, encode_entry, layout_of, with_row_id
 from iceberg_hms.format.manifests.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from iceberg_hms.format.schema import values
@@ -68,6 +69,7 @@ class ManifestWriter:
         }
         if format_version >= 2:
             metadata["content"] = content.name.lower()
+        self._layout = _layout(format_version, self._partition_type)
         self._file = avro_file.AvroFileWriter(avro_schema, metadata, coding_schema=coding_schema)
         self._summary = ManifestSummary(self._partition_type)
 
@@ -87,13 +89,34 @@ class ManifestWriter:
         data_file = entry.data_file
         if (data_file.content == FileContent.DATA) != (self._content == ManifestContent.DATA):
             raise InvalidInput(f"{data_file.file_path} does not belong in a {self._content.name.lower()} manifest")
-        entry = as_written(entry, self._version, self._snapshot_id)
-        partition = self._partition(data_file)
-        try:
-            self._file.add(_record(entry, partition))
-        except InvalidInput as error:
-            raise InvalidInput(f"Cannot write an entry for {data_file.file_path}: {error.message}") from error
-        self._summary.add(entry)
+        written = as_written(entry, self._version, self._snapshot_id)
+        record = self._copied(entry, written)
+        if record is not None:
+            self._file.add_encoded(record)
+        else:
+            partition = self._partition(data_file)
+            try:
+                self._file.add(_record(written, partition))
+            except InvalidInput as error:
+                raise InvalidInput(f"Cannot write an entry for {data_file.file_path}: {error.message}") from error
+        self._summary.add(written)
+
+    def _copied(self, entry: ManifestEntry, written: ManifestEntry) -> bytes | None:
+        """The record of an entry with the bytes of its data file as another manifest has them; None if that has another
+        layout or lacks something."""
+        encoded, data_file = entry.encoded, entry.data_file
+        if encoded is None or encoded.data_file is not data_file or encoded.layout != self._layout:
+            return None
+        if self._version > 2 and data_file.first_row_id != written.data_file.first_row_id:
+            return None
+        record = data_file_record(encoded.entry)
+        if encoded.lacks_row_id:
+            referenced = (data_file.referenced_data_file, data_file.content_offset, data_file.content_size_in_bytes)
+            if data_file.first_row_id is None or self._version < 3 or referenced != (None, None, None):
+                return None
+            record = with_row_id(record, data_file.first_row_id)
+        numbers = (written.snapshot_id, written.sequence_number, written.file_sequence_number)
+        return encode_entry(written.status, *numbers, record)
 
     def finish(self, location: str) -> tuple[bytes, ManifestFile]:
         """The Avro file, and its entry for a list, with an unassigned sequence number. `location` is where the caller
@@ -121,6 +144,12 @@ def _schemas(format_version: int, partition: StructType) -> tuple[Any, Any]:
     """The schema of a manifest, and one of the same layout with the field names of records, parsed."""
     schema = manifest_schemas.manifest_entry(format_version, partition)
     return schema, avro_file.parse(manifest_schemas.relabel(schema, manifest_schemas.known_fields(schema)))
+
+
+@lru_cache(maxsize=_SCHEMAS_MAX)
+def _layout(format_version: int, partition: StructType) -> str | None:
+    """The layout of the records that can be copied from another manifest; None in version 1."""
+    return None if format_version == 1 else layout_of(orjson.dumps(_schemas(format_version, partition)[0]))
 
 
 def as_written(entry: ManifestEntry, format_version: int, snapshot_id: int) -> ManifestEntry:

@@ -134,7 +134,7 @@ def entries_are_read_with_inherited_values(open_: Open, root: str) -> None:
 
 def lists_count_files_rows_and_partitions(open_: Open, root: str) -> None:
     metadata = sample_metadata(f"{root}/t")
-    old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+    old: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     entries = [
         ManifestEntry(EntryStatus.ADDED, sample_file("file:/d/a", 5)),
         ManifestEntry(EntryStatus.ADDED, sample_file("file:/d/b", None)),
@@ -337,7 +337,7 @@ def a_list_that_extends_another_reads_the_same_everywhere(open_: Open, root: str
 
 
 def live_finds_files_by_any_spelling(open_: Open, root: str) -> None:
-    old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+    old: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     for version in _VERSIONS:
         metadata = sample_metadata(f"{root}/v{version}", version)
         port = open_()
@@ -401,7 +401,7 @@ def candidates_are_all_manifests_with_one_of_the_files(open_: Open, root: str) -
     metadata = sample_metadata(f"{root}/t")
     port = open_()
     deletes = _added("file:/d/x", content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
-    old = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
+    old: dict[str, Any] = {"snapshot_id": 3, "sequence_number": 2, "file_sequence_number": 2}
     gone = [ManifestEntry(EntryStatus.DELETED, sample_file("file:/d/gone"), **old)]
     own = [
         line
