@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,27 @@ def test_a_dynamic_overwrite_is_staged_and_published_beside_other_partitions(cat
     assert live == {f"file:/in/{name}.parquet" for name in ("again", "two", "more")}
     with pytest.raises(RequirementFailed, match="overwrote partition id=1"):
         table.publish_changes("second")
+
+
+def test_a_picked_overwrite_takes_the_deletion_vectors_of_its_files_along():
+    def of(number, name, **more):
+        return DataFile(f"file:/in/{name}", "PARQUET", 2, 10, {"id": number}, **more)
+
+    vector = replace(of(1, "v.puffin"), file_format="PUFFIN", content=1, record_count=1)
+    vector = replace(vector, referenced_data_file="file:/in/one", content_offset=4, content_size_in_bytes=6)
+    with memory_catalog(clock=NeverTwice()) as catalog:
+        catalog.create_namespace("logging")
+        properties = {"format-version": "3"}
+        table = catalog.create_table("logging.parts", SCHEMA, partition_spec=["id"], properties=properties)
+        table.append([of(1, "one"), of(2, "two")])
+        table.row_delta(deletes=[vector])
+        table.replace_partitions([of(1, "again")], wap_id="w")
+        table.append([of(2, "more")])
+        head = table.publish_changes("w").metadata.current_snapshot
+        manifests = catalog.services.ports.manifests()
+        live = {entry.data_file.file_path for entry in manifests.entries(manifests.list(head)) if entry.is_live}
+        assert live == {f"file:/in/{name}" for name in ("again", "two", "more")}
+        assert (head.summary["removed-dvs"], head.summary["total-delete-files"]) == ("1", "0")
 
 
 def test_a_job_that_stages_runs_once_and_is_known_where_it_was_published(table, other):
