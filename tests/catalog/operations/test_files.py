@@ -2,6 +2,7 @@
 
 import datetime
 import io
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pyarrow as pa
@@ -455,3 +456,35 @@ def test_rows_are_deleted_and_overwritten_by_a_filter(table, entries):
     deletes = record("file:/d/p", 2, content=1, referenced_data_file="file:/d/y")
     table.row_delta([], [deletes], where="event_time < '2021-04-03T00:00:00'")
     assert live(table, entries) == {"file:/d/y", "file:/d/p"}
+
+
+def test_many_writers_of_one_manifest_lose_nothing_and_leave_nothing_behind(catalog, table, entries, files):
+    """All files are in one manifest, which every delete and every compaction has to rewrite."""
+    names = [f"file:/d/{at}" for at in range(8)]
+    table.append([record(name, 1) for name in names])
+    loaded = [catalog.load_table("logging.events") for _ in range(12)]
+
+    def compact(mine, at):
+        mine.rewrite([names[at]], [record(f"file:/d/compact-{at}", 1)])
+
+    def write(number):
+        mine = loaded[number]
+        if number < 4:
+            mine.delete_files([names[number]])
+        elif number < 8:
+            compact(mine, number)
+        else:
+            mine.append([record(f"file:/d/new-{number}", 2)])
+
+    with ThreadPoolExecutor(12) as pool:
+        for done in [pool.submit(write, number) for number in range(12)]:
+            done.result(60)
+    # The worker tidies up before it takes the next commit.
+    table.refresh().set_properties({"owner": "etl"})
+    added = {f"file:/d/compact-{at}" for at in range(4, 8)} | {f"file:/d/new-{at}" for at in range(8, 12)}
+    assert live(table, entries) == added
+    assert table.current_snapshot.summary["total-data-files"] == "8"
+    manifests = catalog.manifests()
+    named = {each.manifest_list for each in table.snapshots()}
+    named |= {file.manifest_path for each in table.snapshots() for file in manifests.list(each)}
+    assert {each for each in files.locations() if each.endswith(".avro")} == named
