@@ -95,7 +95,9 @@ def test_rows_and_metadata_tables_follow_every_operation(make: Any, version: int
 
     replaced = t.write([{"id": 99, "level": "c", "label": "new", "score": 9.0}])
     t.table.replace_partitions([replaced])
-    t.drop(c1)
+    if version > 1:
+        # In version 1 the removed field stays, as void: the older file is in a partition of another spec, as in Java.
+        t.drop(c1)
     t.adopt(replaced)
     t.check()
     with refused("whole-files"):
