@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from iceberg_hms.errors import StorageError as StorageError
     from iceberg_hms.errors import TooManyOpenFiles as TooManyOpenFiles
     from iceberg_hms.errors import UnsupportedFormat as UnsupportedFormat
+    from iceberg_hms.expressions.expression import col as col
     from iceberg_hms.format.manifests.manifest import DataFile as DataFile
     from iceberg_hms.format.metadata.snapshot import Snapshot as Snapshot
     from iceberg_hms.format.metadata.table_metadata import TableMetadata as TableMetadata
@@ -121,6 +122,7 @@ PUBLIC_NAMES = dict.fromkeys(_ERRORS, "iceberg_hms.errors") | {
     "Table": "iceberg_hms.catalog.table",
     "TableMetadata": "iceberg_hms.format.metadata.table_metadata",
     "TableName": "iceberg_hms.coordinator.ports",
+    "col": "iceberg_hms.expressions.expression",
     "connect": "iceberg_hms.assembly",
 }
 

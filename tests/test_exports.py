@@ -23,6 +23,7 @@ PUBLIC = {
     "Table",
     "TableMetadata",
     "TableName",
+    "col",
     "connect",
 }
 #: Heavy or optional: imported on use alone.

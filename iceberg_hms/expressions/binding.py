@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.expressions.expression import Always, And, Expression, Operator, Or, Predicate
+from iceberg_hms.expressions.expression import (
+    DEPTH_MAX,
+    Always,
+    And,
+    Expression,
+    Operator,
+    Or,
+    Predicate,
+    balanced,
+    operands,
+)
 from iceberg_hms.expressions.literals import OutOfRange, to_type
 from iceberg_hms.format.schema import values
 from iceberg_hms.format.schema.schema import Schema
@@ -58,8 +69,8 @@ Bound = bool | BoundPredicate | BoundAnd | BoundOr
 def bind(expression: Expression, schema: Schema, *, case_sensitive: bool = True) -> Bound:
     """A filter on the columns of a schema; True or False where it matches all rows or none.
 
-    Raises InvalidInput for a column that the schema lacks, or that is within a list or a map, and for a value that is
-    not one of the column's type."""
+    Raises InvalidInput for a column that the schema lacks, or that is within a list or a map, for a value that is not
+    one of the column's type, and for a filter that is nested more than DEPTH_MAX deep."""
     find = schema.find if case_sensitive else _ignoring_case(schema)
     return _bind(expression, lambda name: _field(schema, find, name))
 
@@ -71,14 +82,15 @@ class _Field:
     is_required: bool
 
 
-def _bind(expression: Expression, resolve: Callable[[str], _Field]) -> Bound:
+def _bind(expression: Expression, resolve: Callable[[str], _Field], depth: int = 0) -> Bound:
+    if depth > DEPTH_MAX:
+        raise InvalidInput(f"the filter is nested more than {DEPTH_MAX} deep")
     match expression:
         case Always(value):
             return value
-        case And(left, right):
-            return _both(_bind(left, resolve), _bind(right, resolve))
-        case Or(left, right):
-            return _either(_bind(left, resolve), _bind(right, resolve))
+        case And() | Or():
+            parts = [_bind(each, resolve, depth + 1) for each in operands(expression)]
+            return balanced(parts, _both if isinstance(expression, And) else _either)
         case Predicate():
             return _predicate(expression, resolve(expression.column))
     raise InvalidInput(f"not a filter: {expression!r}")
@@ -128,7 +140,20 @@ def _predicate(predicate: Predicate, column: _Field) -> Bound:
     (value,) = literals
     if not isinstance(value, OutOfRange):
         return bound(operator, value)
+    if values.kind_of(of) in _FLOATING and operator is not Operator.NOT_EQ:
+        return _beyond_finite(operator, value, bound)
     return not_null if _matches_all(operator, value) else False
+
+
+def _beyond_finite(operator: Operator, value: OutOfRange, bound: Callable[..., BoundPredicate]) -> Bound:
+    """A comparison with a number that lies between the finite values of a type and its infinity: NaN never matches, and
+    infinity only on its own side."""
+    if operator is Operator.EQ:
+        return False
+    infinity = math.inf if value is OutOfRange.ABOVE else -math.inf
+    if _matches_all(operator, value):
+        return bound(Operator.LT if value is OutOfRange.ABOVE else Operator.GT, infinity)
+    return bound(Operator.EQ, infinity)
 
 
 def _matches_all(operator: Operator, value: OutOfRange) -> bool:

@@ -6,8 +6,10 @@ consists of, nulls and NaNs. Bounds never cover nulls and NaNs (spec: data file 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.binding import BoundPredicate, value_matches
@@ -19,8 +21,15 @@ _O = Operator
 _NUMERIC_TESTS = frozenset({_O.LT, _O.LT_EQ, _O.GT, _O.GT_EQ, _O.EQ, _O.IN, _O.STARTS_WITH})
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRange:
+#: The bounds of most columns, as `struct` reads them.
+_FORMS: Final = {
+    "int": "<i",
+    "date": "<i",
+    **dict.fromkeys(("long", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), "<q"),
+}
+
+
+class ValueRange(NamedTuple):
     """What is known of a set of values.
 
     lower, upper: None: unknown. may_be_null, may_be_nan: False only if it is known that none is. only_nulls, only_nans:
@@ -49,6 +58,15 @@ def bound_value(of: Type, data: bytes | None) -> Any:
     except InvalidInput:
         return None
     return None if found != found else found
+
+
+def bound_decoder(of: Type) -> Callable[[bytes], Any]:
+    """`bound_value` of one type, quickly: a filter reads the bounds of all files of a table."""
+    form = _FORMS.get(values.kind_of(of))
+    if form is None:
+        return lambda data: bound_value(of, data)
+    unpack, size = struct.Struct(form).unpack, struct.calcsize(form)
+    return lambda data: unpack(data)[0] if len(data) == size else bound_value(of, data)
 
 
 def may_match(predicate: BoundPredicate, known: ValueRange) -> bool:

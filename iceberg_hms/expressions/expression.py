@@ -7,12 +7,17 @@ protocol's JSON has another rule for null, which `json_form` translates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from iceberg_hms.errors import InvalidInput
+
+#: How deep filters may be nested; operands of the same `and` or `or` count as side by side.
+DEPTH_MAX: Final = 200
+
+Node = TypeVar("Node")
 
 
 class Operator(Enum):
@@ -221,15 +226,37 @@ def either(left: Expression, right: Expression) -> Expression:
     return Or(left, right)
 
 
+def operands(expression: And | Or) -> list[Expression]:
+    """What a chain of `and`, or of `or`, combines, in order, however long it is."""
+    kind = type(expression)
+    found: list[Expression] = []
+    waiting: list[Expression] = [expression]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, kind):
+            waiting += [each.right, each.left]
+        else:
+            found.append(each)
+    return found
+
+
+def balanced(parts: Sequence[Node], combine: Callable[[Node, Node], Node]) -> Node:
+    """Parts combined in a tree that is as deep as the logarithm of their number."""
+    while len(parts) > 1:
+        pairs = [combine(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
+        parts = [*pairs, *parts[2 * len(pairs) :]]
+    return parts[0]
+
+
 def negation(expression: Expression) -> Expression:
     """SQL's `not`: a row for which the filter is unknown, since a column is null, does not match either."""
     match expression:
         case Always(value):
             return Always(not value)
-        case And(left, right):
-            return Or(negation(left), negation(right))
-        case Or(left, right):
-            return And(negation(left), negation(right))
+        case And():
+            return balanced([negation(each) for each in operands(expression)], either)
+        case Or():
+            return balanced([negation(each) for each in operands(expression)], both)
         case Predicate(operator, column, values):
             return Predicate(operator.negated, column, values)
     raise InvalidInput(f"not a filter: {expression!r}")

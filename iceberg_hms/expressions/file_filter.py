@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from iceberg_hms.expressions import projection
 from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, bind, value_matches
-from iceberg_hms.expressions.bounds import UNKNOWN_RANGE, ValueRange, bound_value, may_match, must_match
+from iceberg_hms.expressions.bounds import UNKNOWN_RANGE, ValueRange, bound_decoder, bound_value, may_match, must_match
 from iceberg_hms.expressions.expression import Expression
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.manifests.manifest_list import FieldSummary, ManifestFile
@@ -106,26 +106,28 @@ def _combined(bound: Bound, leaf: Callable[[BoundPredicate], Callable[[Any], boo
 
 def _may_test(predicate: BoundPredicate, fields: Sequence[PartitionField]) -> _Test:
     projected = _tests(fields, predicate, projection.inclusive)
+    ranges = _ranges(predicate)
 
     def test(data_file: DataFile) -> bool:
         partition = data_file.partition
         for name, on_value in projected:
             if name in partition and not on_value(partition[name]):
                 return False
-        return may_match(predicate, _range(data_file, predicate))
+        return may_match(predicate, ranges(data_file))
 
     return test
 
 
 def _must_test(predicate: BoundPredicate, fields: Sequence[PartitionField]) -> _Test:
     projected = _tests(fields, predicate, projection.strict)
+    ranges = _ranges(predicate)
 
     def test(data_file: DataFile) -> bool:
         partition = data_file.partition
         for name, on_value in projected:
             if name in partition and on_value(partition[name]):
                 return True
-        return must_match(predicate, _range(data_file, predicate))
+        return must_match(predicate, ranges(data_file))
 
     return test
 
@@ -163,28 +165,40 @@ def _remembered(predicate: BoundPredicate) -> Callable[[Any], bool]:
     return test
 
 
-def _range(data_file: DataFile, predicate: BoundPredicate) -> ValueRange:
-    """What a file's metrics say of a column."""
-    field_id, of = predicate.field_id, predicate.type
-    counts, nulls = data_file.value_counts, data_file.null_value_counts
-    count = None if counts is None else counts.get(field_id)
-    null = None if nulls is None else nulls.get(field_id)
-    lowers, uppers = data_file.lower_bounds, data_file.upper_bounds
-    lower = None if lowers is None else lowers.get(field_id)
-    upper = None if uppers is None else uppers.get(field_id)
-    if count is None and null is None and lower is None and upper is None:
-        return UNKNOWN_RANGE
-    nans = data_file.nan_value_counts
-    nan = None if nans is None else nans.get(field_id)
-    is_floating = values.kind_of(of) in _FLOATING
-    return ValueRange(
-        lower=bound_value(of, lower),
-        upper=bound_value(of, upper),
-        may_be_null=null != 0,
-        may_be_nan=is_floating and nan != 0,
-        only_nulls=count is not None and count == null,
-        only_nans=is_floating and nan is not None and nan > 0 and nan == count,
-    )
+def _ranges(predicate: BoundPredicate) -> Callable[[DataFile], ValueRange]:
+    """What files' metrics say of a column.
+
+    Writers count the rows of a struct that is null, or leave them out: a count of zero nulls proves that a column in a
+    struct has none only if the values are as many as the rows.
+    """
+    field_id, decode = predicate.field_id, bound_decoder(predicate.type)
+    is_nested = len(predicate.path) > 1
+    is_floating = values.kind_of(predicate.type) in _FLOATING
+
+    def of_file(data_file: DataFile) -> ValueRange:
+        counts, nulls = data_file.value_counts, data_file.null_value_counts
+        count = None if counts is None else counts.get(field_id)
+        null = None if nulls is None else nulls.get(field_id)
+        lowers, uppers = data_file.lower_bounds, data_file.upper_bounds
+        lower = None if lowers is None else lowers.get(field_id)
+        upper = None if uppers is None else uppers.get(field_id)
+        if count is None and null is None and lower is None and upper is None:
+            return UNKNOWN_RANGE
+        low = None if lower is None else decode(lower)
+        high = None if upper is None else decode(upper)
+        may_be_null = null != 0 or (is_nested and count != data_file.record_count)
+        only_nulls = count is not None and count == null
+        if not is_floating:
+            return ValueRange(low, high, may_be_null, False, only_nulls)
+        if (lower is not None and low is None) or (upper is not None and high is None):
+            # One is NaN: the writer took NaN for a number, so that the other one proves nothing.
+            low = high = None
+        nans = data_file.nan_value_counts
+        nan = None if nans is None else nans.get(field_id)
+        only_nans = nan is not None and nan > 0 and nan == count
+        return ValueRange(low, high, may_be_null, nan != 0, only_nulls, only_nans)
+
+    return of_file
 
 
 def _manifest_test(predicate: BoundPredicate, spec: PartitionSpec) -> Callable[[Sequence[FieldSummary]], bool]:

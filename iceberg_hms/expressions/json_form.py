@@ -16,20 +16,21 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.expression import (
     ALWAYS_FALSE,
     ALWAYS_TRUE,
+    DEPTH_MAX,
     Always,
     And,
     Expression,
     Operator,
     Or,
     Predicate,
+    balanced,
     both,
     either,
+    operands,
 )
 from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.json_fields import shown
 
-#: How deep `and`, `or` and `not` may be nested.
-DEPTH_MAX: Final = 200
 _MATCH_NULL: Final = frozenset({Operator.NOT_EQ, Operator.NOT_IN, Operator.NOT_STARTS_WITH, Operator.NOT_NAN})
 _OPERATORS: Final = {each.value: each for each in Operator}
 
@@ -44,10 +45,10 @@ def to_json(expression: Expression) -> Any:
     match expression:
         case Always(value):
             return value
-        case And(left, right):
-            return {"type": "and", "left": to_json(left), "right": to_json(right)}
-        case Or(left, right):
-            return {"type": "or", "left": to_json(left), "right": to_json(right)}
+        case And() | Or():
+            kind = "and" if isinstance(expression, And) else "or"
+            parts = [to_json(each) for each in operands(expression)]
+            return balanced(parts, lambda left, right: {"type": kind, "left": left, "right": right})
         case Predicate(operator, column, values):
             form: dict[str, Any] = {"type": operator.value, "term": column}
             if operator.is_set:
@@ -78,29 +79,45 @@ def _parse(raw: Any, *, negated: bool, depth: int) -> Expression:
     if kind == "not":
         return _parse(form.get("child"), negated=not negated, depth=depth + 1)
     if kind in ("and", "or"):
-        left = _parse(form.get("left"), negated=negated, depth=depth + 1)
-        right = _parse(form.get("right"), negated=negated, depth=depth + 1)
-        return both(left, right) if (kind == "and") is not negated else either(left, right)
+        parts = [_parse(each, negated=negated, depth=depth + 1) for each in _chained(form, kind)]
+        return balanced(parts, both if (kind == "and") is not negated else either)
     operator = _OPERATORS.get(kind.replace("_", "-"))
     if operator is None:
         raise InvalidInput(f"unknown filter type {shown(kind)}")
     return _predicate(operator.negated if negated else operator, form)
 
 
+def _chained(form: Mapping[str, Any], kind: str) -> list[Any]:
+    """The operands of a chain of `and`, or of `or`, which clients nest as deep as it is long."""
+    found: list[Any] = []
+    waiting: list[Any] = [form]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict) and each.get("type") == kind:
+            waiting += [each.get("right"), each.get("left")]
+        else:
+            found.append(each)
+    return found
+
+
 def _predicate(operator: Operator, form: Mapping[str, Any]) -> Expression:
-    column = _column(form.get("term"))
+    # The protocol prefers child, left and right; Java's clients write term and value.
+    column = _column(form.get("term", form.get("child", form.get("left"))))
     values: tuple[Any, ...] = ()
     if operator.is_set:
+        listed = form.get("values")
+        if isinstance(listed, dict) and listed.get("type") == "literals":
+            form = listed
         values = tuple(map(_value, read.require_list(form, "values", "filter")))
     elif not operator.is_unary:
-        values = (_value(form.get("value")),)
+        values = (_value(form.get("value", form.get("right"))),)
     found = Predicate(operator, column, values)
     return either(Predicate(Operator.IS_NULL, column), found) if operator in _MATCH_NULL else found
 
 
 def _column(term: Any) -> str:
     if isinstance(term, dict) and term.get("type") == "reference":
-        term = term.get("term")
+        term = term.get("name", term.get("term"))
     if isinstance(term, dict) and term.get("type") == "transform":
         raise InvalidInput("a filter on a transformed column is not supported", next_step="filter the column itself")
     if not isinstance(term, str) or not term:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.expressions import Expression, col
+from iceberg_hms.expressions import Expression, col, parse
 from iceberg_hms.expressions.binding import BoundPredicate, bind, matches
 from iceberg_hms.expressions.expression import Operator
 from iceberg_hms.format.schema.schema import Schema
@@ -133,3 +134,37 @@ NAN = float("nan")
 )
 def test_a_row_matches_as_in_sql(given: Expression, row: dict[str, Any], expected: bool) -> None:
     assert matches(bind(given, SCHEMA), row) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "matching"),
+    [
+        ("x < 1e300", [-math.inf, 0.0]),
+        ("x <= 1e300", [-math.inf, 0.0]),
+        ("x > 1e300", [math.inf]),
+        ("x >= 1e300", [math.inf]),
+        ("x = 1e300", []),
+        ("x <> 1e300", [-math.inf, 0.0, math.inf, math.nan]),
+        ("x < -1e300", [-math.inf]),
+        ("x >= -1e300", [0.0, math.inf]),
+    ],
+)
+def test_infinity_lies_beyond_what_a_float_does_not_hold(text: str, matching: list[float]) -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "float"}]})
+    bound = bind(parse(text), schema)
+    found = [value for value in (-math.inf, 0.0, math.inf, math.nan, None) if matches(bound, {"x": value})]
+    assert repr(found) == repr(matching)
+
+
+def test_a_long_chain_is_no_deep_filter_and_a_deep_one_is_refused() -> None:
+    schema = Schema.parse({"type": "struct", "fields": [{"id": 1, "name": "n", "required": False, "type": "int"}]})
+    chain: Expression = col("n") == 0
+    for number in range(1, 5_000):
+        chain = chain | (col("n") == number)
+    assert matches(bind(chain, schema), {"n": 4_999})
+    assert not matches(bind(~chain, schema), {"n": 4_999})
+    deep: Expression = col("n") == 0
+    for number in range(150):
+        deep = (deep | (col("n") == number)) & col("n").is_not_null()
+    with pytest.raises(InvalidInput, match="nested more than 200 deep"):
+        bind(deep, schema)

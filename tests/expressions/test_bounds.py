@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from iceberg_hms.expressions.binding import BoundPredicate
-from iceberg_hms.expressions.bounds import ValueRange, bound_value, may_match, must_match
+from iceberg_hms.expressions.bounds import ValueRange, bound_decoder, bound_value, may_match, must_match
 from iceberg_hms.expressions.expression import Operator
 from iceberg_hms.format.schema import types, values
-from iceberg_hms.format.schema.types import DOUBLE, STRING, Type
+from iceberg_hms.format.schema.types import DOUBLE, STRING, Type, parse_type
 
 _O = Operator
 FULL = ValueRange(10, 20, may_be_null=False, may_be_nan=False)
@@ -89,3 +89,10 @@ def test_bounds_without_an_order_that_all_writers_share_are_left_out() -> None:
     assert bound_value(types.INT, b"123") is None
     assert bound_value(types.INT, None) is None
     assert bound_value(types.INT, values.to_bytes(types.INT, 5)) == 5
+
+
+def test_bounds_are_read_alike_quickly_and_one_by_one() -> None:
+    for kind in ("int", "date", "long", "timestamp", "double", "string", "uuid", "decimal(9, 2)"):
+        of = parse_type(kind)
+        for data in (bytes(4), bytes(8), b"\x01\x02\x03\x04", b"abc", b""):
+            assert bound_decoder(of)(data) == bound_value(of, data)

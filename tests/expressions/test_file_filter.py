@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_hms.datafiles.parquet_bounds import lower_bound, upper_bound
+from iceberg_hms.datafiles.column_bounds import lower_bound, upper_bound
 from iceberg_hms.expressions import col, parse
 from iceberg_hms.expressions.binding import Bound, BoundAnd, BoundOr, BoundPredicate, bind, matches
 from iceberg_hms.expressions.expression import ALWAYS_TRUE, Expression, Operator
@@ -303,3 +304,64 @@ def test_a_filter_of_all_or_no_rows_needs_no_file() -> None:
 
 def test_the_decimal_of_a_filter_has_the_column_s_scale() -> None:
     assert bind(col("decimal") == Decimal("1.5"), SCHEMA) == bind(parse("decimal = 1.50"), SCHEMA)
+
+
+IN_STRUCT = Schema.parse(
+    {
+        "type": "struct",
+        "fields": [
+            {"id": 1, "name": "x", "required": False, "type": "float"},
+            {
+                "id": 2,
+                "name": "s",
+                "required": False,
+                "type": {"type": "struct", "fields": [{"id": 3, "name": "n", "required": False, "type": "int"}]},
+            },
+        ],
+    }
+)
+
+
+def of_metrics(
+    column: int, values: int, low: bytes | None = None, high: bytes | None = None, nans: int = 0
+) -> DataFile:
+    """Ten rows, no null counted."""
+    return DataFile(
+        "file:/f",
+        "ORC",
+        10,
+        1,
+        value_counts={column: values},
+        null_value_counts={column: 0},
+        nan_value_counts={column: nans},
+        lower_bounds={} if low is None else {column: low},
+        upper_bounds={} if high is None else {column: high},
+    )
+
+
+def test_writers_that_leave_out_rows_of_null_structs_prove_nothing_of_nulls() -> None:
+    low, high = struct.pack("<i", 1), struct.pack("<i", 4)
+    some, every = of_metrics(3, 8, low, high), of_metrics(3, 10, low, high)
+    for text in ("s.n is not null", "s.n < 5"):
+        judged = FileFilter(parse(text), IN_STRUCT, [])
+        assert not judged.must_match(some)
+        assert judged.must_match(every)
+    judged = FileFilter(parse("s.n is null"), IN_STRUCT, [])
+    assert judged.may_match(some)
+    assert not judged.may_match(every)
+
+
+@pytest.mark.parametrize("nan_is_lower", [True, False])
+def test_a_bound_that_is_nan_makes_the_other_one_worthless(nan_is_lower: bool) -> None:
+    bounds = (struct.pack("<f", math.nan), struct.pack("<f", 1.0))
+    file = of_metrics(1, 10, *(bounds if nan_is_lower else bounds[::-1]))
+    for text in ("x > 5", "x < 0", "x = 7", "x <> 7"):
+        judged = FileFilter(parse(text), IN_STRUCT, [])
+        assert judged.may_match(file)
+        assert not judged.must_match(file)
+
+
+def test_nan_does_not_match_a_comparison_with_more_than_a_float_holds() -> None:
+    file = of_metrics(1, 10, nans=5)
+    assert not FileFilter(parse("x < 1e300"), IN_STRUCT, []).must_match(file)
+    assert not FileFilter(parse("x > -1e300"), IN_STRUCT, []).must_match(file)

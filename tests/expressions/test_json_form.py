@@ -101,3 +101,25 @@ def test_a_filter_that_is_nested_too_deep_is_refused() -> None:
 def test_an_object_has_no_form_in_json() -> None:
     with pytest.raises(InvalidInput, match="no form in JSON"):
         to_json(object() == ID)
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"type": "is-null", "child": {"type": "reference", "name": "a"}}, col("a").is_null()),
+        ({"type": "eq", "left": "a", "right": {"type": "literal", "value": 5, "data-type": "int"}}, col("a") == 5),
+        (
+            {"type": "in", "child": "a", "values": {"type": "literals", "values": [1, 2], "data-type": "int"}},
+            col("a").is_in([1, 2]),
+        ),
+    ],
+)
+def test_the_spelling_that_the_protocol_prefers_is_read(form: Any, expected: Expression) -> None:
+    assert from_json(form) == expected
+
+
+def test_a_chain_may_be_as_long_as_a_client_makes_it() -> None:
+    chain: Any = {"type": "eq", "term": "a", "value": 0}
+    for number in range(1, 5_000):
+        chain = {"type": "or", "left": chain, "right": {"type": "eq", "term": "a", "value": number}}
+    assert to_json(from_json(chain)) == to_json(from_json(to_json(from_json(chain))))
