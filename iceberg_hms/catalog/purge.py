@@ -37,7 +37,8 @@ def purge_files(ports: CommitPorts, dropped: TableVersion) -> None:
     delete = partial(delete_own_files, ports, row, own)
     lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
     manifests = _manifests(ports, metadata)
-    if metadata.properties.get(GC_ENABLED, "true").lower() != "false":
+    # As Java reads a boolean: anything but "true" is false.
+    if metadata.properties.get(GC_ENABLED, "true").lower() == "true":
         delete(_data_files(ports, manifests))
     delete(manifest.manifest_path for manifest in manifests)
     delete(lists)

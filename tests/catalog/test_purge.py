@@ -55,8 +55,10 @@ def test_a_purge_deletes_data_manifests_lists_and_metadata(files):
     assert dropped(files) == ()
 
 
-def test_a_purge_keeps_shared_data_files(files):
-    left = dropped(files, **{"gc.enabled": "false"})
+@pytest.mark.parametrize("value", ["false", "no"])
+def test_a_purge_keeps_shared_data_files(files, value):
+    """Java takes whatever is not true for false."""
+    left = dropped(files, **{"gc.enabled": value})
     assert sorted(left) == ["file:/warehouse/db.db/t/data/1.parquet", "file:/warehouse/db.db/t/data/2.parquet"]
 
 
