@@ -236,6 +236,15 @@ def twins(make: Any, version: int) -> tuple[BesideModel, BesideModel, dict[str, 
     return ours, theirs, same
 
 
+def overwrite_partitions(spark: Any, table: BesideModel, values: str) -> None:
+    """A dynamic overwrite by SQL."""
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        spark.sql(f"INSERT OVERWRITE {table.name} VALUES {values}")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+
 def compare(ours: BesideModel, theirs: BesideModel) -> None:
     assert ours.content() == theirs.content()
     assert ours.counts() == theirs.counts()
@@ -262,11 +271,7 @@ def test_sparks_sql_gives_a_twin_table_the_same_files_and_counts(spark: Any, mak
     ours.table.replace_partitions([fresh])
     ours.drop(b1)
     ours.adopt(fresh)
-    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
-        spark.sql(f"INSERT OVERWRITE {theirs.name} VALUES (50, 'b', 'row 50'), (51, 'b', 'row 51')")
-    finally:
-        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    overwrite_partitions(spark, theirs, "(50, 'b', 'row 50'), (51, 'b', 'row 51')")
     compare(ours, theirs)
 
     ours.table.delete_files(ours.drop(fresh))
@@ -297,6 +302,17 @@ def test_sparks_sql_gives_a_twin_table_the_same_files_and_counts(spark: Any, mak
     row = {"id": 70, "level": "q", "label": "mixed", "score": 1.5}
     ours.table.append(ours.adopt(ours.write([row])))
     spark.sql(f"INSERT INTO {theirs.name} VALUES (70, 'q', 'mixed', 1.5)")
+    compare(ours, theirs)
+
+    ours.table.update_spec().remove_field("id_bucket_4").commit()
+    spark.sql(f"ALTER TABLE {theirs.name} DROP PARTITION FIELD id_bucket_4")
+    row = {"id": 80, "level": "a", "label": "over", "score": 2.5}
+    over = ours.write([row])
+    ours.table.replace_partitions([over])
+    if version > 1:
+        ours.drop(whole)
+    ours.adopt(over)
+    overwrite_partitions(spark, theirs, "(80, 'a', 'over', 2.5)")
     compare(ours, theirs)
     left, right = ours.table.metadata, theirs.table.metadata
     assert left.schema.same_as(right.schema)
