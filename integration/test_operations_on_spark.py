@@ -127,6 +127,10 @@ def test_rows_and_metadata_tables_follow_every_operation(make: Any, version: int
     with refused("files-exist"):
         t.table.delete_files([on_branch])
     t.check()
+    newest = t.table.snapshots()[-1].timestamp_ms
+    t.table.expire_snapshots(newest + 1, retain_last=1)
+    assert len(t.table.snapshots()) == 3, "those of main, the branch and the tag"
+    t.check()
 
 
 def position_deletes(t: BesideModel, at: dict[str, list[int]], partition: dict[str, Any]) -> DataFile:
