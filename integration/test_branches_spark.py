@@ -18,6 +18,8 @@ from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 from integration.spark_statements import outcome
 
+VERSIONS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
+
 Operation = Callable[[Any, list[int]], object]
 
 
@@ -164,7 +166,7 @@ def check_seen_by_spark(spark: Any, table: Any) -> None:
         )
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_each_operation_leaves_what_spark_leaves_and_spark_reads_it(
     spark: Any, catalog: Any, namespace: str, version: int
 ) -> None:
@@ -213,7 +215,7 @@ def test_what_spark_refuses_we_refuse(spark: Any, catalog: Any, namespace: str) 
     assert table.snapshot_by_id(second) is not None
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("moved", [False, True], ids=["next", "main moved"])
 def test_what_spark_staged_we_publish(spark: Any, catalog: Any, namespace: str, version: int, moved: bool) -> None:
     name = f"{namespace}.t"
@@ -232,7 +234,7 @@ def test_what_spark_staged_we_publish(spark: Any, catalog: Any, namespace: str, 
         table.publish_changes("nightly")
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("moved", "by"), [(False, "publish_changes"), (True, "publish_changes"), (True, "cherrypick_snapshot")]
 )

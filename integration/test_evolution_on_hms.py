@@ -40,7 +40,7 @@ FIRST = {
 }
 
 
-@pytest.fixture(params=["metastore", "stock_metastore"])
+@pytest.fixture(params=["metastore", pytest.param("stock_metastore", marks=pytest.mark.slow)])
 def server_metastore(request: pytest.FixtureRequest) -> Any:
     """The embedded metastore, then one with Hive's stock settings."""
     return request.getfixturevalue(request.param)

@@ -18,6 +18,8 @@ import iceberg_hms
 from iceberg_hms.catalog.table import Table
 from integration.spark_statements import outcome
 
+VERSIONS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
+
 #: Columns of Spark's answer to expire_snapshots.
 COUNTED = {
     "deleted_data_files_count": "data",
@@ -83,8 +85,10 @@ def later(table: Table, number: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(made_at / 1000, datetime.UTC)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("case", ["all", "time", "retain", "ids", "dropped-refs"])
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "case", ["all", *(pytest.param(each, marks=pytest.mark.slow) for each in ("time", "retain", "ids", "dropped-refs"))]
+)
 def test_the_same_snapshots_and_files_expire_as_with_spark(
     spark: Any, catalog: Any, namespace: str, version: int, case: str
 ) -> None:

@@ -60,8 +60,10 @@ def plain(metrics: Any) -> dict[int, Any] | None:
     return None if metrics is None else {key: bytes(v) if isinstance(v, bytearray) else v for key, v in metrics.items()}
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("mode", ["truncate(16)", "full", "counts", "none"])
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "mode", ["truncate(16)", *(pytest.param(each, marks=pytest.mark.slow) for each in ("full", "counts", "none"))]
+)
 def test_an_orc_files_record_is_that_of_javas_writer(
     spark: Any, catalog: Catalog, namespace: str, mode: str, version: int
 ) -> None:
