@@ -7,7 +7,7 @@ protocol's JSON has another rule for null, which `json_form` translates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NoReturn, TypeVar
@@ -246,6 +246,16 @@ def balanced(parts: Sequence[Node], combine: Callable[[Node, Node], Node]) -> No
         pairs = [combine(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = [*pairs, *parts[2 * len(pairs) :]]
     return parts[0]
+
+
+def column_names(expression: Expression) -> Iterator[str]:
+    """The columns that a filter names, as often as it does. A filter that `bind` took is not nested too deep."""
+    match expression:
+        case And() | Or():
+            for each in operands(expression):
+                yield from column_names(each)
+        case Predicate():
+            yield expression.column
 
 
 def negation(expression: Expression) -> Expression:

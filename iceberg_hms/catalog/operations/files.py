@@ -117,6 +117,10 @@ class FileOperations(NewFileOperations[Result]):
         change = DeleteFiles(new, _paths(files))
         return self._submit_operation(change, wait_seconds=wait_seconds, size=FILE_BYTES * len(files))
 
+    def _where(self, where: str | Expression) -> Where:
+        """A filter of the columns that the caller sees. Raises InvalidInput."""
+        return Where(as_expression(where), self.metadata.schema, self._start_metadata.last_column_id)
+
     def delete(
         self,
         where: str | Expression,
@@ -131,9 +135,10 @@ class FileOperations(NewFileOperations[Result]):
         where: the filter, as text or as an expression (`iceberg_hms.expressions`). It is judged on whatever the table
         has become: what others added meanwhile and matches goes too. branch, summary, idempotency_key, wait_seconds: as
         for `append`. Raises InvalidInput for a filter that does not fit the table; RequirementFailed (`whole-files`)
-        for a file of which only some rows may match: it names the file. Let an engine rewrite such files."""
+        for a file of which only some rows may match, and (`seen-column`) for a column that others renamed or dropped
+        meanwhile. Let an engine rewrite files that match in part."""
         new = self._new_snapshot(branch, summary, idempotency_key)
-        return self._submit_operation(DeleteRows(new, Where(as_expression(where))), wait_seconds=wait_seconds)
+        return self._submit_operation(DeleteRows(new, self._where(where)), wait_seconds=wait_seconds)
 
     def overwrite(
         self,
@@ -156,7 +161,7 @@ class FileOperations(NewFileOperations[Result]):
         files, branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append` and
         `delete`; RequirementFailed names the snapshot and the file that conflict."""
         new = self._new_snapshot(branch, summary, idempotency_key)
-        rows = None if where is None else Where(as_expression(where))
+        rows = None if where is None else self._where(where)
         return self._submit_with_files(
             files,
             new,
@@ -263,7 +268,7 @@ class FileOperations(NewFileOperations[Result]):
                 added_deletes,
                 replaced_deletes=replaced_deletes,
                 referenced=referenced_files,
-                where=None if where is None else Where(as_expression(where)),
+                where=None if where is None else self._where(where),
                 isolation=isolation,
             ),
             on_extra_columns=on_extra_columns,

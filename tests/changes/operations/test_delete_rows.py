@@ -17,7 +17,7 @@ from tests.changes.operations.stored_tables import (
 
 
 def deletes(stored: StoredTable, where: Expression, snapshot_id: int = 900) -> DeleteRows:
-    return DeleteRows(stored.new(snapshot_id), Where(where))
+    return DeleteRows(stored.new(snapshot_id), Where(where, stored.metadata.schema))
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

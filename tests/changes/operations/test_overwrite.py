@@ -23,7 +23,7 @@ LOW: Expression = col("id") < 5
 
 
 def overwrites(stored: StoredTable, *files: DataFile, where: Expression | None = LOW, **more: Any) -> Overwrite:
-    rows = None if where is None else Where(where)
+    rows = None if where is None else Where(where, stored.metadata.schema)
     return Overwrite(stored.new(900), new_files(900, *files), rows, **more)
 
 
@@ -107,7 +107,7 @@ def test_two_overwrites_of_the_same_rows_do_not_both_win() -> None:
     stored = started()
     first, second = (
         overwrites(stored, data_file("x", ids=(1, 2))),
-        Overwrite(stored.new(901), new_files(901, data_file("y", ids=(3, 4))), Where(LOW)),
+        Overwrite(stored.new(901), new_files(901, data_file("y", ids=(3, 4))), Where(LOW, stored.metadata.schema)),
     )
     stored.commit(first)
     with pytest.raises(RequirementFailed, match="snapshot 900"):
@@ -118,7 +118,9 @@ def test_two_overwrites_of_the_same_rows_do_not_both_win() -> None:
 def test_two_overwrites_of_different_rows_both_win() -> None:
     stored = started()
     first = overwrites(stored, data_file("x", ids=(1, 2)))
-    second = Overwrite(stored.new(901), new_files(901, data_file("y", ids=(5, 6))), Where(col("id") >= 5))
+    second = Overwrite(
+        stored.new(901), new_files(901, data_file("y", ids=(5, 6))), Where(col("id") >= 5, stored.metadata.schema)
+    )
     stored.commit(first)
     stored.commit(second)
     assert stored.live().keys() == {"x", "y"}

@@ -189,7 +189,7 @@ def test_rows_and_deletes_of_others_conflict_by_isolation(
 def test_rows_that_the_filter_does_not_match_do_not_conflict() -> None:
     stored = StoredTable()
     stored.append(100, data_file("a"))
-    change = delta(stored, position_deletes("p", **of("a")), where=Where(col("id") < 5))
+    change = delta(stored, position_deletes("p", **of("a")), where=Where(col("id") < 5, stored.metadata.schema))
     stored.append(101, data_file("other", ids=(5, 9)))
     change.stage(stored.metadata, stored.store.open())
     stored.append(102, data_file("new", ids=(4, 9)))
