@@ -186,6 +186,7 @@ def test_each_operation_leaves_what_spark_leaves_and_spark_reads_it(
     assert rows(spark, f"SELECT * FROM {ours}") == ["(1,)", "(3,)", "(9,)"]
 
 
+@pytest.mark.slow
 def test_what_spark_refuses_we_refuse(spark: Any, catalog: Any, namespace: str) -> None:
     name = f"{namespace}.t"
     filled(spark, name, 2)
@@ -217,6 +218,7 @@ def test_what_spark_refuses_we_refuse(spark: Any, catalog: Any, namespace: str) 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("moved", [False, True], ids=["next", "main moved"])
+@pytest.mark.slow
 def test_what_spark_staged_we_publish(spark: Any, catalog: Any, namespace: str, version: int, moved: bool) -> None:
     name = f"{namespace}.t"
     filled(spark, name, version, **{"write.wap.enabled": "true"})
@@ -259,6 +261,7 @@ def test_what_we_staged_spark_publishes(
     check_seen_by_spark(spark, table.refresh())
 
 
+@pytest.mark.slow
 def test_a_dynamic_overwrite_that_spark_staged_is_picked_beside_other_partitions(
     spark: Any, catalog: Any, namespace: str
 ) -> None:
@@ -287,6 +290,7 @@ def test_a_dynamic_overwrite_that_spark_staged_is_picked_beside_other_partitions
     assert "changed partition" in refused.message
 
 
+@pytest.mark.slow
 def test_a_dynamic_overwrite_that_we_staged_spark_picks_beside_other_partitions(
     spark: Any, catalog: Any, namespace: str
 ) -> None:
@@ -304,6 +308,7 @@ def test_a_dynamic_overwrite_that_we_staged_spark_picks_beside_other_partitions(
     check_seen_by_spark(spark, table.refresh())
 
 
+@pytest.mark.slow
 def test_a_branch_is_written_by_spark_audited_by_us_and_published(spark: Any, catalog: Any, namespace: str) -> None:
     name = f"{namespace}.t"
     filled(spark, name, 2)

@@ -151,6 +151,7 @@ def test_a_schema_evolves_step_by_step(readers: Readers) -> None:
     readers.check_hive_columns("score double", "id bigint", place, "label string")
 
 
+@pytest.mark.slow
 def test_a_dropped_name_that_comes_back_is_another_column(readers: Readers) -> None:
     readers.spark_insert("(1, 'a', null, null)")
     with readers.table.update_schema() as schema:
@@ -160,6 +161,7 @@ def test_a_dropped_name_that_comes_back_is_another_column(readers: Readers) -> N
     readers.check({"id": 1, "name": None}, {"id": 2, "name": "new"})
 
 
+@pytest.mark.slow
 def test_a_name_in_files_without_field_ids_stays_with_its_column(readers: Readers) -> None:
     table = readers.table
     readers.append([FIRST], SCHEMA)
@@ -194,6 +196,7 @@ def test_partitions_and_order_evolve_with_the_columns(readers: Readers) -> None:
     assert [str(field) for field in table.spec.fields] == ["1001: shard: bucket[4](1)", "1002: name: identity(2)"]
 
 
+@pytest.mark.slow
 def test_a_table_of_version_one_is_upgraded_twice(readers: Readers, catalog: Catalog) -> None:
     name = str(readers.table.name)
     catalog.drop_table(name)

@@ -134,6 +134,7 @@ def written_by_others(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("terms", [None, ["level"]], ids=["unpartitioned", "partitioned"])
+@pytest.mark.slow
 def test_engines_read_files_without_field_ids_by_the_name_mapping(
     spark: Any, metastore: Any, catalog: Catalog, namespace: str, tmp_path: Path, terms: list[str] | None
 ) -> None:

@@ -1,0 +1,243 @@
+"""Operations that a writer plans on the state of the table that it sees, and what each does to the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from iceberg_hms.catalog.table import Table
+from iceberg_hms.coordinator.protocol.commit_report import CommitReport
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent
+from tests.outcomes.rows import live_entries, name_of, rows_of
+from tests.outcomes.site import Planned, Refs, Site
+
+DAYS: Final = 3
+ROWS: Final = 4
+Apply = Callable[[Refs, tuple[int, ...]], None]
+
+
+class Plans:
+    """The operations of one writer. table: what it sees. choose: any number, which decides between files, days and
+    branches."""
+
+    def __init__(self, site: Site, table: Table, choose: int) -> None:
+        self._site, self._table, self._choose = site, table, choose
+        self._day = choose % DAYS
+        self._isolation = "serializable" if choose // 3 % 2 else "snapshot"
+        self._branch = "other" if choose // 7 % 4 == 0 and "main" in site.refs else "main"
+        metadata, catalog = table.metadata, site.catalogs[0]
+        ref = metadata.ref(self._branch)
+        head = metadata.current_snapshot if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+        entries = [] if head is None else live_entries(catalog, head)
+        self._rows = frozenset[int]() if head is None else frozenset(rows_of(catalog, head, site.contents))
+        data = [each for each in entries if each.data_file.content == FileContent.DATA]
+        self._data = [each.data_file for each in sorted(data, key=name_of)]
+        self._vectors = {
+            each.data_file.referenced_data_file: each.data_file
+            for each in entries
+            if each.data_file.content_offset is not None
+        }
+
+    def make(self, operation: str) -> Planned:
+        """One of `OPERATIONS`; an append if there is nothing that it could be about."""
+        planned = OPERATIONS[operation](self)
+        return self.append() if planned is None else planned
+
+    def append(self) -> Planned:
+        file = self._new_file(self._day)
+        return Planned(
+            f"append {file.file_path} to {self._branch}",
+            lambda table: table.append([file], branch=self._branch),
+            self._replaced(frozenset(), self._ids(file)),
+        )
+
+    def stage(self) -> Planned:
+        file = self._new_file(self._day)
+
+        def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+            self._site.staged[snapshot_ids[0]] = self._ids(file)
+
+        return Planned(f"stage {file.file_path}", lambda table: table.append([file], stage_only=True), apply)
+
+    def cherry_pick(self) -> Planned | None:
+        known = [each for each in self._site.staged if self._table.metadata.snapshot_by_id(each) is not None]
+        if not known:
+            return None
+        picked = known[self._choose % len(known)]
+        rows = self._site.staged[picked]
+
+        def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+            self._set(refs, "main", refs.get("main", frozenset()) | rows, snapshot_ids)
+
+        return Planned(f"cherry-pick {picked}", lambda table: table.cherry_pick(picked), apply)
+
+    def rewrite_manifests(self) -> Planned:
+        def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+            if snapshot_ids:
+                self._set(refs, self._branch, self._before(refs), snapshot_ids)
+
+        branch = self._branch
+        return Planned(f"rewrite manifests of {branch}", lambda table: table.rewrite_manifests(branch=branch), apply)
+
+    def delete_files(self) -> Planned | None:
+        file = self._picked()
+        if file is None:
+            return None
+        return Planned(
+            f"delete {file.file_path} of {self._branch}",
+            lambda table: table.delete_files([file.file_path], branch=self._branch),
+            self._replaced(self._ids(file), frozenset()),
+        )
+
+    def replace_partitions(self) -> Planned:
+        file, day = self._new_file(self._day), self._day
+
+        def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+            kept = frozenset(row for row in self._before(refs) if self._site.days[row] != day)
+            self._set(refs, self._branch, kept | self._ids(file), snapshot_ids)
+
+        return Planned(
+            f"replace day {day} of {self._branch} by {file.file_path}, {self._isolation}",
+            lambda table: table.replace_partitions([file], branch=self._branch, isolation=self._isolation),
+            apply,
+        )
+
+    def rewrite(self) -> Planned | None:
+        first = self._picked()
+        if first is None:
+            return None
+        old = [each for each in self._data if each.partition == first.partition][: 1 + self._choose // 11 % 3]
+        rows = sorted(row for each in old for row in self._ids(each) if row in self._rows)
+        if not rows:
+            return None
+        file = self._new_file(int(first.partition["day"]), *rows)
+        paths = [each.file_path for each in old]
+        return Planned(
+            f"rewrite {paths} of {self._branch} as {file.file_path}",
+            lambda table: table.rewrite(paths, [file], branch=self._branch),
+            self._replaced(frozenset(), frozenset()),
+        )
+
+    def update_rows(self) -> Planned | None:
+        """Delete rows of one file by position and add others."""
+        return self._row_delta(with_data=True)
+
+    def delete_rows(self) -> Planned | None:
+        """Delete rows of one file by position."""
+        return self._row_delta(with_data=False)
+
+    def upsert(self) -> Planned | None:
+        """Delete rows of a day by their ids and add others."""
+        of_day = sorted(row for row in self._rows if self._site.days[row] == self._day)
+        if not of_day:
+            return None
+        gone = of_day[: 1 + self._choose % 3]
+        deletes = self._site.contents.equality_deletes(f"e{self._site.count()}", self._day, *gone)
+        file = self._new_file(self._day)
+        return Planned(
+            f"upsert {gone} of {self._branch} by {deletes.file_path}, {self._isolation}",
+            lambda table: table.row_delta([file], [deletes], branch=self._branch, isolation=self._isolation),
+            self._replaced(frozenset(gone), self._ids(file)),
+        )
+
+    def add_column(self) -> Planned | None:
+        name = f"c{self._choose % 20}"
+        if self._table.schema.find(name) is not None:
+            return None
+        return Planned(
+            f"add column {name}", lambda table: table.update_schema().add_column(name, "int").commit(), _nothing
+        )
+
+    def roll_back(self) -> Planned | None:
+        known = [each.snapshot_id for each in self._table.ancestors()]
+        if not known:
+            return None
+        target = known[self._choose % min(len(known), 3)]
+
+        def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+            refs["main"] = self._site.history[target]
+
+        return Planned(f"roll back to {target}", lambda table: table.rollback_to(target), apply)
+
+    def fast_forward(self) -> Planned | None:
+        if self._table.metadata.ref("other") is None:
+            return None
+
+        def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+            refs["main"] = refs["other"]
+
+        return Planned("fast-forward main to other", lambda table: table.fast_forward("main", "other"), apply)
+
+    def _row_delta(self, *, with_data: bool) -> Planned | None:
+        file = self._picked()
+        live = [] if file is None else sorted(self._ids(file) & self._rows)
+        if file is None or not live:
+            return None
+        gone, day = live[: 1 + self._choose % 2], int(file.partition["day"])
+        name, of = f"p{self._site.count()}", file.file_path.rpartition("/")[2].removesuffix(".parquet")
+        replaced: list[DataFile] = []
+        if self._table.metadata.format_version < 3:
+            deletes = self._site.contents.position_deletes(name, day, of, *gone)
+        else:
+            old = self._vectors.get(file.file_path)
+            before = self._ids(file) - self._rows if old is not None else frozenset()
+            replaced = [] if old is None else [old]
+            deletes = self._site.contents.deletion_vector(name, day, of, *gone, *before)
+        added = [self._new_file(day)] if with_data else []
+
+        def submit(table: Table) -> CommitReport:
+            return table.row_delta(
+                added, [deletes], replaced_deletes=replaced, branch=self._branch, isolation=self._isolation
+            )
+
+        new = frozenset(row for each in added for row in self._ids(each))
+        what = f"delete {gone} of {of} in {self._branch} by {name}, {self._isolation}, new {sorted(new)}"
+        return Planned(what, submit, self._replaced(frozenset(gone), new))
+
+    def _picked(self) -> DataFile | None:
+        return self._data[self._choose % len(self._data)] if self._data else None
+
+    def _new_file(self, day: int, *ids: int) -> DataFile:
+        number = self._site.count()
+        rows = ids or tuple(range(number * 10, number * 10 + ROWS))
+        self._site.days.update(dict.fromkeys(rows, day))
+        return self._site.contents.data_file(f"f{number}", day, *rows)
+
+    def _ids(self, file: DataFile) -> frozenset[int]:
+        return frozenset(self._site.contents.rows[file.file_path.rpartition("/")[2].removesuffix(".parquet")])
+
+    def _before(self, refs: Refs) -> frozenset[int]:
+        """The branch's rows; those of main for one that starts there."""
+        return refs.get(self._branch, refs.get("main", frozenset()))
+
+    def _replaced(self, gone: frozenset[int], new: frozenset[int]) -> Apply:
+        def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+            self._set(refs, self._branch, self._before(refs) - gone | new, snapshot_ids)
+
+        return apply
+
+    def _set(self, refs: Refs, branch: str, rows: frozenset[int], snapshot_ids: tuple[int, ...]) -> None:
+        refs[branch] = rows
+        for snapshot_id in snapshot_ids:
+            self._site.history[snapshot_id] = rows
+
+
+def _nothing(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
+    """The rows stay."""
+
+
+OPERATIONS: Final[dict[str, Callable[[Plans], Planned | None]]] = {
+    "append": Plans.append,
+    "stage": Plans.stage,
+    "cherry_pick": Plans.cherry_pick,
+    "rewrite_manifests": Plans.rewrite_manifests,
+    "delete_files": Plans.delete_files,
+    "replace_partitions": Plans.replace_partitions,
+    "rewrite": Plans.rewrite,
+    "update_rows": Plans.update_rows,
+    "delete_rows": Plans.delete_rows,
+    "upsert": Plans.upsert,
+    "add_column": Plans.add_column,
+    "roll_back": Plans.roll_back,
+    "fast_forward": Plans.fast_forward,
+}
