@@ -1,9 +1,15 @@
-"""For the quick tests: how hypothesis searches, and no socket left open."""
+"""For the quick tests: how hypothesis searches, and no socket or commit left over."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
+
+#: In seconds. A worker ends right after the last commit that it answered.
+_ENDS_WITHIN = 10.0
 
 # No deadline: a busy machine is no defect. The blob that replays a failure is printed.
 settings.register_profile("house", deadline=None, print_blob=True)
@@ -13,3 +19,13 @@ settings.load_profile("house")
 def pytest_itemcollected(item: pytest.Item) -> None:
     # The project's settings let foreign libraries of the integration tests get away with it.
     item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _commits_have_ended() -> Iterator[None]:
+    """A worker that still commits when its file ends would disturb the files after it in the same process."""
+    yield
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith("commit ")]
+    for worker in workers:
+        worker.join(_ENDS_WITHIN)
+    assert [worker.name for worker in workers if worker.is_alive()] == []

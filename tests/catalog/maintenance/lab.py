@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from iceberg_hms.catalog.catalog import Catalog
@@ -36,12 +37,12 @@ class StubbornFiles(MemoryFiles):
 
 
 class Lab:
-    """A table whose data files lie in its own folder."""
+    """A table whose data files lie in its own folder. settings: of its catalog."""
 
-    def __init__(self, version: int = 2, **properties: str) -> None:
+    def __init__(self, version: int = 2, settings: Mapping[str, Any] | None = None, **properties: str) -> None:
         self.files = StubbornFiles()
         self.pointer = MemoryTablePointer(namespaces=())
-        self.catalog: Catalog = memory_catalog(files=self.files, pointer=self.pointer)
+        self.catalog: Catalog = memory_catalog(files=self.files, pointer=self.pointer, **(settings or {}))
         self.catalog.create_namespace("db")
         self.table: Table = self.catalog.create_table(
             "db.t", SCHEMA, properties={"format-version": str(version), **properties}

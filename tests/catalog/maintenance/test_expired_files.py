@@ -242,7 +242,9 @@ def test_a_snapshot_that_is_in_the_table_loses_nothing(lab):
 
 
 @pytest.mark.parametrize("lands_later", [True, False])
-def test_nothing_is_deleted_if_the_outcome_of_the_commit_is_not_known(lab, lands_later):
+def test_nothing_is_deleted_if_the_outcome_of_the_commit_is_not_known(lands_later):
+    waits = ("commit.status-check.min-wait-ms", "commit.status-check.max-wait-ms")
+    lab = Lab(settings={**dict.fromkeys(waits, 1), "metastore.unanswered-swap-timeout-ms": 100})
     lab.append()
     lab.append()
     before = lab.present()
@@ -252,6 +254,7 @@ def test_nothing_is_deleted_if_the_outcome_of_the_commit_is_not_known(lab, lands
         lab.table.expire_snapshots(FUTURE)
     if lands_later:
         lab.pointer.deliver_delayed()
+    lab.catalog.close()
     assert lab.present() == before
 
 
