@@ -309,6 +309,40 @@ def test_a_dynamic_overwrite_that_we_staged_spark_picks_beside_other_partitions(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("moved", [False, True], ids=["next", "main moved"])
+@pytest.mark.parametrize("what", ["overwrite", "delete_files", "rewrite"])
+def test_what_else_we_staged_spark_publishes_if_it_is_the_next_one(
+    spark: Any, catalog: Any, namespace: str, what: str, moved: bool
+) -> None:
+    name = f"{namespace}.t"
+    first = new_file(spark, namespace)
+    spark.sql(f"INSERT INTO {namespace}.source VALUES (77)")
+    both = {str(row[0]) for row in spark.sql(f"SELECT file_path FROM {namespace}.source.files").collect()}
+    (second,) = both - {first}
+    spark.sql(f"CREATE TABLE {name} (a INT) USING iceberg")
+    table = catalog.load_table(name)
+    table.append([first])
+    match what:
+        case "overwrite":
+            table.overwrite([], wap_id="nightly")
+        case "delete_files":
+            table.delete_files([first], wap_id="nightly")
+        case _:
+            table.rewrite([first], [second], wap_id="nightly")
+    assert rows(spark, f"SELECT * FROM {name}") == ["(77,)"]
+    if moved:
+        spark.sql(f"INSERT INTO {name} VALUES (5)")
+        refused = outcome(spark, f"CALL spark_catalog.system.publish_changes('{name}', 'nightly')")
+        assert "not append, dynamic overwrite, or fast-forward" in refused.message
+        with pytest.raises(RequirementFailed, match="neither an append nor a dynamic partition overwrite"):
+            table.refresh().publish_changes("nightly")
+    else:
+        rows(spark, f"CALL spark_catalog.system.publish_changes('{name}', 'nightly')")
+        assert rows(spark, f"SELECT * FROM {name}") == (["(77,)"] if what == "rewrite" else [])
+        check_seen_by_spark(spark, table.refresh())
+
+
+@pytest.mark.slow
 def test_a_branch_is_written_by_spark_audited_by_us_and_published(spark: Any, catalog: Any, namespace: str) -> None:
     name = f"{namespace}.t"
     filled(spark, name, 2)

@@ -25,13 +25,14 @@ _STRADDLING: Final = range(90, 111)
 @dataclass(frozen=True)
 class Case:
     """One operation of a cell. role: "in_flight" or "landed". target: the file of the stage that it concerns. branch:
-    where it commits to, or which ref it names."""
+    where it commits to, or which ref it names. wap_id: under which it is staged; None: it is not."""
 
     operation: str
     role: str
     cell: Cell
     target: str = "A"
     branch: str = "main"
+    wap_id: str | None = None
 
     @property
     def day(self) -> int:
@@ -56,7 +57,7 @@ class Case:
 
     @property
     def options(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"branch": self.branch}
+        found: dict[str, Any] = {"branch": self.branch, "wap_id": self.wap_id}
         if self.role == "in_flight" and self.cell.isolation:
             found["isolation"] = self.cell.isolation
         return found
@@ -135,15 +136,15 @@ def _path(case: Case) -> str:
 
 
 def _append(case: Case, table: Table, stage: Stage) -> None:
-    table.append([_new_file(case, stage)], branch=case.branch)
+    table.append([_new_file(case, stage)], **case.options)
 
 
 def _delete_where(case: Case, table: Table, stage: Stage) -> None:
-    table.delete(case.where[0], branch=case.branch)
+    table.delete(case.where[0], **case.options)
 
 
 def _delete_files(case: Case, table: Table, stage: Stage) -> None:
-    table.delete_files([_path(case)], branch=case.branch)
+    table.delete_files([_path(case)], **case.options)
 
 
 def _overwrite(case: Case, table: Table, stage: Stage) -> None:
@@ -156,7 +157,7 @@ def _replace_partitions(case: Case, table: Table, stage: Stage) -> None:
 
 def _rewrite(case: Case, table: Table, stage: Stage) -> None:
     file = stage.contents.data_file(f"rewritten-{case.role}", case.day, *stage.contents.rows[case.target])
-    table.rewrite([_path(case)], [file], branch=case.branch)
+    table.rewrite([_path(case)], [file], **case.options)
 
 
 def _row_delta(case: Case, table: Table, stage: Stage) -> None:
@@ -175,7 +176,7 @@ def _row_delta(case: Case, table: Table, stage: Stage) -> None:
 
 
 def _rewrite_manifests(case: Case, table: Table, stage: Stage) -> None:
-    table.rewrite_manifests(branch=case.branch)
+    table.rewrite_manifests(**case.options)
 
 
 def _replace_rows(case: Case, rows: Rows, keep: Callable[[int, int], bool], added: frozenset[tuple[int, int]]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from iceberg_hms.catalog.table import Table
 from iceberg_hms.coordinator.protocol.commit_report import CommitReport
 from iceberg_hms.format.manifests.manifest import DataFile, FileContent
 from tests.outcomes.rows import live_entries, name_of, rows_of
-from tests.outcomes.site import Planned, Refs, Site
+from tests.outcomes.site import Planned, Refs, Site, Staged
 
 DAYS: Final = 3
 ROWS: Final = 4
@@ -25,6 +25,8 @@ class Plans:
         self._day = choose % DAYS
         self._isolation = "serializable" if choose // 3 % 2 else "snapshot"
         self._branch = "other" if choose // 7 % 4 == 0 and "main" in site.refs else "main"
+        self._options: dict[str, Any] = {"branch": self._branch}
+        self._replay: Callable[[frozenset[int]], frozenset[int]] | None = None
         metadata, catalog = table.metadata, site.catalogs[0]
         ref = metadata.ref(self._branch)
         head = metadata.current_snapshot if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
@@ -45,29 +47,41 @@ class Plans:
 
     def append(self) -> Planned:
         file = self._new_file(self._day)
+        new = self._ids(file)
+        self._replay = lambda rows: rows | new
         return Planned(
             f"append {file.file_path} to {self._branch}",
-            lambda table: table.append([file], branch=self._branch),
-            self._replaced(frozenset(), self._ids(file)),
+            lambda table: table.append([file], **self._options),
+            self._replaced(frozenset(), new),
         )
 
     def stage(self) -> Planned:
-        file = self._new_file(self._day)
+        """One of the operations, without a ref that moves."""
+        self._options["stage_only"] = True
+        planned = self.make(STAGED[self._choose // 5 % len(STAGED)])
 
         def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
-            self._site.staged[snapshot_ids[0]] = self._ids(file)
+            before = self._before(refs)
+            planned.apply(dict(refs), snapshot_ids)
+            self._site.staged.update((each, Staged(before, self._replay)) for each in snapshot_ids)
 
-        return Planned(f"stage {file.file_path}", lambda table: table.append([file], stage_only=True), apply)
+        return Planned(f"stage: {planned.what}", planned.submit, apply)
 
     def cherry_pick(self) -> Planned | None:
         known = [each for each in self._site.staged if self._table.metadata.snapshot_by_id(each) is not None]
         if not known:
             return None
         picked = known[self._choose % len(known)]
-        rows = self._site.staged[picked]
+        staged = self._site.staged[picked]
 
         def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
-            self._set(refs, "main", refs.get("main", frozenset()) | rows, snapshot_ids)
+            before = refs.get("main", frozenset())
+            if snapshot_ids:
+                assert staged.replay is not None, f"{picked} can be published on its parent alone"
+                self._set(refs, "main", staged.replay(before), snapshot_ids)
+            else:
+                assert before == staged.before, f"main is not where {picked} was staged"
+                refs["main"] = self._site.history[picked]
 
         return Planned(f"cherry-pick {picked}", lambda table: table.cherry_pick(picked), apply)
 
@@ -76,8 +90,8 @@ class Plans:
             if snapshot_ids:
                 self._set(refs, self._branch, self._before(refs), snapshot_ids)
 
-        branch = self._branch
-        return Planned(f"rewrite manifests of {branch}", lambda table: table.rewrite_manifests(branch=branch), apply)
+        what = f"rewrite manifests of {self._branch}"
+        return Planned(what, lambda table: table.rewrite_manifests(**self._options), apply)
 
     def delete_files(self) -> Planned | None:
         file = self._picked()
@@ -85,20 +99,25 @@ class Plans:
             return None
         return Planned(
             f"delete {file.file_path} of {self._branch}",
-            lambda table: table.delete_files([file.file_path], branch=self._branch),
+            lambda table: table.delete_files([file.file_path], **self._options),
             self._replaced(self._ids(file), frozenset()),
         )
 
     def replace_partitions(self) -> Planned:
         file, day = self._new_file(self._day), self._day
+        new = self._ids(file)
+
+        def replay(rows: frozenset[int]) -> frozenset[int]:
+            return frozenset(row for row in rows if self._site.days[row] != day) | new
 
         def apply(refs: Refs, snapshot_ids: tuple[int, ...]) -> None:
-            kept = frozenset(row for row in self._before(refs) if self._site.days[row] != day)
-            self._set(refs, self._branch, kept | self._ids(file), snapshot_ids)
+            self._set(refs, self._branch, replay(self._before(refs)), snapshot_ids)
+
+        self._replay = replay
 
         return Planned(
             f"replace day {day} of {self._branch} by {file.file_path}, {self._isolation}",
-            lambda table: table.replace_partitions([file], branch=self._branch, isolation=self._isolation),
+            lambda table: table.replace_partitions([file], isolation=self._isolation, **self._options),
             apply,
         )
 
@@ -114,7 +133,7 @@ class Plans:
         paths = [each.file_path for each in old]
         return Planned(
             f"rewrite {paths} of {self._branch} as {file.file_path}",
-            lambda table: table.rewrite(paths, [file], branch=self._branch),
+            lambda table: table.rewrite(paths, [file], **self._options),
             self._replaced(frozenset(), frozenset()),
         )
 
@@ -136,7 +155,7 @@ class Plans:
         file = self._new_file(self._day)
         return Planned(
             f"upsert {gone} of {self._branch} by {deletes.file_path}, {self._isolation}",
-            lambda table: table.row_delta([file], [deletes], branch=self._branch, isolation=self._isolation),
+            lambda table: table.row_delta([file], [deletes], isolation=self._isolation, **self._options),
             self._replaced(frozenset(gone), self._ids(file)),
         )
 
@@ -187,7 +206,7 @@ class Plans:
 
         def submit(table: Table) -> CommitReport:
             return table.row_delta(
-                added, [deletes], replaced_deletes=replaced, branch=self._branch, isolation=self._isolation
+                added, [deletes], replaced_deletes=replaced, isolation=self._isolation, **self._options
             )
 
         new = frozenset(row for each in added for row in self._ids(each))
@@ -241,3 +260,14 @@ OPERATIONS: Final[dict[str, Callable[[Plans], Planned | None]]] = {
     "roll_back": Plans.roll_back,
     "fast_forward": Plans.fast_forward,
 }
+#: Those that can be staged.
+STAGED: Final = (
+    "append",
+    "replace_partitions",
+    "delete_files",
+    "rewrite",
+    "update_rows",
+    "delete_rows",
+    "upsert",
+    "rewrite_manifests",
+)

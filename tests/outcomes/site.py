@@ -50,6 +50,15 @@ class Planned:
     apply: Callable[[Refs, tuple[int, ...]], None]
 
 
+@dataclass(frozen=True)
+class Staged:
+    """A snapshot that no ref named when it was made. before: the rows of its parent. replay: what publishing it does to
+    other rows; None: it is published on its parent alone."""
+
+    before: frozenset[int]
+    replay: Callable[[frozenset[int]], frozenset[int]] | None
+
+
 class QueuedError(Exception):
     """Raised in place of a report: the commit is in the queue."""
 
@@ -95,7 +104,7 @@ class Site:
     """The table, its writers, and the model.
 
     refs: branch -> the ids of its rows, by the model. history: snapshot -> the rows of its branch after it. staged:
-    staged snapshot -> the rows that it adds. days: row -> its day. log: what was done, for messages.
+    the snapshots that were staged. days: row -> its day. log: what was done, for messages.
     """
 
     def __init__(self, version: int) -> None:
@@ -112,7 +121,7 @@ class Site:
         self._states = deque([(table.metadata, table.metadata_location)], STATES)
         self.refs: Refs = {}
         self.history: dict[int, frozenset[int]] = {}
-        self.staged: dict[int, frozenset[int]] = {}
+        self.staged: dict[int, Staged] = {}
         self.days: dict[int, int] = {}
         self.log: list[str] = []
         self.counts = {"acknowledged": 0, "refused": 0}

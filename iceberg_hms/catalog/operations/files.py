@@ -60,8 +60,9 @@ class FileOperations(NewFileOperations[Result]):
         would be there twice. The first append of a process reads every manifest of the branch for that, later ones only
         those that are new.
         stage_only: whether no ref moves to the snapshot, so that readers see nothing of it until it is published by
-        `cherry_pick`. wap_id: the id under which it is staged, for `publish_changes`, which Spark calls `spark.wap.id`;
-        it implies stage_only.
+        `cherry_pick`: an append or a dynamic overwrite on whatever main is by then, all else only while main is still
+        where it was staged. wap_id: the id under which it is staged, for `publish_changes`, which Spark calls
+        `spark.wap.id`; it implies stage_only.
         Applies to the current table, however often it moves. Raises InvalidInput (a file that does not fit the
         table, or is named twice), MissingFile, RequirementFailed (replaced table, dropped schema or spec, a schema that
         gives the files' columns another meaning: see `changes.operations.append.Append`, a file that the branch has
@@ -106,14 +107,17 @@ class FileOperations(NewFileOperations[Result]):
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        stage_only: bool = False,
+        wap_id: str | None = None,
         wait_seconds: float | None = None,
     ) -> Result:
         """Remove data files from a branch. The files themselves stay until the snapshots that read them expire.
 
-        files: locations under any spelling, or DataFile records. branch, summary, idempotency_key, wait_seconds: as for
-        `append`. Applies to whatever the table has become. Raises RequirementFailed (`files-exist`) for a file that the
-        branch does not have; it names the file, and the snapshot that removed it."""
-        new = self._new_snapshot(branch, summary, idempotency_key)
+        files: locations under any spelling, or DataFile records. branch, summary, idempotency_key, stage_only, wap_id,
+        wait_seconds: as for `append`. Applies to whatever the table has become. Raises RequirementFailed
+        (`files-exist`) for a file that the branch does not have; it names the file, and the snapshot that removed it.
+        """
+        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         change = DeleteFiles(new, _paths(files))
         return self._submit_operation(change, wait_seconds=wait_seconds, size=FILE_BYTES * len(files))
 
@@ -128,16 +132,18 @@ class FileOperations(NewFileOperations[Result]):
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        stage_only: bool = False,
+        wap_id: str | None = None,
         wait_seconds: float | None = None,
     ) -> Result:
         """Remove the rows that match a filter, by whole data files: no file is rewritten.
 
         where: the filter, as text or as an expression (`iceberg_hms.expressions`). It is judged on whatever the table
-        has become: what others added meanwhile and matches goes too. branch, summary, idempotency_key, wait_seconds: as
-        for `append`. Raises InvalidInput for a filter that does not fit the table; RequirementFailed (`whole-files`)
-        for a file of which only some rows may match, and (`seen-column`) for a column that others renamed or dropped
-        meanwhile. Let an engine rewrite files that match in part."""
-        new = self._new_snapshot(branch, summary, idempotency_key)
+        has become: what others added meanwhile and matches goes too. branch, summary, idempotency_key, stage_only,
+        wap_id, wait_seconds: as for `append`. Raises InvalidInput for a filter that does not fit the table;
+        RequirementFailed (`whole-files`) for a file of which only some rows may match, and (`seen-column`) for a column
+        that others renamed or dropped meanwhile. Let an engine rewrite files that match in part."""
+        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         return self._submit_operation(DeleteRows(new, self._where(where)), wait_seconds=wait_seconds)
 
     def overwrite(
@@ -149,6 +155,8 @@ class FileOperations(NewFileOperations[Result]):
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        stage_only: bool = False,
+        wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
     ) -> Result:
@@ -158,9 +166,9 @@ class FileOperations(NewFileOperations[Result]):
         which only some rows may match are refused, as by `delete`.
         isolation: what of others since the state that this object has is refused: "serializable": files that they added
         and that may have such rows, and such files or rows that they removed; "snapshot": only what they removed.
-        files, branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append` and
-        `delete`; RequirementFailed names the snapshot and the file that conflict."""
-        new = self._new_snapshot(branch, summary, idempotency_key)
+        files, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`.
+        Raises as `append` and `delete`; RequirementFailed names the snapshot and the file that conflict."""
+        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         rows = None if where is None else self._where(where)
         return self._submit_with_files(
             files,
@@ -208,6 +216,8 @@ class FileOperations(NewFileOperations[Result]):
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        stage_only: bool = False,
+        wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
     ) -> Result:
@@ -215,11 +225,11 @@ class FileOperations(NewFileOperations[Result]):
         meanwhile do not conflict.
 
         remove: the data files, of the state that this object has; all deletes that apply to them there must have been
-        applied to `add`. add, branch, summary, idempotency_key, wait_seconds, on_extra_columns: as `append`'s.
-        Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it; RequirementFailed if a
-        file is gone (`files-exist`), or if others deleted rows of it by position (`no-new-deletes-for-files`): compact
-        what is there now."""
-        new = self._new_snapshot(branch, summary, idempotency_key)
+        applied to `add`. add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as
+        `append`'s. Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it;
+        RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by position
+        (`no-new-deletes-for-files`): compact what is there now."""
+        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         start = None if new.start_id is None else self._start_metadata.snapshot_by_id(new.start_id)
         return self._submit_with_files(
             add,
@@ -243,6 +253,8 @@ class FileOperations(NewFileOperations[Result]):
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        stage_only: bool = False,
+        wap_id: str | None = None,
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
     ) -> Result:
@@ -255,9 +267,10 @@ class FileOperations(NewFileOperations[Result]):
         not say so. where: the rows that were read to find out what to delete, as `delete` takes it; None: all.
         isolation: "serializable": refuse if others added such rows since the state that this object has. With either
         level, refuse an update, which has data too, if others deleted such rows.
-        branch, summary, idempotency_key, wait_seconds, on_extra_columns: as for `append`. Raises as `append`;
-        RequirementFailed for a data file that is gone (`files-exist`) or has another deletion vector by now."""
-        new = self._new_snapshot(branch, summary, idempotency_key)
+        branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as for `append`. Raises as
+        `append`; RequirementFailed for a data file that is gone (`files-exist`) or has another deletion vector by now.
+        """
+        new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         added_deletes = NewDeleteFiles(deletes, snapshot_id=new.snapshot_id, planned=self.metadata)
         return self._submit_with_files(
             data,

@@ -226,7 +226,7 @@ class RefOperations(Submitter[Result]):
         return self._pick(snapshot_id, wait_seconds)
 
     def publish_changes(self, wap_id: str, *, wait_seconds: float | None = None) -> Result:
-        """Cherry-pick the snapshot that was staged under a WAP id: by `append(..., wap_id=...)`, or by Spark with
+        """Cherry-pick the snapshot that was staged under a WAP id: by an operation with `wap_id=...`, or by Spark with
         `spark.wap.id`.
 
         Raises as `cherry_pick`, and RequirementFailed if no snapshot, or more than one, is staged under the id."""
