@@ -12,6 +12,7 @@ from iceberg_hms.caller_left import stop_if_caller_left
 from iceberg_hms.errors import CorruptFile, InvalidInput, UnsupportedFormat
 from iceberg_hms.format.file_bounds import DEFAULT_BOUNDS, SMALL_BYTES, FileBounds
 from iceberg_hms.format.json_fields import MAX_INT
+from iceberg_hms.format.metadata.parsed_size import is_out_of_proportion, parsed_bytes
 from iceberg_hms.format.metadata.table_metadata import TableMetadata, strip_trailing_slash
 
 #: Table properties, with Java's names.
@@ -26,12 +27,6 @@ _CHUNK_BYTES: Final = 16 * 1024
 _HELD_BYTES: Final = 64 * 1024 * 1024
 #: Writers make one.
 _MEMBERS_MAX: Final = 1_000
-#: Python's objects for an object, a list and another value of JSON, by the sign that stands for it.
-_OBJECT_BYTES: Final[Mapping[bytes, int]] = {b"{": 200, b"[": 72, b",": 40}
-#: Metadata takes two to six times its text by this count; lists of empty lists take 37 times theirs.
-_TIMES_TEXT: Final = 10
-#: Less than this is never out of proportion.
-_SMALL_PARSED_BYTES: Final = 64 * 1024 * 1024
 
 _EXTENSIONS: Final[Mapping[str, str]] = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -45,12 +40,13 @@ def encode(metadata: TableMetadata, bounds: FileBounds = DEFAULT_BOUNDS) -> byte
     Equal metadata gives equal bytes. Raises InvalidInput for values that JSON cannot express, and for metadata that
     `decode` would refuse: a table that points at it could be read and mended by nobody here.
     """
-    return packed(metadata.to_bytes(), codec_of(metadata.properties), bounds, what="table", smaller="expire snapshots")
+    text, codec = metadata.to_bytes(), codec_of(metadata.properties)
+    return packed(text, codec, bounds, metadata.parsed_bytes(), what="table", smaller="expire snapshots")
 
 
-def packed(text: bytes, codec: str, bounds: FileBounds, *, what: str, smaller: str) -> bytes:
-    """The bytes of a metadata file with this text. Raises InvalidInput if `unpacked` would refuse them. what, smaller:
-    what has the metadata, and what makes it smaller, for messages."""
+def packed(text: bytes, codec: str, bounds: FileBounds, parsed: int, *, what: str, smaller: str) -> bytes:
+    """The bytes of a metadata file with this text. Raises InvalidInput if `unpacked` would refuse them. parsed: by
+    `parsed_bytes`. what, smaller: what has the metadata, and what makes it smaller, for messages."""
     data = gzip.compress(text, compresslevel=_GZIP_LEVEL, mtime=0) if codec == "gzip" else text
     largest = bounds.metadata_bytes
     if max(len(text), len(data)) > largest.value:
@@ -63,7 +59,7 @@ def packed(text: bytes, codec: str, bounds: FileBounds, *, what: str, smaller: s
             f"The {what}'s metadata would inflate to more than {bounds.inflate_ratio.value} times its size",
             next_step=f"set `{COMPRESSION_CODEC}` to none, or raise `{bounds.inflate_ratio.key}`",
         )
-    if len(text) * _OBJECT_BYTES[b"{"] > _SMALL_PARSED_BYTES and _has_too_many_values(text):
+    if is_out_of_proportion(parsed, len(text)):
         raise InvalidInput(
             f"The {what}'s metadata would have far more values than {what} metadata has",
             next_step="keep brackets, braces and commas by the million out of properties and comments",
@@ -100,7 +96,7 @@ def unpacked(data: bytes, location: str, bounds: FileBounds, *, what: str) -> by
         text = _inflated(data, location, bounds) if data.startswith(_GZIP_MAGIC) else data
     except (EOFError, zlib.error) as error:
         raise CorruptFile(location, f"it cannot be decompressed: {error}") from error
-    if _has_too_many_values(text):
+    if is_out_of_proportion(parsed_bytes(text), len(text)):
         raise CorruptFile(location, f"its {len(text)} bytes of JSON have far more values than {what} metadata has")
     return text
 
@@ -168,12 +164,6 @@ def _inflates_too_far(location: str, bounds: FileBounds, allowed: int) -> Corrup
     if allowed == largest.value:
         return largest.exceeded(location, f"it inflates to more than {largest.value} bytes")
     return ratio.exceeded(location, f"it inflates to more than {ratio.value} times its size")
-
-
-def _has_too_many_values(text: bytes) -> bool:
-    """Whether Python's objects of a JSON text would take memory out of proportion. A comma in a text counts, too."""
-    parsed = sum(text.count(mark) * size for mark, size in _OBJECT_BYTES.items())
-    return parsed > max(_SMALL_PARSED_BYTES, _TIMES_TEXT * len(text))
 
 
 def folder(metadata: TableMetadata) -> str:

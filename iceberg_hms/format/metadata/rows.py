@@ -15,6 +15,7 @@ from typing import Any, Final, overload
 import orjson
 
 from iceberg_hms.format.metadata.gzip_parts import deflate
+from iceberg_hms.format.metadata.parsed_size import parsed_bytes
 
 Row = Mapping[str, Any]
 
@@ -28,13 +29,14 @@ RECENT_ROWS: Final = 64
 class RowBlock:
     """A full, immutable part of a list; it caches what it computes. Blocks are compared by identity."""
 
-    __slots__ = ("_by_value", "_deflated", "_json", "_max_sequence_number", "rows")
+    __slots__ = ("_by_value", "_deflated", "_json", "_max_sequence_number", "_parsed_bytes", "rows")
 
     def __init__(self, rows: tuple[Row, ...]) -> None:
         self.rows = rows
         self._json: bytes | None = None
         self._deflated: bytes | None = None
         self._max_sequence_number: int | None = None
+        self._parsed_bytes: int | None = None
         self._by_value: dict[tuple[str, ...], dict[str, list[Row]]] = {}
 
     @property
@@ -50,6 +52,13 @@ class RowBlock:
         if self._deflated is None:
             self._deflated = deflate(self.json)
         return self._deflated
+
+    @property
+    def parsed_bytes(self) -> int:
+        """As `parsed_size.parsed_bytes` of the same text."""
+        if self._parsed_bytes is None:
+            self._parsed_bytes = parsed_bytes(self.json)
+        return self._parsed_bytes
 
     @property
     def max_sequence_number(self) -> int:

@@ -17,6 +17,7 @@ from iceberg_hms.format import json_fields as read
 from iceberg_hms.format.cached_property import cached_property
 from iceberg_hms.format.metadata.check import check_default_id, check_fields, check_history, check_refs
 from iceberg_hms.format.metadata.gzip_parts import join_text
+from iceberg_hms.format.metadata.parsed_size import parsed_bytes
 from iceberg_hms.format.metadata.rows import RowBlock, Rows, SnapshotIndex
 from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Ref, Snapshot, Snapshots
 from iceberg_hms.format.schema.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
@@ -79,6 +80,12 @@ class TableMetadata:
             except TypeError as error:
                 raise InvalidInput(f"{_WHAT} cannot be written as JSON: {error}") from error
         return text
+
+    def parsed_bytes(self) -> int:
+        """As `parsed_size.parsed_bytes` of the text; blocks that versions of the table share are counted once. Raises
+        TypeError as `json_parts`."""
+        parts = self.json_parts()
+        return sum(parsed_bytes(part) if isinstance(part, bytes) else part.parsed_bytes for part in parts)
 
     def forget_text(self) -> None:
         """Drop the cached text, to free its memory."""
