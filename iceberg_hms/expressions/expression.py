@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, NoReturn, TypeVar
 
 from iceberg_hms.errors import InvalidInput
+from iceberg_hms.expressions.spelling import column_text, prefix_text, value_text
 
 #: How deep filters may be nested; operands of the same `and` or `or` count as side by side.
 DEPTH_MAX: Final = 200
@@ -68,7 +70,7 @@ _NEGATED = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
 
 
 class Expression:
-    """A filter. `a & b`, `a | b` and `~a` combine filters."""
+    """A filter. `a & b`, `a | b` and `~a` combine filters. `str(a)` is a text that `parse` reads as the same filter."""
 
     __slots__ = ()
 
@@ -105,7 +107,7 @@ class And(Expression):
     right: Expression
 
     def __str__(self) -> str:
-        return f"({self.left} and {self.right})"
+        return f"({' and '.join(map(str, operands(self)))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Or(Expression):
     right: Expression
 
     def __str__(self) -> str:
-        return f"({self.left} or {self.right})"
+        return f"({' or '.join(map(str, operands(self)))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +129,16 @@ class Predicate(Expression):
     values: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        listed = ", ".join(map(repr, self.values))
-        if self.operator.is_unary:
-            return f"{self.column} {_SHOWN[self.operator]}"
-        if self.operator.is_set:
-            return f"{self.column} {_SHOWN[self.operator]} ({listed})"
-        return f"{self.column} {_SHOWN[self.operator]} {listed}"
+        operator, column = self.operator, column_text(self.column)
+        if operator.is_unary:
+            return f"{column} {_SHOWN[operator]}"
+        if operator.is_set:
+            if not self.values:
+                # SQL has no empty list. Nothing is in it, and all that is not null is not in it.
+                return "false" if operator is Operator.IN else f"{column} is not null"
+            return f"{column} {_SHOWN[operator]} ({', '.join(map(value_text, self.values))})"
+        spelled = prefix_text if operator in (Operator.STARTS_WITH, Operator.NOT_STARTS_WITH) else value_text
+        return f"{column} {_SHOWN[operator]} {', '.join(map(spelled, self.values))}"
 
 
 _SHOWN = {
@@ -148,8 +154,8 @@ _SHOWN = {
     Operator.NOT_EQ: "<>",
     Operator.IN: "in",
     Operator.NOT_IN: "not in",
-    Operator.STARTS_WITH: "starts with",
-    Operator.NOT_STARTS_WITH: "does not start with",
+    Operator.STARTS_WITH: "like",
+    Operator.NOT_STARTS_WITH: "not like",
 }
 
 
@@ -195,7 +201,9 @@ class ColumnReference:
         return Predicate(Operator.NOT_IN, self.name, tuple(map(_value, values)))
 
     def starts_with(self, prefix: str) -> Expression:
-        return Predicate(Operator.STARTS_WITH, self.name, (_value(prefix),))
+        if not isinstance(prefix, str):
+            raise InvalidInput(f"a text starts with a text, found {prefix!r}")
+        return Predicate(Operator.STARTS_WITH, self.name, (prefix,))
 
 
 def col(name: str) -> ColumnReference:
@@ -282,6 +290,8 @@ def checked(given: object) -> Expression:
 def _value(given: object) -> Any:
     if given is None:
         raise InvalidInput("nothing equals null", next_step="use is_null() or is_not_null()")
+    if isinstance(given, float | Decimal) and given != given:
+        raise InvalidInput("nothing equals NaN", next_step="use is_nan()")
     if isinstance(given, ColumnReference | Expression):
         raise InvalidInput(f"a column is compared with a value, found {given!r}")
     return given

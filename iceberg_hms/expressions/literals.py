@@ -20,6 +20,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - columns without 
 _EPOCH_UTC: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 _RANGES: Final = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NANOS: Final = re.compile(r"(.*\d{2}:\d{2}:\d{2}\.\d{6})(\d{1,3})(.*)")
 #: Digits of a decimal literal, far more than a decimal's 38.
 _DIGITS_MAX: Final = 100
@@ -135,8 +136,9 @@ def _timestamp(value: Any, of: Type) -> int:
         nanos = int(match[2].ljust(3, "0"))
         value = match[1] + match[3]
     if isinstance(value, str):
-        value = datetime.datetime.fromisoformat(value)
-    elif isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        is_date = _DATE.fullmatch(value)
+        value = datetime.date.fromisoformat(value) if is_date else datetime.datetime.fromisoformat(value)
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         value = datetime.datetime.combine(value, datetime.time(), datetime.UTC if has_zone else None)
     if not isinstance(value, datetime.datetime):
         raise TypeError("it takes timestamps")

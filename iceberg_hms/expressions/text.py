@@ -11,6 +11,7 @@ from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions.expression import (
     ALWAYS_FALSE,
     ALWAYS_TRUE,
+    DEPTH_MAX,
     Expression,
     Operator,
     Predicate,
@@ -19,10 +20,10 @@ from iceberg_hms.expressions.expression import (
     either,
     negation,
 )
+from iceberg_hms.expressions.spelling import KEYWORDS, TYPED, read_pattern
 
-#: The longest text, in characters, and how deep parentheses and `not` may be nested.
+#: The longest text, in characters.
 LENGTH_MAX: Final = 100_000
-DEPTH_MAX: Final = 100
 #: The longest number, in characters.
 _DIGITS_MAX: Final = 100
 
@@ -55,9 +56,6 @@ _MIRRORED: Final = {
     Operator.GT: Operator.LT,
     Operator.GT_EQ: Operator.LT_EQ,
 }
-_KEYWORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "nan", "like", "between", "true", "false"})
-#: Words before a text that say what it is; the column's type decides how it is read.
-_TYPED: Final = frozenset({"date", "time", "timestamp", "timestamptz", "uuid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +75,8 @@ def parse(text: str) -> Expression:
 
     Columns are names, dotted for fields of structs, in backticks or double quotes where they are no plain words. Values
     are numbers, 'texts', X'bytes', true and false; dates, times, timestamps and UUIDs are texts, with or without the
-    word for their type before them. Known are `= <> != < <= > >=`, `in`, `between`, `like` with one `%` at its end,
-    `is null`, `is nan`, `not`, `and`, `or` and parentheses.
+    word for their type before them. Known are `= <> != < <= > >=`, `in`, `between`, `like` with one `%` at its end (a
+    backslash before `%`, `_` or itself takes them as they are), `is null`, `is nan`, `not`, `and`, `or`, parentheses.
 
     Raises InvalidInput that names the position.
     """
@@ -176,12 +174,11 @@ class _Parser:
         pattern = self._value()
         if not isinstance(pattern, str):
             self._fail("a text after like", token)
-        prefix = pattern.removesuffix("%")
-        if "%" in prefix or "_" in prefix or "\\" in prefix:
+        found = read_pattern(pattern)
+        if found is None:
             self._fail("a pattern with one % at its end", token)
-        if prefix == pattern:
-            return Predicate(Operator.EQ, column, (pattern,))
-        return Predicate(Operator.STARTS_WITH, column, (prefix,))
+        wanted, is_beginning = found
+        return Predicate(Operator.STARTS_WITH if is_beginning else Operator.EQ, column, (wanted,))
 
     def _comparison(self) -> Operator:
         token = self._peek()
@@ -203,7 +200,7 @@ class _Parser:
     def _value(self) -> Any:
         token = self._peek()
         following = self._tokens[self._next + 1] if token.kind != "end" else token
-        if token.word in _TYPED and following.kind == "string":
+        if token.word in TYPED and following.kind == "string":
             self._next += 1
             token = following
         self._next += 1
@@ -224,9 +221,9 @@ class _Parser:
     def _is_column(self, token: _Token) -> bool:
         if token.kind == "quoted":
             return True
-        if token.kind != "word" or token.word in _KEYWORDS:
+        if token.kind != "word" or token.word in KEYWORDS:
             return False
-        return token.word not in _TYPED or self._tokens[self._next + 1].kind != "string"
+        return token.word not in TYPED or self._tokens[self._next + 1].kind != "string"
 
     def _is_alone(self) -> bool:
         """Whether no comparison follows the next token."""

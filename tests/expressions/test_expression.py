@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -49,6 +50,18 @@ def test_a_negation_is_sqls() -> None:
 def test_null_and_other_columns_are_no_values(given: Any) -> None:
     with pytest.raises(InvalidInput, match=r"is_null\(\)|compared with a value"):
         given()
+
+
+@pytest.mark.parametrize("given", [float("nan"), Decimal("NaN")])
+def test_nothing_equals_nan(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"use is_nan\(\)"):
+        ID.is_in([given])
+
+
+@pytest.mark.parametrize("given", [7, None, b"a"])
+def test_only_texts_start_with_a_text(given: Any) -> None:
+    with pytest.raises(InvalidInput, match="a text starts with a text, found"):
+        LEVEL.starts_with(given)
 
 
 def test_and_and_or_of_python_are_refused_rather_than_dropping_a_side() -> None:
