@@ -16,6 +16,7 @@ OF_THE_PROJECT = {
     "test_mirror.py",
     "test_layers.py",
     "test_links.py",
+    "test_readme.py",
     "test_deploy_files.py",
     "test_locks.py",
     "test_makefile.py",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import re
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -87,3 +90,14 @@ def test_what_cannot_be_read_is_named_with_its_place(text: str, says: str) -> No
 def test_no_text_breaks_the_parser(text: str) -> None:
     with contextlib.suppress(InvalidInput):
         parse(text)
+
+
+def test_the_examples_of_the_documentation_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "expressions.md").read_text(encoding="utf-8")
+    example = ast.parse("".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    text, built = [ast.unparse(node.value) for node in example.body if isinstance(node, ast.Assign)]
+    names = {"col": col}
+    event = col("event_time") >= "2021-04-01 00:00:00"
+    neither = ~(col("a").is_null() | col("b").is_in([1, 2]))
+    assert parse(eval(text)) == (LEVEL == "ERROR") & event & neither
+    assert eval(built, names) == (LEVEL == "ERROR") & neither
