@@ -24,10 +24,11 @@ TABLES = "/v1/namespaces/db/tables"
 
 class Server:
     """A server over real files, with the table `victim` that holds a row and was committed to twice. The attacker has
-    the table `evil`, and speaks REST."""
+    the table `evil`, and speaks REST. home: the attacker's database; the victim's is `db`."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, home: str = "db", **settings: Any) -> None:
         self.root = folder
+        self.home = home
         self.metastore = MemoryTablePointer(namespaces=())
         self.catalog = memory_catalog(
             files=PyArrowFiles(fsync=False),  # type: ignore[arg-type]
@@ -37,14 +38,27 @@ class Server:
         )
         # What clients may not name any more may be in a table from earlier days.
         self.web = Web(create_app(self.catalog, free_locations=True, settings=self.catalog.settings))
-        self.catalog.create_namespace("db")
+        for database in dict.fromkeys(("db", home)):
+            self.catalog.create_namespace(database)
         self.fill("victim")
         self.create("evil")
         self.kept = self.files("victim")
         assert len(self.kept) == 6, "three metadata files, a list, a manifest and a data file"
 
+    def database(self, name: str) -> str:
+        """That of a table."""
+        return self.home if name == "evil" else "db"
+
+    def tables(self, name: str) -> str:
+        """The path of requests for a table and those beside it."""
+        return f"/v1/namespaces/{self.database(name)}/tables"
+
+    def folder(self, name: str) -> Path:
+        """That of a table which was created without a location."""
+        return self.root / "wh" / f"{self.database(name)}.db" / name
+
     def create(self, name: str, **more: Any) -> dict[str, Any]:
-        return self.asked("POST", TABLES, {"name": name, "schema": SCHEMA, **more})
+        return self.asked("POST", self.tables(name), {"name": name, "schema": SCHEMA, **more})
 
     def fill(self, name: str) -> None:
         """A table with a row in its own folder."""
@@ -61,14 +75,16 @@ class Server:
         return answer.json() if answer.content else None
 
     def commit(self, name: str, *updates: dict[str, Any], requirements: Any = ()) -> Any:
-        return self.asked("POST", f"{TABLES}/{name}", {"requirements": list(requirements), "updates": list(updates)})
+        return self.asked(
+            "POST", f"{self.tables(name)}/{name}", {"requirements": list(requirements), "updates": list(updates)}
+        )
 
     def purge(self, name: str = "evil") -> None:
-        self.asked("DELETE", f"{TABLES}/{name}?purgeRequested=true")
+        self.asked("DELETE", f"{self.tables(name)}/{name}?purgeRequested=true")
 
     def files(self, name: str) -> list[str]:
         """The files in a table's folder, as locations."""
-        found = (self.root / "wh" / "db.db" / name).rglob("*")
+        found = self.folder(name).rglob("*")
         return sorted(f"file:{path}" for path in found if path.is_file())
 
     def live(self) -> str:
@@ -109,9 +125,9 @@ def assert_main(id_: int) -> dict[str, Any]:
     return {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": id_}
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path)
+@pytest.fixture(params=["db", "other"], ids=["beside", "in another database"])
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
+    made = Server(tmp_path, request.param)
     with made.catalog:
         yield made
 
@@ -126,13 +142,15 @@ def by_partition_statistics(server: Server) -> None:
 
 
 def by_dots(server: Server) -> None:
-    server.names_statistics(*(path.replace("/victim/", "/evil/data/../../victim/") for path in server.kept))
+    dots = f"{server.folder('evil')}/data/../../../db.db/victim/"
+    server.names_statistics(*(path.replace(f"{server.folder('victim')}/", dots) for path in server.kept))
 
 
 def by_a_link(server: Server) -> None:
     """A folder of the attacker's table that an operator has put elsewhere, or one that another program made."""
-    (server.root / "wh/db.db/evil/link").symlink_to(server.root / "wh/db.db/victim")
-    server.names_statistics(*(path.replace("/victim/", "/evil/link/") for path in server.kept))
+    link = server.folder("evil") / "link"
+    link.symlink_to(server.folder("victim"))
+    server.names_statistics(*(path.replace(f"{server.folder('victim')}", str(link)) for path in server.kept))
 
 
 def by_a_manifest_list(server: Server) -> None:
@@ -144,7 +162,7 @@ def by_a_manifest_list(server: Server) -> None:
 def by_its_metadata(server: Server) -> None:
     server.purge()
     body = {"name": "evil", "metadata-location": server.live()}
-    server.asked("POST", "/v1/namespaces/db/register", body)
+    server.asked("POST", f"/v1/namespaces/{server.home}/register", body)
 
 
 def _moved(place: str, server: Server) -> None:
@@ -200,7 +218,7 @@ def test_a_purge_keeps_files_outside_the_tables_folder(server: Server, caplog: p
     with caplog.at_level(logging.WARNING):
         server.purge()
     assert secret.exists()
-    assert f"files of db.evil are kept, such as file:{secret}" in caplog.text
+    assert f"files of {server.home}.evil are kept, such as file:{secret}" in caplog.text
 
 
 def test_a_purge_of_an_ordinary_table_leaves_no_file(server: Server) -> None:
@@ -219,7 +237,7 @@ def test_a_moved_tables_purge_leaves_what_it_had_before(server: Server) -> None:
 
 def _registered(server: Server, log: list[str], location: str) -> str:
     """Register a metadata file over `evil` with a log of the attacker's; returns the table's name."""
-    raw = dict(server.catalog.load_table("db.evil").metadata.raw)
+    raw = dict(server.catalog.load_table(f"{server.home}.evil").metadata.raw)
     raw["location"] = location
     raw["properties"] = {
         "write.metadata.delete-after-commit.enabled": "true",
@@ -232,7 +250,7 @@ def _registered(server: Server, log: list[str], location: str) -> str:
     crafted = server.root / "crafted.metadata.json"
     crafted.write_bytes(orjson.dumps(raw))
     body = {"name": "evil", "metadata-location": f"file:{crafted}", "overwrite": True}
-    server.asked("POST", "/v1/namespaces/db/register", body)
+    server.asked("POST", f"/v1/namespaces/{server.home}/register", body)
     return "evil"
 
 
@@ -278,8 +296,8 @@ def test_a_list_of_another_table_that_a_stale_commit_named_is_left(tmp_path: Pat
         server.commit("evil", {"action": "set-properties", "updates": properties})
         for number in (1, 2):
             data = _data_file(catalog, server, number)
-            catalog.load_table("db.evil").append([data])
-        heads = catalog.load_table("db.evil").metadata.snapshots
+            catalog.load_table(f"{server.home}.evil").append([data])
+        heads = catalog.load_table(f"{server.home}.evil").metadata.snapshots
         add = snapshot(str(theirs.manifest_list), theirs.snapshot_id, heads[0].snapshot_id, 2)
         server.commit("evil", add, set_ref(theirs.snapshot_id), requirements=[assert_main(heads[0].snapshot_id)])
         for number in range(3):

@@ -17,9 +17,9 @@ from iceberg_hms.catalog.maintenance.deletion import Deletion
 from iceberg_hms.catalog.maintenance.reachable_files import ReachableFiles
 from iceberg_hms.catalog.maintenance.reports import DeletedFiles, FileKind, FoundFile, OrphanReport, Progress
 from iceberg_hms.changes.operations.expire_snapshots import require_gc
-from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer, TableName
+from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
-from iceberg_hms.coordinator.protocol.own_files import OwnFiles, find_own_files, tables_sharing
+from iceberg_hms.coordinator.protocol.own_files import OwnFiles, find_neighbours, shares_folder
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import join
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -123,7 +123,8 @@ class OrphanFiles:
 
     def _own(self, row: Pointer, root: str) -> OwnFiles:
         """The table's own files. Raises InvalidInput if the folder is not the table's, or is shared; MetastoreError."""
-        own = find_own_files(self._ports, row)
+        neighbours = find_neighbours(self._ports, row)
+        own = OwnFiles(row.location, neighbours, self._ports.files.real_path)
         if own.reason:
             raise InvalidInput(f"no file of {row.name} is known to be an orphan: {own.reason}")
         if join(root, "x") not in own:
@@ -131,16 +132,12 @@ class OrphanFiles:
                 f"{root} does not lie in the table's own folder {row.location}, so its files may be another table's",
                 next_step="name a folder below the table's location, or none",
             )
-        # Another database may have a table here, too: a purge does not ask, since it deletes only what its table named.
-        for database in self._ports.pointer.databases():
-            # No table has an empty name, so none is left out for being this one.
-            for other in tables_sharing(self._ports, TableName(database, ""), str(row.location)):
-                if other.name != row.name:
-                    raise InvalidInput(
-                        f"the table {other.name} has files in the folder {row.location} too, "
-                        "or its folder contains that",
-                        next_step="give one of them a folder of its own",
-                    )
+        for other in neighbours:
+            if shares_folder(self._ports, other, str(row.location)):
+                raise InvalidInput(
+                    f"the table {other.name} has files in the folder {row.location} too, or its folder contains that",
+                    next_step="give one of them a folder of its own",
+                )
         return own
 
     def _old_files(self, root: str, older_than_ms: int, metadata: TableMetadata) -> tuple[int, list[ListedFile]]:

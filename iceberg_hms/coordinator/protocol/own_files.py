@@ -2,7 +2,8 @@
 
 A table's metadata and properties name what clients put into them, and a client may name any file. So the server deletes
 a file only if it lies in the folder that the metastore's row gives the table, and in no folder of another Iceberg table
-of the database. Every deletion of a file that this process did not write itself asks `OwnFiles`.
+of any database: who may write to one database must not have the files of another deleted. Every deletion of a file that
+this process did not write itself asks `OwnFiles`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,24 @@ from typing import Final
 from iceberg_hms.coordinator.ports import CommitPorts, Pointer, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.cleanup import delete_files, expired_metadata_files
-from iceberg_hms.errors import IcebergHmsError, InvalidInput
+from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, MetastoreError, MetastoreUnavailable
 from iceberg_hms.format.locations import Location, contains, parse
 from iceberg_hms.format.metadata.named_locations import LOCATION_PROPERTIES
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
-#: How long to search a database for tables in a table's folder. Beyond that the table's files are kept.
+#: How long to search a database for tables in a folder.
 SEARCH_SECONDS: Final = 10.0
-#: How long a search serves for further commits of its table.
+#: How long to search all databases. Beyond that the table's files are kept.
+SEARCH_ALL_SECONDS: Final = 60.0
+#: The same after a commit: the table's next commit waits for it.
+SEARCH_AFTER_COMMIT_SECONDS: Final = 5.0
+#: How long a search serves for further commits of its table, and how long to ask nothing after one that failed.
 REMEMBERED_SECONDS: Final = 60.0
+#: How many metadata files wait for the next search; more are left to an orphan sweep.
+POSTPONED_MAX: Final = 10_000
 #: Stores whose authority may be left out or be an alias.
 _CLUSTERS: Final = frozenset({"hdfs", "viewfs"})
 
@@ -89,18 +98,16 @@ def tables_sharing(
     root: the folder of the database. A table around that would share every folder in it, and does not count.
     seconds: how long the search may take. Raises InvalidInput for a folder that is no location, MetastoreError."""
     found = ports.pointer.find_by_folder(name.namespace, folder, timeout_seconds=seconds)
+    return [each for each in found if each.name != name and shares_folder(ports, each, folder, root=root)]
+
+
+def shares_folder(ports: CommitPorts, other: Pointer, folder: str, *, root: str | None = None) -> bool:
+    """Whether the folder of a table is this one, lies in it, or contains it, and does not contain `root` as well."""
     real_path = ports.files.real_path
-    ours, database = _resolved(folder, real_path), _resolved(root, real_path)
-
-    def shares(other: Pointer) -> bool:
-        theirs = _resolved(other.location, real_path)
-        if other.name == name or ours is None or theirs is None:
-            return False
-        if database is not None and _may_contain(theirs, database):
-            return False
-        return _may_contain(theirs, ours) or _may_contain(ours, theirs)
-
-    return [each for each in found if shares(each)]
+    theirs, ours, database = (_resolved(each, real_path) for each in (other.location, folder, root))
+    if ours is None or theirs is None or (database is not None and _may_contain(theirs, database)):
+        return False
+    return _may_contain(theirs, ours) or _may_contain(ours, theirs)
 
 
 def refuse_shared_folder(
@@ -120,14 +127,31 @@ def shared_folder(folder: str, other: TableName) -> InvalidInput:
     )
 
 
-def find_own_files(ports: CommitPorts, row: Pointer) -> OwnFiles:
+def find_own_files(ports: CommitPorts, row: Pointer, *, seconds: float = SEARCH_ALL_SECONDS) -> OwnFiles:
     """What may be deleted on behalf of the table with this row, which may be dropped by now. Asks the metastore for
-    other tables of the database. Raises MetastoreError; then keep the files."""
-    others: Sequence[Pointer] = ()
-    if row.location:
-        found = ports.pointer.find_by_folder(row.name.namespace, row.location, timeout_seconds=SEARCH_SECONDS)
-        others = [each for each in found if each.name != row.name]
-    return OwnFiles(row.location, others, ports.files.real_path)
+    other tables, of all databases. seconds: how long that may take. Raises MetastoreError; then keep the files."""
+    return OwnFiles(row.location, find_neighbours(ports, row, seconds=seconds), ports.files.real_path)
+
+
+def find_neighbours(ports: CommitPorts, row: Pointer, *, seconds: float = SEARCH_ALL_SECONDS) -> list[Pointer]:
+    """The other Iceberg tables of all databases whose metadata files may lie in a table's folder or around it. Its own
+    database is searched first. Raises MetastoreError."""
+    deadline = ports.runtime.now() + seconds
+    databases = dict.fromkeys((row.name.namespace, *ports.pointer.databases()))
+    return [each for database in databases for each in _neighbours(ports, row, database, deadline)]
+
+
+def _neighbours(ports: CommitPorts, row: Pointer, database: str, deadline: float) -> list[Pointer]:
+    """Those of one database."""
+    if not row.location:
+        return []
+    left = deadline - ports.runtime.now()
+    if left <= 0:
+        raise MetastoreUnavailable(
+            f"There was no time to search all databases for tables in {row.location}", next_step=""
+        )
+    found = ports.pointer.find_by_folder(database, row.location, timeout_seconds=min(left, SEARCH_SECONDS))
+    return [each for each in found if each.name != row.name]
 
 
 class RecentOwnFiles:
@@ -135,45 +159,91 @@ class RecentOwnFiles:
     threads: a table has one worker at a time.
 
     A file that was named before the search began cannot be one that another table got since. So a search serves for
-    files that were named earlier.
+    files that were named earlier. Other databases are searched once for each file that this process did not write; the
+    table's own is searched again after a while, since a neighbour may have registered one of the table's files.
     """
 
     def __init__(self, ports: CommitPorts) -> None:
         self._ports = ports
         self._own: OwnFiles | None = None
         self._folder: str | None = None
-        self._searched_at = -math.inf
-        #: Metadata files that the table had named when the search began, and those that it got by commits since.
+        #: The tables found in other databases.
+        self._elsewhere: list[Pointer] = []
+        self._searched_at = self._searched_all_at = -math.inf
+        self._failure: MetastoreError | None = None
+        self._failed_at = -math.inf
+        #: Metadata files that the table had named when all databases were searched, and those that it got by commits
+        #: since, unless they were deleted.
         self._logged: set[str] = set()
+        #: Metadata files that fell out of the log and were not deleted: they were named since then.
+        self._expired: list[str] = []
 
     def of(self, row: Pointer, *, named_at: float) -> OwnFiles:
         """What may be deleted of files that were named at a time, by `Runtime.now()`. row: as it was before the commit
         that moved the table, if one did. Raises MetastoreError; then keep the files."""
         now = self._ports.runtime.now()
-        old = named_at >= self._searched_at or now - self._searched_at > REMEMBERED_SECONDS
-        if self._own is None or old or self._folder != row.location:
-            self._logged = set()
-            self._own = find_own_files(self._ports, row)
-            self._folder, self._searched_at = row.location, now
+        if self._own is None or named_at >= self._searched_all_at or self._folder != row.location:
+            self._own = self._searched(row, now, everywhere=True)
+        elif now - self._searched_at > REMEMBERED_SECONDS:
+            self._own = self._searched(row, now, everywhere=False)
         return self._own
 
+    def _searched(self, row: Pointer, now: float, *, everywhere: bool) -> OwnFiles:
+        if self._failure is not None and now - self._failed_at <= REMEMBERED_SECONDS:
+            # Each raise adds to an error's traceback.
+            raise self._failure.with_traceback(None)
+        self._own, self._failure = None, None
+        try:
+            if everywhere:
+                self._logged = set()
+                found = find_neighbours(self._ports, row, seconds=SEARCH_AFTER_COMMIT_SECONDS)
+                self._elsewhere = [each for each in found if each.name.namespace != row.name.namespace]
+                self._searched_all_at = now
+            else:
+                deadline = now + SEARCH_AFTER_COMMIT_SECONDS
+                found = [*_neighbours(self._ports, row, row.name.namespace, deadline), *self._elsewhere]
+        except MetastoreError as error:
+            self._failure, self._failed_at = error, now
+            raise
+        self._folder, self._searched_at = row.location, now
+        return OwnFiles(row.location, found, self._ports.files.real_path)
+
     def delete_expired(self, landed: Sequence[CommitAttempt]) -> None:
-        """Delete the metadata files that fell out of the table's log by these commits, if the table asks for it. Raises
-        as `of`."""
+        """Delete the metadata files that fell out of the table's log by these commits, if the table asks for it. Those
+        that another writer wrote may wait for a later call. Raises as `of`; then they are left."""
         if not landed:
             return
-        expired = [each for one in landed for each in expired_metadata_files(one.base.metadata, one.metadata)]
-        if expired:
-            # A table may be registered over with any log.
-            known = self._logged.issuperset(expired)
-            row = landed[0].base.pointer
-            own = self.of(row, named_at=-math.inf if known else self._ports.runtime.now())
-            if not self._logged:
-                log = landed[0].base.metadata.metadata_log
-                self._logged = {row.metadata_location, *(entry["metadata-file"] for entry in log)}
-            delete_own_files(self._ports, row, own, expired)
+        for one in landed:
+            self._expired += expired_metadata_files(one.base.metadata, one.metadata)
+        if self._expired:
+            self._sweep(landed[0].base, landed[-1])
         if self._logged:
             self._logged.update(one.location for one in landed)
+
+    def _sweep(self, base: TableVersion, last: CommitAttempt) -> None:
+        """base: before the commits. last: the table as it is now."""
+        row, now = base.pointer, self._ports.runtime.now()
+        # A table may be registered over with any log.
+        unknown = [each for each in self._expired if each not in self._logged]
+        just_searched = self._folder == row.location and now - self._searched_all_at <= REMEMBERED_SECONDS
+        if unknown and not just_searched:
+            expired, self._expired, named_at = self._expired, [], now
+        else:
+            expired = [each for each in self._expired if each in self._logged]
+            self._expired, named_at = unknown[:POSTPONED_MAX], -math.inf
+        if not expired:
+            return
+        own = self.of(row, named_at=named_at)
+        if not self._logged:
+            self._logged = _named_metadata_files(row.metadata_location, base.metadata)
+        named = _named_metadata_files(last.location, last.metadata)
+        delete_own_files(self._ports, row, own, (each for each in expired if each not in named))
+        self._logged.difference_update(expired)
+
+
+def _named_metadata_files(location: str, metadata: TableMetadata) -> set[str]:
+    """The metadata file of a table, and those of its log."""
+    return {location, *(entry["metadata-file"] for entry in metadata.metadata_log)}
 
 
 def delete_own_files(ports: CommitPorts, row: Pointer, own: OwnFiles, locations: Iterable[str]) -> None:

@@ -12,7 +12,9 @@ from iceberg_hms.coordinator.ports import Pointer, TableName
 from iceberg_hms.coordinator.protocol.attempt import CommitAttempt
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.own_files import (
+    POSTPONED_MAX,
     REMEMBERED_SECONDS,
+    SEARCH_AFTER_COMMIT_SECONDS,
     OwnFiles,
     RecentOwnFiles,
     delete_own_files,
@@ -175,8 +177,13 @@ class Recent:
         self.landed = 0
 
     @property
+    def searched(self) -> list[str]:
+        """The databases that were searched, in order."""
+        return [name.namespace for method, name in self.harness.pointer.calls if method == "find_by_folder"]
+
+    @property
     def searches(self) -> int:
-        return [method for method, _ in self.harness.pointer.calls].count("find_by_folder")
+        return len(self.searched)
 
     def commit(self, *log: str) -> None:
         """One commit lands whose base names these files, and whose result names the last one alone."""
@@ -213,11 +220,36 @@ def test_a_commit_does_not_search_again_for_files_that_the_table_had_at_the_last
     assert not {file("a"), file("b"), file("c"), file("new-1")} & set(table.harness.files.locations())
 
 
-def test_a_commit_searches_again_for_a_file_that_the_table_got_otherwise() -> None:
+def test_a_file_that_the_table_got_otherwise_waits_for_another_search() -> None:
     table = Recent()
     table.commit(file("a"), file("b"))
     table.commit(file("registered"), file("b"))
+    table.commit(file("b"))
+    assert table.searches == 1
+    assert file("registered") in table.harness.files.locations()
+    table.now += REMEMBERED_SECONDS + 1
+    table.commit(file("b"))
     assert table.searches == 2
+    assert file("registered") not in table.harness.files.locations()
+
+
+def test_a_waiting_file_that_the_table_names_again_stays() -> None:
+    table = Recent()
+    table.commit(file("a"), file("b"))
+    table.commit(file("registered"), file("b"))
+    table.now += REMEMBERED_SECONDS + 1
+    table.commit(file("b"), file("registered"))
+    assert file("registered") in table.harness.files.locations()
+
+
+def test_so_many_files_wait_for_another_search() -> None:
+    table = Recent()
+    table.commit(file("a"), file("b"))
+    table.commit(*(file(f"other-{number}") for number in range(POSTPONED_MAX + 2)), file("b"))
+    table.now += REMEMBERED_SECONDS + 1
+    table.commit(file("b"))
+    left = [each for each in table.harness.files.locations() if "/other-" in each]
+    assert left == [file(f"other-{POSTPONED_MAX}"), file(f"other-{POSTPONED_MAX + 1}")]
 
 
 def test_a_commit_searches_again_after_a_while_and_in_another_folder() -> None:
@@ -230,6 +262,50 @@ def test_a_commit_searches_again_after_a_while_and_in_another_folder() -> None:
     table.commit(file("new-1"), file("new-2"))
     assert table.searches == 3
     assert file("new-1") in table.harness.files.locations()
+
+
+def test_other_databases_are_searched_again_for_files_of_other_writers_alone() -> None:
+    table = Recent()
+    table.harness.pointer.namespaces.add("other")
+    table.commit(file("a"), file("b"), file("c"))
+    assert table.searched == ["db", "other"]
+    table.now += REMEMBERED_SECONDS + 1
+    table.commit(file("c"), file("new-1"))
+    assert table.searched == ["db", "other", "db"]
+    table.commit(file("theirs"), file("new-2"))
+    assert table.searched == ["db", "other", "db", "db", "other"]
+
+
+def test_a_table_of_another_database_counts_until_all_are_searched_again() -> None:
+    table = Recent()
+    table.harness.pointer.namespaces.add("other")
+    theirs = table.harness.pointer.rows[NAME]
+    table.harness.pointer.rows[TableName("other", "t")] = theirs
+    for log in ((file("a"), file("b"), file("c")), (file("c"), file("new-1"))):
+        table.commit(*log)
+        assert set(log) <= set(table.harness.files.locations())
+        table.now += REMEMBERED_SECONDS + 1
+
+
+def test_databases_that_take_too_long_are_left_alone_for_a_while() -> None:
+    table = Recent()
+    for number in range(3):
+        table.harness.pointer.namespaces.add(f"other{number}")
+    find = table.harness.pointer.find_by_folder
+
+    def slow(*args: Any, **more: Any) -> Any:
+        table.now += SEARCH_AFTER_COMMIT_SECONDS / 2
+        return find(*args, **more)
+
+    table.harness.pointer.find_by_folder = slow  # type: ignore[method-assign]
+    for _ in range(2):
+        with pytest.raises(MetastoreUnavailable, match="There was no time to search all databases"):
+            table.commit(file("a"), file("b"))
+        assert table.searched == ["db", "other0"]
+    table.now += REMEMBERED_SECONDS + 1
+    table.harness.pointer.find_by_folder = find  # type: ignore[method-assign]
+    table.commit(file("a"), file("b"))
+    assert file("a") not in table.harness.files.locations()
 
 
 def test_a_commit_that_expires_nothing_asks_nothing() -> None:
