@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from iceberg_hms.catalog.operations.new_files import (
     FILE_BYTES,
     NewFileOperations,
     OnExtraColumns,
+    as_files,
     check_extra_columns,
 )
 from iceberg_hms.catalog.operations.submitter import Result
@@ -33,7 +34,7 @@ class FileOperations(NewFileOperations[Result]):
 
     def append(
         self,
-        files: Sequence[str | DataFile],
+        files: Iterable[str | DataFile],
         *,
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
@@ -68,6 +69,7 @@ class FileOperations(NewFileOperations[Result]):
         gives the files' columns another meaning: see `changes.operations.append.Append`, a file that the branch has
         already, another job's key: delete none of the files), CommitStateUnknown.
         """
+        files = as_files(files, str, DataFile)
         if not files:
             raise InvalidInput("nothing to append", next_step="give at least one file")
         check_extra_columns(on_extra_columns)
@@ -102,7 +104,7 @@ class FileOperations(NewFileOperations[Result]):
 
     def delete_files(
         self,
-        files: Sequence[str | DataFile],
+        files: Iterable[str | DataFile],
         *,
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
@@ -118,8 +120,8 @@ class FileOperations(NewFileOperations[Result]):
         (`files-exist`) for a file that the branch does not have; it names the file, and the snapshot that removed it.
         """
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
-        change = DeleteFiles(new, _paths(files))
-        return self._submit_operation(change, wait_seconds=wait_seconds, size=FILE_BYTES * len(files))
+        paths = _paths(files)
+        return self._submit_operation(DeleteFiles(new, paths), wait_seconds=wait_seconds, size=FILE_BYTES * len(paths))
 
     def _where(self, where: str | Expression) -> Where:
         """A filter of the columns that the caller sees. Raises InvalidInput."""
@@ -148,7 +150,7 @@ class FileOperations(NewFileOperations[Result]):
 
     def overwrite(
         self,
-        files: Sequence[str | DataFile],
+        files: Iterable[str | DataFile],
         where: str | Expression | None = None,
         *,
         isolation: Isolation = "serializable",
@@ -180,7 +182,7 @@ class FileOperations(NewFileOperations[Result]):
 
     def replace_partitions(
         self,
-        files: Sequence[str | DataFile],
+        files: Iterable[str | DataFile],
         *,
         isolation: Isolation = "serializable",
         branch: str = "main",
@@ -210,8 +212,8 @@ class FileOperations(NewFileOperations[Result]):
 
     def rewrite(
         self,
-        remove: Sequence[str | DataFile],
-        add: Sequence[str | DataFile],
+        remove: Iterable[str | DataFile],
+        add: Iterable[str | DataFile],
         *,
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
@@ -231,23 +233,24 @@ class FileOperations(NewFileOperations[Result]):
         (`no-new-deletes-for-files`): compact what is there now."""
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
         start = None if new.start_id is None else self._start_metadata.snapshot_by_id(new.start_id)
+        paths = _paths(remove)
         return self._submit_with_files(
             add,
             new,
-            lambda added: Rewrite(new, _paths(remove), added),
+            lambda added: Rewrite(new, paths, added),
             on_extra_columns=on_extra_columns,
             wait_seconds=wait_seconds,
             sequence_number=0 if start is None else start.sequence_number,
-            more_bytes=FILE_BYTES * len(remove),
+            more_bytes=FILE_BYTES * len(paths),
         )
 
     def row_delta(
         self,
-        data: Sequence[str | DataFile] = (),
-        deletes: Sequence[DataFile] = (),
+        data: Iterable[str | DataFile] = (),
+        deletes: Iterable[DataFile] = (),
         *,
-        replaced_deletes: Sequence[DataFile] = (),
-        referenced_files: Sequence[str] = (),
+        replaced_deletes: Iterable[DataFile] = (),
+        referenced_files: Iterable[str] = (),
         where: str | Expression | None = None,
         isolation: Isolation = "serializable",
         branch: str = "main",
@@ -271,7 +274,8 @@ class FileOperations(NewFileOperations[Result]):
         `append`; RequirementFailed for a data file that is gone (`files-exist`) or has another deletion vector by now.
         """
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
-        added_deletes = NewDeleteFiles(deletes, snapshot_id=new.snapshot_id, planned=self.metadata)
+        added_deletes = NewDeleteFiles(as_files(deletes, DataFile), snapshot_id=new.snapshot_id, planned=self.metadata)
+        replaced, referenced = as_files(replaced_deletes, DataFile), as_files(referenced_files, str)
         return self._submit_with_files(
             data,
             new,
@@ -279,16 +283,17 @@ class FileOperations(NewFileOperations[Result]):
                 new,
                 added,
                 added_deletes,
-                replaced_deletes=replaced_deletes,
-                referenced=referenced_files,
+                replaced_deletes=replaced,
+                referenced=referenced,
                 where=None if where is None else self._where(where),
                 isolation=isolation,
             ),
             on_extra_columns=on_extra_columns,
             wait_seconds=wait_seconds,
-            more_bytes=FILE_BYTES * len(deletes),
+            more_bytes=FILE_BYTES * len(added_deletes.files),
         )
 
 
-def _paths(files: Sequence[str | DataFile]) -> list[str]:
-    return [file if isinstance(file, str) else file.file_path for file in files]
+def _paths(files: Iterable[str | DataFile]) -> list[str]:
+    """Raises InvalidInput."""
+    return [file if isinstance(file, str) else file.file_path for file in as_files(files, str, DataFile)]

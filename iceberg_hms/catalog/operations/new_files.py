@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from iceberg_hms.catalog.operations.submitter import Result, Submitter
 from iceberg_hms.catalog.table_access import LoadedTable
@@ -24,6 +24,8 @@ from iceberg_hms.format.schema.name_mapping import NAME_MAPPING
 FILE_BYTES: Final = 1_000
 #: What to do with a file that has a column which the table lacks.
 OnExtraColumns = Literal["refuse", "ignore"]
+#: A file as callers name it.
+GivenFile = TypeVar("GivenFile", str, DataFile, str | DataFile)
 
 
 class NewFileOperations(Submitter[Result]):
@@ -34,7 +36,7 @@ class NewFileOperations(Submitter[Result]):
 
     def _submit_with_files(
         self,
-        files: Sequence[str | DataFile],
+        files: Iterable[str | DataFile],
         new: NewSnapshot,
         make: Callable[[NewDataFiles], SnapshotOperation],
         *,
@@ -49,6 +51,7 @@ class NewFileOperations(Submitter[Result]):
         that the caller saw still conflicts. sequence_number: see `NewDataFiles`. more_bytes: what the operation holds
         besides these files. Raises as the operation; if the files cannot be read, it looks for the job's first run."""
         check_extra_columns(on_extra_columns)
+        files = as_files(files, str, DataFile)
         custom = summaries.check_custom(new.summary, new.idempotency_key)
         try:
             described = self._described(files, on_extra_columns)
@@ -121,6 +124,27 @@ class NewFileOperations(Submitter[Result]):
             reads = [partial(describe, each, self.metadata, services.open_input) for each in batch]
             found.update(zip(batch, services.ports.runtime.gather(reads), strict=True))
         return found
+
+
+def as_files(files: Iterable[GivenFile], *kinds: type[str | DataFile]) -> list[GivenFile]:
+    """The files that a caller gives, in a list: an iterator would be at its end when it is read again.
+
+    kinds: what a file may be, `str` (a location), DataFile, or both. Raises InvalidInput for all else; a text is one
+    file, not a list of its characters.
+    """
+    wanted = " or ".join({str: "its location as text", DataFile: "a DataFile"}[kind] for kind in kinds)
+    if isinstance(files, str | DataFile) or not isinstance(files, Iterable):
+        raise InvalidInput(f"not a list of files: {_shown(files)}", next_step="give a list, also of one file")
+    given = list(files)
+    for each in given:
+        if not isinstance(each, kinds):
+            raise InvalidInput(f"not a file: {_shown(each)}", next_step=f"name each file by {wanted}")
+    return given
+
+
+def _shown(given: object) -> str:
+    """Text, or a class: what callers take for a file, such as a pyarrow table, may be large."""
+    return repr(given) if isinstance(given, str) else f"an object of class {type(given).__name__}"
 
 
 def check_extra_columns(on_extra_columns: str) -> None:

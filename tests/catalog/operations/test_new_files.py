@@ -2,12 +2,14 @@
 
 import datetime
 import io
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from iceberg_hms.errors import InvalidInput, MissingFile, RequirementFailed
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 
@@ -45,12 +47,17 @@ def table(catalog):
     return made
 
 
-def test_footers_describe_the_files_of_any_operation(catalog, table):
-    def live(table):
+@pytest.fixture
+def live(catalog):
+    def names(table):
         manifests = catalog.manifests()
         entries = manifests.entries(manifests.list(table.current_snapshot))
         return sorted(each.data_file.file_path.removeprefix("file:/data/") for each in entries if each.is_live)
 
+    return names
+
+
+def test_footers_describe_the_files_of_any_operation(table, live):
     report = table.replace_partitions(["file:/data/other-one.parquet"])
     assert len(report.snapshot_ids) == 1
     assert live(table) == ["other-one.parquet", "three.parquet", "two.parquet"]
@@ -83,3 +90,56 @@ def test_a_newer_schema_that_the_files_show_does_not_hide_conflicts(catalog, tab
 def test_what_to_do_with_extra_columns_has_two_answers(table):
     with pytest.raises(InvalidInput, match="on_extra_columns must be"):
         table.replace_partitions(["file:/data/other-one.parquet"], on_extra_columns="drop")
+
+
+def test_files_may_come_from_an_iterator(table, live):
+    def each(*names):
+        return (f"file:/data/{name}.parquet" for name in names)
+
+    table.append(each("other-one", "other-two"))
+    table.delete_files(each("one", "two"))
+    assert live(table) == ["other-one.parquet", "other-two.parquet", "three.parquet"]
+    table.rewrite(remove=each("other-two"), add=each("two"))
+    table.replace_partitions(each("one"))
+    assert live(table) == ["one.parquet", "three.parquet", "two.parquet"]
+    table.overwrite(each("other-one"), where="event_time < '2021-04-03'")
+    table.row_delta(each("other-three"))
+    with table.transaction() as tx:
+        tx.append(each("other-two"))
+    assert live(table) == ["other-one.parquet", "other-three.parquet", "other-two.parquet", "three.parquet"]
+    with pytest.raises(InvalidInput, match="nothing to append"):
+        table.append(each())
+
+
+ONE = "file:/data/one.parquet"
+NO_LIST = r"not a list of files: .* \(give a list, also of one file\)"
+NO_FILE = r"not a file: .* \(name each file by its location as text or a DataFile\)"
+NO_RECORD = r"not a file: .* \(name each file by a DataFile\)"
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda table: table.append(ONE), NO_LIST),
+        (lambda table: table.append(None), NO_LIST),
+        (lambda table: table.append(Path("/data/one.parquet")), NO_LIST),
+        (lambda table: table.append(DataFile(ONE, "PARQUET", 1, 10)), NO_LIST),
+        (lambda table: table.append([Path("/data/one.parquet")]), NO_FILE),
+        (lambda table: table.append(pa.table({"level": ["info"]})), "not a list of files: an object of class Table"),
+        (lambda table: table.delete_files(ONE), NO_LIST),
+        (lambda table: table.delete_files([1]), NO_FILE),
+        (lambda table: table.overwrite(ONE), NO_LIST),
+        (lambda table: table.replace_partitions(ONE), NO_LIST),
+        (lambda table: table.rewrite(ONE, ["file:/data/other-one.parquet"]), NO_LIST),
+        (lambda table: table.rewrite([ONE], "file:/data/other-one.parquet"), NO_LIST),
+        (lambda table: table.row_delta(ONE), NO_LIST),
+        (lambda table: table.row_delta(deletes=["file:/data/deletes.parquet"]), NO_RECORD),
+        (lambda table: table.row_delta(replaced_deletes=[ONE]), NO_RECORD),
+        (lambda table: table.row_delta(referenced_files=ONE), NO_LIST),
+    ],
+)
+def test_what_is_no_list_of_files_is_refused(table, files, call, problem):
+    before, there = table.metadata_location, set(files.locations())
+    with pytest.raises(InvalidInput, match=problem):
+        call(table)
+    assert (table.refresh().metadata_location, set(files.locations())) == (before, there)
