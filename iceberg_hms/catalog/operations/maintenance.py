@@ -37,7 +37,7 @@ class MaintenanceOperations(Submitter[CommitReport]):
         self,
         older_than: Timestamp | None = None,
         retain_last: int | None = None,
-        snapshot_ids: Iterable[int] = (),
+        snapshot_ids: Iterable[int] | None = None,
         *,
         clean_expired_metadata: bool = False,
         dry_run: bool = False,
@@ -51,7 +51,8 @@ class MaintenanceOperations(Submitter[CommitReport]):
         `history.expire.max-snapshot-age-ms` (5 days) ago. retain_last: how many snapshots to keep of each branch,
         however old; None: `history.expire.min-snapshots-to-keep` (1). Settings of a branch or tag go before both; refs
         older than their maximum age are removed.
-        snapshot_ids: expire these, however young, and nothing else unless older_than or retain_last is given.
+        snapshot_ids: expire these, however young, and nothing else unless older_than or retain_last is given: an empty
+        list expires nothing.
         clean_expired_metadata: also remove schemas and partition specs that no snapshot uses any more.
         wait_seconds: for the commit; None: long enough to outlive a dead writer's lock.
 

@@ -67,7 +67,7 @@ class ExpireSnapshots:
     seen: the state of the table that the caller saw. now_ms: the time from which ages count, on every base.
     older_than_ms: expire what was made before this time, where a branch has no age of its own; None: by the table's
     property. retain_last: how many snapshots to keep of a branch that has no number of its own; None: by the property.
-    snapshot_ids: expire these, however young. It is refused while a branch or tag names one of them; one that is gone
+    snapshot_ids: expire these, however young; none of them if it is empty; None: by age. It is refused while a branch or tag names one of them; one that is gone
     by then is no error.
     clean_expired_metadata: also remove schemas and partition specs that no kept snapshot uses.
 
@@ -82,7 +82,7 @@ class ExpireSnapshots:
         now_ms: int,
         older_than_ms: int | None = None,
         retain_last: int | None = None,
-        snapshot_ids: Iterable[int] = (),
+        snapshot_ids: Iterable[int] | None = None,
         clean_expired_metadata: bool = False,
         caller: str = "",
     ) -> None:
@@ -92,8 +92,8 @@ class ExpireSnapshots:
         self._now_ms = now_ms
         self._older_than_ms = older_than_ms
         self._retain_last = retain_last
-        self._named = tuple(dict.fromkeys(snapshot_ids))
-        self._by_age = not self._named or older_than_ms is not None or retain_last is not None
+        self._named = tuple(dict.fromkeys(snapshot_ids or ()))
+        self._by_age = snapshot_ids is None or older_than_ms is not None or retain_last is not None
         self._clean = clean_expired_metadata
         self._identity = ChangeIdentity(caller=caller)
         self._known_specs: referenced_specs.KnownSpecs = {}

@@ -89,6 +89,12 @@ def test_named_snapshots_go_alone():
     assert left(base_of(), snapshot_ids=[6], older_than_ms=3_000) == [3, 4, 5]
 
 
+def test_no_named_snapshots_are_none_and_not_all_that_are_old():
+    assert left(base_of(max_snapshot_age_ms=1)) == [4]
+    assert left(base_of(max_snapshot_age_ms=1), snapshot_ids=[]) == [1, 2, 3, 4, 5, 6]
+    assert left(base_of(), snapshot_ids=[], older_than_ms=3_000) == [3, 4, 5, 6]
+
+
 @pytest.mark.parametrize("refs", [{"main": 4, "x": 6}, {"main": 4, "x": tag(6)}, {"main": 6}])
 def test_a_named_snapshot_that_has_a_ref_is_refused(refs):
     with pytest.raises(RequirementFailed, match=r"snapshot 6 cannot expire: (branch|tag) (x|main) names it") as refused:
