@@ -14,6 +14,7 @@ from iceberg_hms.config import Settings
 from simulation.actors.catalog_callers import NAMES, CatalogCaller, LockOperator
 from simulation.actors.clients import CommitServer
 from simulation.actors.expirers import Expirer
+from simulation.actors.table_users import TableExpirer, TableUser
 from simulation.actors.writers import (
     Auditor,
     CasWriter,
@@ -115,8 +116,8 @@ class Schedule:
             latest=scenario.latest,
             present=lambda attempt: self.checker.has(attempt),
         )
-        self._writers: list[CoordinatorWriter | CommitServer] = []
-        self._other_actors: list[ForeignWriter | CatalogCaller | LockOperator | Expirer] = []
+        self._writers: list[CoordinatorWriter | CommitServer | TableUser] = []
+        self._other_actors: list[ForeignWriter | CatalogCaller | LockOperator | Expirer | TableUser] = []
         self._successors = 0
         self.checker = Checker(
             Promises(
@@ -185,6 +186,9 @@ class Schedule:
             self._writers += [
                 CommitServer(self.cluster, f"s{index + 1}", scenario.clients) for index in range(scenario.servers)
             ]
+        self._writers += [
+            TableUser(self.cluster, f"u{index + 1}", scenario.changes) for index in range(scenario.table_users)
+        ]
         foreign = [
             *(JavaWriter(self.cluster, f"java{index + 1}") for index in range(scenario.java_writers)),
             *(LockWriter(self.cluster, f"locker{index + 1}") for index in range(scenario.lock_writers)),
@@ -193,7 +197,7 @@ class Schedule:
         ]
         self.cluster.foreign.update(each.node.process.name for each in foreign)
         self.checker.foreign = self.cluster.foreign
-        self.checker.expirers = frozenset(self._expirers())
+        self.checker.expirers = frozenset((*self._expirers(), *self._table_expirers()))
         self._other_actors = [
             *foreign,
             *(
@@ -202,19 +206,23 @@ class Schedule:
             ),
             *([LockOperator(self.cluster, scenario.operator_actions)] if scenario.operator_actions else []),
             *(Expirer(self.cluster, name) for name in self._expirers()),
+            *(TableExpirer(self.cluster, name) for name in self._table_expirers()),
         ]
 
     def _everybody(
         self,
-    ) -> list[CoordinatorWriter | CommitServer | ForeignWriter | CatalogCaller | LockOperator | Expirer]:
+    ) -> list[CoordinatorWriter | CommitServer | TableUser | ForeignWriter | CatalogCaller | LockOperator | Expirer]:
         return [*self._writers, *self._other_actors]
 
     def _ours(self) -> list[str]:
         """The processes whose swaps must log the file that they replace."""
-        return [*(writer.node.process.name for writer in self._writers), *self._expirers(), "auditor", "operator"]
+        return [*(writer.node.process.name for writer in self._writers), *self.checker.expirers, "auditor", "operator"]
 
     def _expirers(self) -> list[str]:
         return [f"expirer{index + 1}" for index in range(self.scenario.expirers)]
+
+    def _table_expirers(self) -> list[str]:
+        return [f"table-expirer{index + 1}" for index in range(self.scenario.table_expirers)]
 
     def check_at_rest(self) -> None:
         """Check what must hold when nothing runs any more."""

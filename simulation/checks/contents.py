@@ -19,8 +19,9 @@ from simulation.world.storage import Storage
 class Contents:
     """A snapshot's manifest list, and all that it names.
 
-    named: the list, its manifests, and their files. files: how often each data file is live.
+    named: the list, its manifests, and their live files. files: how often each data file is live.
     rows: how often each row is there, without those that a delete file removes.
+    masked: the rows of live files that a delete file removes.
     gone: the rows of files that the snapshot removed or masked; a rewrite removes files, and keeps their rows.
     numbers: the sequence numbers of the manifests that it added.
     row_ids: from format version 3 on, of each manifest: first, end, and the manifest's name.
@@ -29,6 +30,7 @@ class Contents:
     named: frozenset[str] = frozenset()
     files: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
+    masked: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
     numbers: frozenset[int] = frozenset()
     row_ids: tuple[tuple[int, int, str], ...] = ()
@@ -66,8 +68,8 @@ def _read(storage: Storage, snapshot: Snapshot, manifests: tuple[ManifestFile, .
         if manifest.first_row_id is not None:
             count = (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
             row_ids.append((manifest.first_row_id, manifest.first_row_id + count, manifest.manifest_path))
-    named.update(entry.data_file.file_path for entry in entries)
     live = [entry.data_file for entry in entries if entry.is_live]
+    named.update(each.file_path for each in live)
     masked = {each.referenced_data_file or "" for each in live if each.content != FileContent.DATA}
     files = Counter(each.file_path for each in live if each.content == FileContent.DATA)
     removed = {entry.data_file.file_path for entry in entries if not entry.is_live}
@@ -75,6 +77,7 @@ def _read(storage: Storage, snapshot: Snapshot, manifests: tuple[ManifestFile, .
         frozenset(named),
         files,
         Counter(row for path in files.elements() if path not in masked for row in storage.rows(path)),
+        frozenset(row for path in masked for row in storage.rows(path)),
         frozenset(row for path in masked | removed for row in storage.rows(path)),
         frozenset(each.sequence_number for each in manifests if each.added_snapshot_id == snapshot.snapshot_id),
         tuple(row_ids),

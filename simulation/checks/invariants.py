@@ -16,6 +16,7 @@ event that can break an invariant: a table row changes, a file is deleted, a cli
     row-ids-unique              no two snapshots and no two manifests share row ids, and next-row-id is beyond them all
     one-chain                   every branch is one line of snapshots to its root, and our swaps log the file that they
                                 replace
+    lands-whole                 all snapshots of a transaction come into the table by one swap
     requirement-held            a change lands only where its requirements hold, and on a parent that its client saw
                                 unless it may be rebased
     nothing-needed-deleted      no file is deleted that the current metadata names
@@ -181,6 +182,14 @@ def requirement_held(view: View) -> str | None:
     return None
 
 
+def lands_whole(view: View) -> str | None:
+    for attempt in view.history.attempts:
+        other = attempt.committed_with
+        if other is not None and attempt.landed is not other.landed:
+            return f"of {attempt.operation} and {other.operation}, which are one transaction, one is in the table"
+    return None
+
+
 def nothing_needed_deleted(view: View) -> str | None:
     if view.deleted is None or view.deleted in view.excused_files:
         return None
@@ -271,6 +280,7 @@ INVARIANTS: tuple[StepInvariant, ...] = (
     StepInvariant("backoff-after-wasted-lock", fairness.backoff_after_wasted_lock, (StepKind.MOVE,)),
     StepInvariant("one-chain", one_chain, (StepKind.MOVE,)),
     StepInvariant("requirement-held", requirement_held, (StepKind.MOVE,)),
+    StepInvariant("lands-whole", lands_whole, (StepKind.MOVE,)),
     StepInvariant("locations-never-reused", locations_never_reused, (StepKind.MOVE,)),
     StepInvariant("same-table", same_table, (StepKind.MOVE,)),
     StepInvariant("catalog-answer-is-true", catalog_answer_is_true, (StepKind.MOVE, StepKind.ANSWER)),

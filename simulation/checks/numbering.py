@@ -28,10 +28,12 @@ def _wrong(view: View, attempt: WriteAttempt, snapshot: Snapshot) -> str | None:
     parent = held.get(snapshot.parent_id or 0, Contents())
     has = held[snapshot.snapshot_id]
     own = {attempt.row: 1} if attempt.row is not None else {}
-    if not attempt.deleted_rows <= parent.rows.keys():
-        absent = _names(attempt.deleted_rows - parent.rows.keys())
-        return f"{attempt.operation} deletes {absent}, which its parent does not have"
-    wanted = {row: count for row, count in parent.rows.items() if row not in attempt.deleted_rows} | own
+    deleted = parent.rows.keys() if attempt.deletes_all else attempt.deleted_rows
+    # Somebody may delete the rows of a file, and somebody else the file.
+    absent = attempt.deleted_rows - parent.rows.keys() - parent.masked
+    if absent:
+        return f"{attempt.operation} deletes {_names(absent)}, which its parent does not have"
+    wanted = {row: count for row, count in parent.rows.items() if row not in deleted} | own
     if has.rows != wanted:
         lacks, more = wanted.keys() - has.rows.keys(), has.rows.keys() - wanted.keys()
         return f"{attempt.operation} lacks {_names(lacks)}, and has {_names(more)} beyond its parent's and its own"

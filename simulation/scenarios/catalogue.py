@@ -8,6 +8,7 @@ from simulation.scenarios.catalog_operations import CATALOG_OPERATION_SCENARIOS
 from simulation.scenarios.clients import CLIENT_SCENARIOS
 from simulation.scenarios.locks import LOCK_SCENARIOS
 from simulation.scenarios.scenario import Scenario
+from simulation.scenarios.table_users import TABLE_USER_SCENARIOS
 from simulation.scenarios.writers import WRITER_SCENARIOS
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -15,6 +16,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *LOCK_SCENARIOS,
     *CATALOG_OPERATION_SCENARIOS,
     *CLIENT_SCENARIOS,
+    *TABLE_USER_SCENARIOS,
 )
 
 

@@ -37,6 +37,8 @@ class Scenario:
     shared: how many files all of them add beside their own, at the same time and without an idempotency key.
     rest: how likely an append is sent as a stock client of the REST server sends it, with manifest lists of its own.
     servers: processes with `clients` each, which commit through one coordinator.
+    table_users: processes that call `changes` operations of the Python API each. table_expirers: such processes that
+    expire snapshots once, and delete their files.
     lock_writers: foreign, hold the lock and swap blindly; never paused. cas_writers: foreign, with compare-and-swap
     alone.
     java_writers: foreign, read first, lock then, and swap blindly if the table did not change; never paused.
@@ -70,6 +72,8 @@ class Scenario:
     shared: int = 0
     servers: int = 0
     clients: Clients | None = None
+    table_users: int = 0
+    table_expirers: int = 0
     lock_writers: int = 0
     java_writers: int = 0
     rest: float = 0.0

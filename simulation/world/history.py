@@ -51,7 +51,8 @@ class WriteAttempt:
 
     Of the attempts of stock clients:
 
-    branch: where its snapshot goes. deleted_rows: the rows that it deletes. rewrites: its data file has others' rows.
+    branch: where its snapshot goes. deleted_rows: the rows that it deletes. deletes_all: it deletes what others add
+    meanwhile as well. committed_with: another attempt of the same swap. rewrites: its data file has others' rows.
     parents_seen: the branch's head each time its client made it. never_rebased: its parent must be one of those.
     lists: its client's manifest lists, which the server must keep. left_at: when the client learned of its commit, in
     simulated seconds. left_manifests: the manifests that its client left after a refusal, and whether they were merged.
@@ -78,6 +79,8 @@ class WriteAttempt:
     excused: bool = False
     branch: str = MAIN_BRANCH
     deleted_rows: frozenset[str] = frozenset()
+    deletes_all: bool = False
+    committed_with: WriteAttempt | None = None
     rewrites: bool = False
     parents_seen: list[int | None] = field(default_factory=list)
     never_rebased: bool = False

@@ -203,6 +203,13 @@ def test_a_change_that_lands_where_its_assumption_does_not_hold_is_seen() -> Non
     assert manual.failure == "requirement-held: wish 9 requires None on main, and landed on 1"
 
 
+def test_a_transaction_of_which_a_part_lands_is_seen() -> None:
+    manual = ManualSchedule()
+    manual.attempt(1, committed_with=manual.attempt(2))
+    manual.append(1)
+    assert names(manual) == "lands-whole"
+
+
 def test_the_deletion_of_a_needed_file_is_seen() -> None:
     manual = ManualSchedule()
     manual.append(1)
@@ -401,6 +408,7 @@ def test_every_invariant_is_shown_red_in_a_test() -> None:
         "duplicate-is-there",
         "one-chain",
         "requirement-held",
+        "lands-whole",
         "locations-never-reused",
         "same-table",
         "catalog-answer-is-true",
