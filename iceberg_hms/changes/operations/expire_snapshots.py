@@ -67,8 +67,8 @@ class ExpireSnapshots:
     seen: the state of the table that the caller saw. now_ms: the time from which ages count, on every base.
     older_than_ms: expire what was made before this time, where a branch has no age of its own; None: by the table's
     property. retain_last: how many snapshots to keep of a branch that has no number of its own; None: by the property.
-    snapshot_ids: expire these, however young; none of them if it is empty; None: by age. It is refused while a branch or tag names one of them; one that is gone
-    by then is no error.
+    snapshot_ids: expire these, however young; none if it is empty; None: expire by age. It is refused while a branch or
+    tag names one of them; one that is gone by then is no error.
     clean_expired_metadata: also remove schemas and partition specs that no kept snapshot uses.
 
     Raises InvalidInput for retain_last below 1, if `gc.enabled` is false, and for malformed properties;
