@@ -71,7 +71,7 @@ def test_the_first_five_minutes(spark: Any, metastore: Any, catalog: Catalog, tm
     location = log_file(tmp_path, "first", 1)
     own = {
         "thrift://127.0.0.1:<port>": metastore.uri,
-        "file:/tmp/lake/warehouse": metastore.warehouse,
+        "file:/tmp/lake/metastore/warehouse": metastore.warehouse,
         "file:/tmp/lake/data/events-2021-04-01.parquet": location,
     }
     names = run("README.md", {}, own, holding="import pyarrow")
