@@ -346,8 +346,7 @@ class Settings(RestSettings):
         600_000,
         0,
         DAY_MS,
-        "The age at which to delete clients' files that nothing names: replaced manifest lists and files of "
-        "refused attempts; 0: never.",
+        "The age at which to delete clients' manifest lists that the server replaced with its own; 0: never.",
     )
     retry_priority_max_wait_ms: int = number(
         "commit.retry-priority.max-wait-ms",

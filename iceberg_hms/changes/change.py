@@ -53,8 +53,6 @@ class ChangeIdentity:
     files: the data files that the job adds, as keys of `format.locations.file_key`, if a rerun adds the same ones.
     Empty otherwise: an engine writes its rows into new files whenever a job runs.
     caller: the authenticated caller, for logs and locks.
-    lists: the manifest lists that the client wrote for those snapshots. A client that builds the change again writes
-    new ones.
     client_base: set if the client chose the snapshot ids, so that it may have sent them before. None: the ids are new.
     sender: the program that sent the change and its operation, as the client names them; empty if it names nothing.
     location: of the table, if the change sets it; known before the change is staged.
@@ -65,7 +63,6 @@ class ChangeIdentity:
     idempotency_key: str | None = None
     files: frozenset[str] = frozenset()
     caller: str = ""
-    lists: tuple[str, ...] = ()
     client_base: ClientBase | None = None
     sender: str = ""
     location: str | None = None

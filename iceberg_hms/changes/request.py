@@ -75,7 +75,6 @@ def from_request(
         ref=_moved_ref(snapshot_ids, parsed_updates),
         idempotency_key=key,
         caller="" if client is None else client.caller,
-        lists=tuple(list_ for list_ in (each.get("manifest-list") for each in snapshots) if isinstance(list_, str)),
         client_base=_client_base(parsed_requirements, snapshots),
         sender=_sender(client or Client(), snapshots),
         location=_location(parsed_updates),

@@ -214,7 +214,6 @@ class Coordinator:
             state.own_files.delete_expired(result.landed)
         with log_and_continue(f"deleting replaced manifest lists of {name}", SWEEP):
             state.replaced_lists.add(result.replaced_lists)
-            state.replaced_lists.settled(commits)
             if result.landed:
                 state.replaced_lists.sweep(result.landed[0].base.pointer, result.landed[-1].metadata)
         paused = False

@@ -48,8 +48,8 @@ class Clients:
     backoff: if there is one, seconds after which a refused client retries, doubled each time.
     gives_up: how likely it does not retry.
     leaves_lists: how likely a client keeps its own list after another replaced it, as PyIceberg does and Java does not.
-    leaves_manifests: how likely a client keeps the files of a refused attempt; its next one may name the same
-    manifests, as Java's does.
+    leaves_files: how likely a client keeps the files of a refused attempt; its next one may name the same manifests, as
+    Java's does.
     resent: how likely the first answer is lost, and a proxy sends the request again within `resent_within` seconds
     without the client's knowledge.
     """
@@ -65,7 +65,7 @@ class Clients:
     backoff: float = 0.0
     gives_up: float = 0.0
     leaves_lists: float = 0.5
-    leaves_manifests: float = 0.0
+    leaves_files: float = 0.0
     resent: float = 0.0
     resent_within: float = 10.0
 
@@ -124,8 +124,8 @@ class CommitServer:
             made.append(snapshot)
             if not self._commit(attempt, snapshot) or self._random.chance(clients.gives_up):
                 break
-            if clients.leaves_manifests and self._random.chance(clients.leaves_manifests):
-                self._leave_manifests(attempt, snapshot)
+            if clients.leaves_files and self._random.chance(clients.leaves_files):
+                self._leave_files(attempt, snapshot)
             else:
                 self._discard(attempt, snapshot)
                 builder.forget()
@@ -224,11 +224,10 @@ class CommitServer:
         """After a refusal the client deletes its list and manifests, and keeps its data for the next attempt."""
         attempt.lists.discard(snapshot.made[0])
         for location in snapshot.made:
-            attempt.left_manifests.pop(location, None)
+            attempt.left_files.discard(location)
             self.node.cluster.storage.delete(location)
 
-    def _leave_manifests(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> None:
+    def _leave_files(self, attempt: WriteAttempt, snapshot: SentSnapshot) -> None:
         """After a refusal the client leaves its list and manifests."""
-        for manifest in self.node.cluster.storage.store.lists[snapshot.made[0]]:
-            if manifest.manifest_path in snapshot.made:
-                attempt.left_manifests[manifest.manifest_path] = bool(manifest.existing_files_count)
+        attempt.lists.discard(snapshot.made[0])
+        attempt.left_files.update(snapshot.made)

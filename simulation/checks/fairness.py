@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from iceberg_hms.coordinator.protocol.replaced_lists import READ_MAX
 from simulation.checks.view import View, name_of
 from simulation.world.history import Answer, Pause, WriteAttempt
 
@@ -47,9 +46,9 @@ def client_files_kept(view: View) -> str | None:
     if view.deleted is None or view.settings is None:
         return None
     for attempt in view.history.attempts:
-        if attempt.left_manifests.get(view.deleted) is False:
-            return f"{name_of(view.deleted)} is deleted, and another writer may have given it to {attempt.operation}"
-        if view.deleted not in attempt.lists and view.deleted not in attempt.left_manifests:
+        if view.deleted in attempt.left_files:
+            return f"{name_of(view.deleted)} of a refused attempt of {attempt.operation} is deleted"
+        if view.deleted not in attempt.lists:
             continue
         if attempt.left_at is None:
             return f"{name_of(view.deleted)} is deleted, and {attempt.operation} may still send it"
@@ -145,9 +144,7 @@ def no_garbage_left(view: View) -> str | None:
     if not view.tidy:
         return None
     known = {location for table in view.tables for location in table.needed}
-    known.update(
-        location for attempt in view.history.attempts for location in (*attempt.lists, *attempt.left_manifests)
-    )
+    known.update(location for attempt in view.history.attempts for location in attempt.lists | attempt.left_files)
     # What a refused swap carried stays for a sweep for orphans: one metadata file, and what it names.
     garbage = sorted(view.on_disk - known - view.refused)
     if garbage:
@@ -156,20 +153,13 @@ def no_garbage_left(view: View) -> str | None:
 
 
 def _overdue(view: View) -> str | None:
-    """A file that a client left, and whose time was over when its server committed once more.
-
-    A server deletes the files of a few refused attempts at a time, in the order in which they were left: as many
-    attempts may delay all later ones.
-    """
+    """A replaced list that a client left, and whose time was over when its server committed once more."""
     if view.settings is None or not view.settings.replaced_list_age_ms:
         return None
     needed = {location for table in view.tables for location in table.needed}
-    if sum(max(0, len(each.lost_at) - len(each.lists & view.on_disk)) for each in view.history.attempts) >= READ_MAX:
-        return None
     for attempt in view.history.attempts:
         due = None if attempt.left_at is None else attempt.left_at + view.settings.replaced_list_age_ms / 1000 + _SLACK
-        merged = {location for location, is_merged in attempt.left_manifests.items() if is_merged}
-        left = (attempt.lists | merged) & view.on_disk - needed
+        left = attempt.lists & view.on_disk - needed
         for later in view.history.attempts if left and due is not None else ():
             committed = later.answer is Answer.COMMITTED and later.writer == attempt.writer
             if committed and later.sent_at and later.sent_at[-1] > (due or 0.0):

@@ -175,7 +175,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "refused-attempts",
-        "files of refused attempts are deleted when their time is over, unless the table names them",
+        "files that clients leave of refused attempts stay, whatever becomes of them",
         writers=0,
         servers=1,
         clients=Clients(
@@ -183,7 +183,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
             commits=3,
             commit_kinds=(CommitKind.MERGE, CommitKind.MERGE, CommitKind.DELETE, CommitKind.APPEND),
             think=3.0,
-            leaves_manifests=0.8,
+            leaves_files=0.8,
         ),
         properties={_REBASE: "none"},
         settings={"replaced_list_age_ms": 1_000},
@@ -196,7 +196,7 @@ CLIENT_SCENARIOS: Final[tuple[Scenario, ...]] = (
         _ROUGH,
         writers=0,
         servers=2,
-        clients=Clients(count=2, commits=3, commit_kinds=_ALL, think=3.0, leaves_manifests=0.8),
+        clients=Clients(count=2, commits=3, commit_kinds=_ALL, think=3.0, leaves_files=0.8),
         settings={"replaced_list_age_ms": 1_000},
         lock_writers=1,
         protected=OURS_AND_LOCKED,

@@ -59,14 +59,7 @@ def test_the_identity_has_the_snapshots_and_the_ref_that_moves_to_the_last() -> 
     assert identity.snapshot_ids == (7, 8)
     assert identity.ref == "main"
     assert identity.caller == "etl"
-    assert identity.lists == tuple(each["manifest-list"] for each in (snapshot(7), snapshot(8)))
     assert identity.idempotency_key is None
-
-
-def test_a_snapshot_with_inline_manifests_has_no_list() -> None:
-    sent = snapshot(7, manifests=["file:/m.avro"])
-    del sent["manifest-list"]
-    assert from_request([], [updates.add_snapshot(sent)]).identity.lists == ()
 
 
 def test_main_is_chosen_among_several_refs_to_one_snapshot() -> None:

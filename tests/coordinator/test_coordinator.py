@@ -457,14 +457,14 @@ def test_a_group_that_breaks_off_is_unknown_and_the_next_one_commits(harness, mo
     assert harness.data_files() == ["file:/0", "file:/1"]
 
 
-def rest_delete(snapshot_id, parent, manifest_list=None):
+def rest_delete(snapshot_id, parent):
     """A commit that cannot be rebased, made on what main was when `parent` was its head."""
     snapshot = {
         "snapshot-id": snapshot_id,
         "parent-snapshot-id": parent.snapshot_id,
         "sequence-number": parent.sequence_number + 1,
         "timestamp-ms": parent.timestamp_ms,
-        "manifest-list": manifest_list or parent.manifest_list,
+        "manifest-list": parent.manifest_list,
         "summary": {"operation": "delete"},
         "schema-id": 0,
     }

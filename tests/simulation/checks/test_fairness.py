@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from iceberg_hms.coordinator.protocol.replaced_lists import READ_MAX
 from simulation.world.faults import FaultPlan
 from simulation.world.history import Answer, Pause, WastedLock, WriteAttempt
 from tests.simulation.manual_schedule import ManualSchedule
@@ -85,24 +84,14 @@ def test_a_client_s_list_that_is_deleted_too_early_is_seen(left: float | None, a
     assert names(manual) == ("client-files-kept" if seen else "")
 
 
-@pytest.mark.parametrize(
-    ("is_merged", "left", "seen"),
-    [
-        (False, 0.0, "is deleted, and another writer may have given it to wish 1"),
-        (True, None, "may still send it"),
-        (True, 0.0, ""),
-    ],
-)
-def test_a_refused_attempt_s_manifest_that_is_deleted_though_it_stays_is_seen(
-    is_merged: bool, left: float | None, seen: str
-) -> None:
+def test_a_file_of_a_refused_attempt_that_is_deleted_is_seen() -> None:
     manual = ManualSchedule(settings=SETTINGS)
     manual.storage.store.manifests[MANIFEST] = ()
-    manual.attempt(1, left_manifests={MANIFEST: is_merged}, left_at=left)
+    manual.attempt(1, left_files={MANIFEST}, left_at=0.0)
     pass_time(manual, 600.0)
     manual.storage.delete(MANIFEST)
-    assert (manual.failure or "").endswith(seen)
-    assert names(manual) == ("client-files-kept" if seen else "")
+    assert (manual.failure or "").endswith("of a refused attempt of wish 1 is deleted")
+    assert names(manual) == "client-files-kept"
 
 
 def away(manual: ManualSchedule, lost: float, *back: float) -> None:
@@ -229,46 +218,15 @@ def test_a_list_whose_time_is_over_goes_with_the_next_commit_of_its_server() -> 
         assert names(manual) == seen
 
 
-@pytest.mark.parametrize(("is_merged", "named"), [(True, False), (False, False), (True, True)])
-def test_a_merged_manifest_goes_as_well_unless_the_table_names_it(is_merged: bool, named: bool) -> None:
+def test_files_of_a_refused_attempt_stay() -> None:
     manual = ManualSchedule(tidy=True, settings=SETTINGS)
     manual.append(1)
     manual.append(2)
-    manifest = next(iter(manual.storage.store.manifests)) if named else MANIFEST
-    manual.storage.store.manifests.setdefault(manifest, ())
-    manual.record_answer(manual.attempt(1, left_manifests={manifest: is_merged}, left_at=0.0), Answer.COMMITTED)
+    manual.storage.store.manifests[MANIFEST] = ()
+    manual.record_answer(manual.attempt(1, left_files={MANIFEST}, left_at=0.0), Answer.COMMITTED)
     manual.record_answer(manual.attempt(2, sent_at=[601.0]), Answer.COMMITTED)
     manual.rest()
-    assert names(manual) == ("no-garbage-left" if is_merged and not named else "")
-
-
-@pytest.mark.parametrize(("gone", "seen"), [(READ_MAX - 1, "no-garbage-left"), (READ_MAX, "")])
-def test_a_server_may_look_after_a_few_refused_attempts_at_a_time(gone: int, seen: str) -> None:
-    manual = ManualSchedule(tidy=True, settings=SETTINGS)
-    manual.append(1)
-    manual.append(2)
-    manual.storage.store.lists[LIST] = ()
-    refused = manual.attempt(1, lists={LIST}, lost_at=[0.0] * (gone + 1), left_manifests={MANIFEST: True}, left_at=0.0)
-    manual.record_answer(refused, Answer.COMMITTED)
-    manual.record_answer(manual.attempt(2, sent_at=[601.0]), Answer.COMMITTED)
-    manual.rest()
-    assert names(manual) == seen
-
-
-@pytest.mark.parametrize(("gone", "seen"), [(READ_MAX - 1, "no-garbage-left"), (READ_MAX, "")])
-def test_a_list_waits_behind_refused_attempts_whose_manifest_went_with_a_later_one(gone: int, seen: str) -> None:
-    """a client leaves its first attempt, and names the same manifest in the second, which it deletes with it: what
-    waits is a list alone | the server looks after as many attempts of others as it may"""
-    manual = ManualSchedule(tidy=True, settings=SETTINGS)
-    manual.append(1)
-    manual.append(2)
-    manual.append(3)
-    manual.storage.store.lists[LIST] = ()
-    manual.record_answer(manual.attempt(1, lost_at=[0.0] * gone, left_at=0.0), Answer.COMMITTED)
-    manual.record_answer(manual.attempt(2, lists={LIST}, lost_at=[0.0], left_at=0.0), Answer.COMMITTED)
-    manual.record_answer(manual.attempt(3, sent_at=[601.0]), Answer.COMMITTED)
-    manual.rest()
-    assert names(manual) == seen
+    assert manual.failure is None
 
 
 @pytest.mark.parametrize("refused", [True, False])
