@@ -6,24 +6,25 @@ import datetime
 import math
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
 #: Words that are no column unless they are quoted.
 KEYWORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "nan", "like", "between", "true", "false"})
-#: Words before a text that say what it is; the column's type decides how it is read.
-TYPED: Final = frozenset({"date", "time", "timestamp", "timestamptz", "uuid"})
+#: Nanoseconds, for which Python's datetime has no room.
+_NANOSECONDS: Final = re.compile(r".*:\d{2}\.\d{7,9}(?!\d).*")
 #: Floats for which the syntax has no word, as numbers that no float reaches.
 _INFINITE: Final = {math.inf: "1e999", -math.inf: "-1e999"}
 _PLAIN: Final = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 #: What `like` reads otherwise, unless a backslash is before it.
 _SPECIAL: Final = frozenset("%_\\")
+_DATE_LENGTH: Final = len("2021-04-01")
 
 
 def column_text(name: str) -> str:
     """A column's dotted name, in double quotes where it is no plain word."""
-    if _PLAIN.fullmatch(name) and name.lower() not in KEYWORDS | TYPED:
+    if _PLAIN.fullmatch(name) and name.lower() not in KEYWORDS | TYPED.keys():
         return name
     return '"' + name.replace('"', '""') + '"'
 
@@ -79,6 +80,22 @@ def read_pattern(pattern: str) -> tuple[str, bool] | None:
             return None
         found.append(each)
     return "".join(found), False
+
+
+def _timestamp(text: str) -> datetime.datetime | datetime.date | str:
+    if _NANOSECONDS.fullmatch(text):
+        return text
+    return datetime.date.fromisoformat(text) if len(text) == _DATE_LENGTH else datetime.datetime.fromisoformat(text)
+
+
+#: How a text is read by the word before it; all raise ValueError.
+TYPED: Final[dict[str, Callable[[str], Any]]] = {
+    "date": datetime.date.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "timestamp": _timestamp,
+    "timestamptz": _timestamp,
+    "uuid": uuid.UUID,
+}
 
 
 def _quoted(text: str) -> str:

@@ -74,9 +74,10 @@ def parse(text: str) -> Expression:
     """The filter of a text.
 
     Columns are names, dotted for fields of structs, in backticks or double quotes where they are no plain words. Values
-    are numbers, 'texts', X'bytes', true and false; dates, times, timestamps and UUIDs are texts, with or without the
-    word for their type before them. Known are `= <> != < <= > >=`, `in`, `between`, `like` with one `%` at its end (a
-    backslash before `%`, `_` or itself takes them as they are), `is null`, `is nan`, `not`, `and`, `or`, parentheses.
+    are numbers, 'texts', X'bytes', true and false; dates, times, timestamps and UUIDs are texts with the word for their
+    type before them. Without the word the column's type decides. Known are `= <> != < <= > >=`, `in`, `between`, `like`
+    with one `%` at its end (a backslash before `%`, `_` or itself takes them as they are), `is null`, `is nan`, `not`,
+    `and`, `or`, parentheses.
 
     Raises InvalidInput that names the position.
     """
@@ -201,14 +202,14 @@ class _Parser:
         token = self._peek()
         following = self._tokens[self._next + 1] if token.kind != "end" else token
         if token.word in TYPED and following.kind == "string":
-            self._next += 1
-            token = following
+            self._next += 2
+            return self._typed(token, _text(following))
         self._next += 1
         match token.kind:
             case "number":
                 return _number(token.text)
             case "string":
-                return token.text[1:-1].replace("''", "'")
+                return _text(token)
             case "binary":
                 return bytes.fromhex(token.text[2:-1])
         if token.word in ("true", "false"):
@@ -217,6 +218,13 @@ class _Parser:
             what = f"nothing equals null, at character {token.at + 1} of the filter"
             raise InvalidInput(what, next_step="use is null or is not null")
         return self._fail("a value", token)
+
+    def _typed(self, word: _Token, text: str) -> Any:
+        try:
+            return TYPED[word.word](text)
+        except ValueError as error:
+            what = f"{text[:40]!r} is no {word.word}, at character {word.at + 1} of the filter: {error}"
+            raise InvalidInput(what) from error
 
     def _is_column(self, token: _Token) -> bool:
         if token.kind == "quoted":
@@ -258,6 +266,10 @@ def _tokens(text: str) -> list[_Token]:
         found.append(_Token(match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
         at = match.end()
     return [*found, _Token("end", "", len(text))]
+
+
+def _text(token: _Token) -> str:
+    return token.text[1:-1].replace("''", "'")
 
 
 def _number(text: str) -> int | float | Decimal:

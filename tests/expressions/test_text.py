@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import datetime
 import re
+import uuid
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 from iceberg_hms.errors import InvalidInput
 from iceberg_hms.expressions import ALWAYS_FALSE, ALWAYS_TRUE, Expression, col, parse
 
-ID, LEVEL, TIME = col("id"), col("level"), col("event_time")
+ID, LEVEL = col("id"), col("level")
+seen = col("event_time")
+APRIL = datetime.datetime(2021, 4, 1)  # noqa: DTZ001 - columns without a zone have such values
 
 
 @pytest.mark.parametrize(
@@ -36,8 +40,17 @@ ID, LEVEL, TIME = col("id"), col("level"), col("event_time")
         ("level like 'ERR%'", LEVEL.starts_with("ERR")),
         ("level not like 'ERR%'", ~LEVEL.starts_with("ERR")),
         ("level like 'ERR'", LEVEL == "ERR"),
-        ("event_time >= timestamp '2021-04-01 00:00:00'", TIME >= "2021-04-01 00:00:00"),
-        ("day = date '2021-04-01'", col("day") == "2021-04-01"),
+        ("event_time >= timestamp '2021-04-01 00:00:00'", seen >= APRIL),
+        ("event_time < timestamp '2021-04-01'", seen < APRIL.date()),
+        (
+            "event_time < timestamptz '2021-04-01T10:00:00Z'",
+            seen < APRIL.replace(hour=10, tzinfo=datetime.UTC),
+        ),
+        ("event_time < timestamp '2021-04-01 00:00:00.123456789'", seen < "2021-04-01 00:00:00.123456789"),
+        ("opens = time '10:00:00'", col("opens") == datetime.time(10)),
+        ("key = uuid '00000000-0000-0000-0000-000000000001'", col("key") == uuid.UUID(int=1)),
+        ("day = date '2021-04-01'", col("day") == datetime.date(2021, 4, 1)),
+        ("day = '2021-04-01'", col("day") == "2021-04-01"),
         ("date = '2021-04-01'", col("date") == "2021-04-01"),
         ("price = 1.50", col("price") == Decimal("1.50")),
         ("ratio < 1e-3", col("ratio") < 0.001),
@@ -71,6 +84,9 @@ def test_a_text_means_its_filter(text: str, expected: Expression) -> None:
         ("level like '%a'", "a pattern with one % at its end at character 12"),
         ("level like 'a_b%'", "a pattern with one % at its end"),
         ("level like 1", "expected a text after like"),
+        ("day = date '2021-13-01'", "'2021-13-01' is no date, at character 7 of the filter: month must be in 1..12"),
+        ("key = uuid 'x'", "'x' is no uuid, at character 7 of the filter"),
+        ("at like date '2021-04-01'", "expected a text after like"),
         ("id = 'open", "cannot read the filter at character 6"),
         ("id = 1; drop", "cannot read the filter at character 7"),
         ("id = 1x", "cannot read the filter at character 6"),
@@ -97,7 +113,7 @@ def test_the_examples_of_the_documentation_run() -> None:
     example = ast.parse("".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
     text, built = [ast.unparse(node.value) for node in example.body if isinstance(node, ast.Assign)]
     names = {"col": col}
-    event = col("event_time") >= "2021-04-01 00:00:00"
+    event = seen >= APRIL
     neither = ~(col("a").is_null() | col("b").is_in([1, 2]))
     assert parse(eval(text)) == (LEVEL == "ERROR") & event & neither
     assert eval(built, names) == (LEVEL == "ERROR") & neither
