@@ -17,6 +17,7 @@ import logging
 import os
 import socket
 import ssl
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -109,6 +110,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         #: Of the bytes that are parsed: how many, and how many messages begin in them.
         self._arriving = 0
         self._begun = 0
+        #: The header of a request that offers another protocol and has a body, without the offer; else nothing.
+        self._without_offer = b""
         self._answering: RequestResponseCycle | None = None
         self._ended = False
 
@@ -209,17 +212,27 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         alone = 0 if self._in_message else 1
         self._begun, self._arriving = 0, len(data)
         try:
-            self.parser.feed_data(data)
+            self._parse(data)
             if self._in_message and self._begun <= alone:
                 self._count(len(data))
-        except httptools.HttpParserUpgrade:
-            # The request itself gets its response, in HTTP/1.1.
-            logger.debug("a client offered another protocol")
         except _Refused as refused:
             self._refuse(str(refused))
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._refuse(str(cause) if isinstance(cause, _Refused) else _MALFORMED)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse bytes of HTTP/1.1, which a client goes on to speak whose offer of another protocol nobody takes up
+        (RFC 9110, 7.8). The parser stops at such an offer, and takes the request's body for the other protocol."""
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                logger.debug("a client offered another protocol")
+                data = self._without_offer + data[offer.args[0] :]
+                self._without_offer = b""
+            else:
+                return
 
     def _count(self, size: int) -> None:
         """Count bytes of a message that is not complete. What frames a body in chunks counts too."""
@@ -259,6 +272,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             raise _Refused(_PIPELINED)
         self._in_header = False
         self._received = 0
+        if self.parser.should_upgrade():
+            line = self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()
+            self._without_offer = _header_without_offer(line, self.headers)
+            if self._without_offer:
+                return
         self._phase = Phase.REQUEST
         super().on_headers_complete()
         if len(self.pipeline) == waiting:
@@ -266,6 +284,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_message = False
+        if self._without_offer:
+            return
         super().on_message_complete()
         if self._phase is Phase.UNREAD:
             self._rest(self.loop.time())
@@ -330,6 +350,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self._sending_since is None:
                 self._sending_since = self.loop.time()
         self._ended = True
+
+
+def _header_without_offer(line: bytes, fields: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The header of a request without its field `upgrade`; nothing if it has none, or if the request has no body."""
+    names = {name for name, _ in fields}
+    if b"upgrade" not in names or names.isdisjoint((b"content-length", b"transfer-encoding")):
+        return b""
+    lines = [line, *(name + b": " + value for name, value in fields if name != b"upgrade")]
+    return b"\r\n".join([*lines, b"", b""])
 
 
 class TlsAcceptor(asyncio.Protocol):

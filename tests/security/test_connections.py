@@ -312,3 +312,38 @@ def test_an_offer_of_another_protocol_is_answered_in_this_one() -> None:
     with serving() as (server, _), Raw(server) as client:
         for _ in range(3):
             assert client.ask("GET", TABLE, Upgrade="TLS/1.2", Connection="Upgrade").status == 200
+
+
+COMMIT = json.dumps({"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}).encode()
+OFFER = {"Upgrade": "h2c", "Connection": "Upgrade"}
+
+
+def test_the_body_of_a_request_that_offers_another_protocol_is_read() -> None:
+    with serving() as (server, catalog), Raw(server) as client:
+        for _ in range(2):
+            assert client.ask("POST", TABLE, COMMIT, **OFFER).status == 200
+        assert catalog.load("logging.events").metadata.properties["a"] == "b"
+
+
+def test_a_chunked_body_of_such_a_request_is_read_too() -> None:
+    head = request("POST", TABLE, Transfer_Encoding="chunked", **OFFER)
+    with serving() as (server, _), Raw(server) as client:
+        assert client.send(head + b"%x\r\n" % len(COMMIT) + COMMIT + b"\r\n0\r\n\r\n").answer().status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "CONNECT"])
+@pytest.mark.parametrize("first", [1, 30, 130, 180, 400], ids=lambda first: f"after {first} bytes")
+def test_a_request_behind_an_offer_of_another_protocol_is_answered(method: str, first: int) -> None:
+    body = COMMIT if method == "POST" else b""
+    sent = request(method, TABLE, body, **OFFER) + request("GET", "/health/live")
+    with serving() as (server, _), Raw(server) as client:
+        client.send(sent[:first])
+        answered = client.send(sent[first:]).answer()
+        assert answered.status == (405 if method == "CONNECT" else 200), answered
+        assert client.answer().status == 200
+
+
+def test_such_a_header_counts_once_and_its_body_is_bounded() -> None:
+    sent = request("POST", TABLE, **OFFER)[:-2] + b"X-A: " + b"a" * 60_000 + b"\r\nContent-Length: 17000000\r\n\r\n"
+    with serving() as (server, _), Raw(server) as client:
+        assert client.send(sent).answer().status == 413
