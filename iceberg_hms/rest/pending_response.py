@@ -53,21 +53,11 @@ class PendingResponse:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done)
 
-        timers: list[asyncio.TimerHandle] = []
-
-        def give_up() -> None:
-            if self.commit.withdraw():
-                done()
-            else:
-                timers[:] = [loop.call_later(self.recheck_seconds, give_up)]
-                self.commit.when_settled(wake)
-
         self.commit.when_settled(wake)
-        timers.append(loop.call_later(self.seconds, give_up))
-        try:
-            await settled
-        finally:
-            timers[0].cancel()
+        seconds = self.seconds
+        while not (await asyncio.wait([settled], timeout=seconds))[0] and not self.commit.withdraw():
+            self.commit.when_settled(wake)
+            seconds = self.recheck_seconds
         # The outcome of a withdrawn commit needs a status check of the table, which blocks.
         report = await run(self.commit.result) if self.commit.withdrawn else self.commit.result()
         return self.answer(report)

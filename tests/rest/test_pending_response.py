@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from iceberg_hms.rest.app import create_app
 from iceberg_hms.rest.dispatch import RestRequest
 from iceberg_hms.rest.pending_response import PendingResponse
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web
+from tests.security.raw import eventually
 
 PATH = "/v1/namespaces/default/tables/t"
 TABLE = ("default", "t")
@@ -103,6 +105,20 @@ def test_waiting_commits_keep_no_request_and_so_no_body() -> None:
             return [call for call in calls if b"let-go-" in call.body]
 
     assert asyncio.run(scene()) == []
+
+
+def test_an_answered_commit_is_freed_without_the_garbage_collector() -> None:
+    catalog = catalog_with_table()
+    commit = submit(catalog)
+    freed = weakref.ref(commit)
+    gc.disable()
+    try:
+        assert b"a" in asyncio.run(PendingResponse(commit, 60, properties_of).response(no_thread)).body
+        del commit
+        # Its worker may be the last to let go of it.
+        assert eventually(lambda: freed() is None)
+    finally:
+        gc.enable()
 
 
 class Stopped(SystemClock):
