@@ -130,7 +130,7 @@ def _update(action: str, **values: Any) -> dict[str, Any]:
     return {"action": action, **{name.replace("_", "-"): value for name, value in values.items()}}
 
 
-def _snapshot(snapshot_id: Any, **others: Any) -> dict[str, Any]:
+def snapshot(snapshot_id: Any, **others: Any) -> dict[str, Any]:
     snapshot = {
         "snapshot-id": snapshot_id,
         "sequence-number": "@next-sequence-number",
@@ -190,11 +190,11 @@ UPDATES: tuple[dict[str, Any], ...] = (
     *(_update("remove-partition-specs", spec_ids=each) for each in ([0], [1])),
     _update("add-sort-order", sort_order=ORDER),
     *(_update("set-default-sort-order", sort_order_id=each) for each in (-1, 0, 1)),
-    *(_update("add-snapshot", snapshot=_snapshot(each)) for each in (7, 8, "@snapshot-id")),
-    _update("add-snapshot", snapshot=_snapshot(7, parent_snapshot_id="@snapshot-id")),
-    _update("add-snapshot", snapshot=_snapshot(9, first_row_id=0, added_rows=1)),
+    *(_update("add-snapshot", snapshot=snapshot(each)) for each in (7, 8, "@snapshot-id")),
+    _update("add-snapshot", snapshot=snapshot(7, parent_snapshot_id="@snapshot-id")),
+    _update("add-snapshot", snapshot=snapshot(9, first_row_id=0, added_rows=1)),
     *(
-        _update("add-snapshot", snapshot=_snapshot(10 + number, manifest_list=each))
+        _update("add-snapshot", snapshot=snapshot(10 + number, manifest_list=each))
         for number, each in enumerate(
             ("file:/warehouse/canary.txt", "@location/none.avro", "@metadata", "@garbage-list")
         )
@@ -280,7 +280,7 @@ VIEW_UPDATES: tuple[dict[str, Any], ...] = (
         )
     ),
     _update("remove-properties", removals=["a", "iceberg-hms.lock"]),
-    _update("add-snapshot", snapshot=_snapshot(7)),
+    _update("add-snapshot", snapshot=snapshot(7)),
 )
 SCAN_REPORT = {"report-type": "scan-report", "table-name": "events", "snapshot-id": 1, "filter": True, "metrics": {}}
 

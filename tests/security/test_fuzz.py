@@ -12,7 +12,7 @@ from iceberg_hms.coordinator.ports import TableName
 from iceberg_hms.errors import CorruptFile
 from iceberg_hms.rest.configuration import ENDPOINTS
 from tests.security import shapes
-from tests.security.fuzz import SECRET, Broken, Response, World, run_batch, sockets
+from tests.security.fuzz import SECRET, Broken, Response, World, run_batch, sockets, through_app
 from tests.security.shapes import Attack, Mutation
 
 EVENTS = TableName("logging", "events")
@@ -106,6 +106,20 @@ def test_a_fault_of_the_metastore_permits_an_unknown_outcome_and_no_trace() -> N
         assert world.try_attack(faulty, lambda *_: error(500)) == 500
         with pytest.raises(Broken, match="shows"):
             world.try_attack(faulty, lambda *_: error(500, message="Traceback"))
+
+
+def test_a_refused_commit_may_be_unknown_only_if_the_table_has_its_snapshot() -> None:
+    junk = {"action": "set-properties", "updates": {"iceberg-hms.lock": "junk"}}
+    present, new = ({"action": "add-snapshot", "snapshot": shapes.snapshot(each)} for each in ("@snapshot-id", 7))
+    unknown = error(500, type="CommitStateUnknownException")
+    with World() as world:
+        assert world.try_attack(_commit(present, junk), through_app) == 500
+        with pytest.raises(Broken, match="status 500"):
+            world.try_attack(_commit(new, junk), lambda *_: unknown)
+
+
+def _commit(*updates: object) -> Attack:
+    return Attack("POST", "/v1/namespaces/logging/tables/events", body={"requirements": [], "updates": list(updates)})
 
 
 def test_a_body_is_what_its_client_would_send() -> None:
