@@ -82,7 +82,13 @@ class Catalog:
         return self.services.settings
 
     def close(self) -> None:
-        """Close connections and end threads."""
+        """Close connections and end threads. Waits at most 10 s for commits that hold a lock or wait for one, with
+        ZooKeeper 20 s.
+
+        A swap that the metastore has not answered by then keeps its thread, and so the process, until it is answered or
+        `metastore.unanswered-swap-timeout-ms` (10 minutes) are over. That protects nothing any more: without
+        connections its lock is not renewed, and ends with its lease. A process that must not wait ends itself with
+        `os._exit`, as `iceberg-hms serve` does."""
         self.services.close()
 
     def __enter__(self) -> Self:
