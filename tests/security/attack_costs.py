@@ -4,7 +4,8 @@
 
 Each attack of tests/security/attackers.py alone, on a server without other clients. Prints CPU milliseconds of the
 server and of its metastore for each request that was answered, and the share of one processor that the attack took,
-less what both take without an attack. Seconds of a loaded machine are longer, CPU seconds hardly are.
+less what both take without an attack. Seconds of a loaded machine are longer, CPU seconds hardly are. The longest stall
+is the most CPU time, in ms, that the server took while a timer of its event loop was late.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def _wait(seconds: float) -> None:
 def _figures(found: dict[str, Any]) -> list[str]:
     sent, used = sum(found["counts"].values()), found["used"]
     each = [f"{1000 * used[of] / sent:.2f}" if sent else "-" for of in ("server", "metastore")]
-    share, stall = 100 * used["server"] / found["wall"], 1000 * max(found["stalls"], default=0)
+    share = 100 * used["server"] / found["wall"]
+    stall = 1000 * max((each.computed for each in found["stalls"]), default=0)
     return [str(sent), *each, f"{share:.0f}", f"{stall:.0f}"]
 
 

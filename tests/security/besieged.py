@@ -66,6 +66,7 @@ class Besieged:
 def besieged_server(folder: Path, log: Path, honest: Sequence[str]) -> Iterator[Besieged]:
     """A server as users start it, over an embedded metastore, with a probe of its event loop. honest: callers who may
     write, each with a token of its own."""
+    folder.mkdir(exist_ok=True)
     tokens = {name: new_token() for name in (INSIDER, *honest)}
     lines = [
         token_line(name, "admin[*]" if name == INSIDER else f"write[{NAMESPACE}]", tokens[name]) for name in tokens

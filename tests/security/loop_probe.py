@@ -2,9 +2,10 @@
 
     python -m tests.security.loop_probe STALLS serve --port 0 ...
 
-STALLS is a file: the probe appends a line for each stall, when it ended (`time.monotonic()`) and how long it was, in
-seconds. A stall is a timer of the server's event loop that fires late: another callback ran, or other threads kept the
-interpreter.
+STALLS is a file: the probe appends a line for each stall, when it ended (`time.monotonic()`), how long it was, and the
+CPU time that the process took in it, in seconds. A stall is a timer of the server's event loop that fires late: another
+callback ran, other threads kept the interpreter, or other processes kept the processors. Of the last, the CPU time has
+nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 
@@ -24,24 +26,32 @@ PROBE_SECONDS = 0.01
 STALL_SECONDS = 0.02
 
 
-def stalls_of(file: Path, start: float, end: float) -> list[float]:
-    """The stalls, in seconds, that ended between two times of `time.monotonic()`."""
-    lines = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
-    return [float(seconds) for ended, seconds in lines if start <= float(ended) <= end]
+class Stall(NamedTuple):
+    """late, computed: seconds, of the second at most as many as of the first."""
+
+    late: float
+    computed: float
+
+
+def stalls_of(file: Path, start: float, end: float) -> list[Stall]:
+    """The stalls that ended between two times of `time.monotonic()`."""
+    lines = [map(float, line.split()) for line in file.read_text(encoding="ascii").splitlines()]
+    return [Stall(late, min(late, computed)) for ended, late, computed in lines if start <= ended <= end]
 
 
 async def probe(file: Path) -> None:
     """Write the stalls of the running event loop to the file, for ever."""
     with file.open("a", encoding="ascii", buffering=1) as lines:
         while True:
-            due = time.monotonic() + PROBE_SECONDS
+            due, computed = time.monotonic() + PROBE_SECONDS, time.process_time()
             await asyncio.sleep(PROBE_SECONDS)
             now = time.monotonic()
             if now - due > STALL_SECONDS:
-                lines.write(f"{now} {now - due}\n")
+                lines.write(f"{now} {now - due} {time.process_time() - computed}\n")
 
 
 def main() -> None:
+
     file = Path(sys.argv.pop(1))
     started = uvicorn.Server.startup
     probes = []
