@@ -50,7 +50,7 @@ class Deletion:
         load: Callable[[], TableVersion],
         on_progress: Progress,
     ) -> None:
-        self.identity = FileIdentity(ports.files.real_path)
+        self.identity = FileIdentity(ports.files.real_path, ports.files.is_link)
         self._ports = ports
         self._seen = start
         self._reached = reached
@@ -71,12 +71,14 @@ class Deletion:
         return self._found.get(self.identity.key(location))
 
     def keep(self, locations: Iterable[str]) -> None:
-        """What the table leads to. Stops reading where nothing is left to be kept."""
+        """What the table leads to, and what symbolic links lead to that it names. Stops reading where nothing is left
+        to be kept. Raises StorageError."""
         if not self._found:
             return
         for location in locations:
-            if self._found.pop(self.identity.key(location), None) is not None and not self._found:
-                return
+            for key in self.identity.keys(location):
+                if self._found.pop(key, None) is not None and not self._found:
+                    return
 
     def keep_foreign(self, own: OwnFiles, result: DeletedFiles) -> None:
         """Keep what is not the table's own; the result lists it."""

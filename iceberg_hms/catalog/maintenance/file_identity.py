@@ -21,11 +21,12 @@ _SLASHES: Final = re.compile("/{2,}")
 class FileIdentity:
     """Keys of locations; equal ones may mean the same file.
 
-    real_path: `Files.real_path`. It is called once for each folder, not for each file.
+    real_path, is_link: those of `Files`. The first is called once for each folder, not for each file.
     """
 
-    def __init__(self, real_path: Callable[[str], str]) -> None:
+    def __init__(self, real_path: Callable[[str], str], is_link: Callable[[str], bool]) -> None:
         self._real_path = real_path
+        self._is_link = is_link
         self._folders: dict[str, str] = {}
 
     def key(self, location: str) -> str:
@@ -37,6 +38,18 @@ class FileIdentity:
         if found is None:
             found = self._folders[folder] = self._resolved(folder)
         return f"{found}/{name}"
+
+    def keys(self, location: str) -> tuple[str, ...]:
+        """The key of a location, and if it names a symbolic link that of the file behind. Looks at the file. Raises
+        StorageError if nobody can say whether it is a link."""
+        key = self.key(location)
+        try:
+            if self._is_link(location):
+                return key, self.key(self._real_path(location))
+        except InvalidInput:
+            # No file has such a location.
+            pass
+        return (key,)
 
     def _resolved(self, folder: str) -> str:
         try:

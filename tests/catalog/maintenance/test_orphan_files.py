@@ -313,3 +313,39 @@ def test_a_table_that_is_named_through_a_link_has_no_orphans(tmp_path):
         make_old(tmp_path)
         assert table.remove_orphan_files().files.locations == []
         assert table.remove_orphan_files(location=f"{real}").files.locations == []
+
+
+def test_what_a_named_link_leads_to_stays(tmp_path):
+    with on_disk(tmp_path / "warehouse") as catalog:
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", SCHEMA)
+        data = Path(table.metadata.location.removeprefix("file:")) / "data"
+        data.mkdir()
+        for name in ("real", "chained", "orphan"):
+            (data / name).touch()
+        (data / "one").symlink_to("real")
+        (data / "two").symlink_to("three")
+        (data / "three").symlink_to(data / "chained")
+        table.append([DataFile(f"file:{data}/{name}", "PARQUET", 1, 10) for name in ("one", "two")])
+        make_old(tmp_path)
+        assert table.remove_orphan_files().files.locations == [f"file:{data}/orphan"]
+
+
+ODD_NAMES = ["a b", "a%20b", "a+b", "ä", "a\u0308", "p=1%2F2", "a#b", "a?b", "a\nb", "a:b", "a\\b", "a;b", "\udcff"]
+
+
+@pytest.mark.parametrize("prefix", ["file:", "file://", "", "file://localhost", "FILE:"])
+def test_removal_keeps_odd_names_in_every_spelling_of_their_folder(tmp_path, prefix):
+    with on_disk(tmp_path / "ware house%20") as catalog:
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", SCHEMA)
+        data = Path(table.metadata.location.removeprefix("file:")) / "data"
+        data.mkdir()
+        for name in ODD_NAMES:
+            (data / name).touch()
+        # What decodes to a live name, or has another normal form, is another file.
+        live = ["a b", "ä", "p=1%2F2"]
+        table.append([DataFile(f"{prefix}{data}/{name}", "PARQUET", 1, 10) for name in live])
+        make_old(tmp_path)
+        table.remove_orphan_files()
+        assert sorted(each.name for each in data.iterdir()) == sorted(live)
