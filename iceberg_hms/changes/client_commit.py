@@ -17,9 +17,10 @@ from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
 from iceberg_hms.changes.blind_append import PolicyLookup
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, Requirement, StagedChange, Update
-from iceberg_hms.changes.lineage import Lineage, Presence
+from iceberg_hms.changes.lineage import SOURCE_SNAPSHOT_ID, Lineage, Presence
 from iceberg_hms.changes.manifest_delta import NotRebasable
 from iceberg_hms.changes.sequence_numbers import parent_conflict, renumber
+from iceberg_hms.changes.summary import whole_number
 from iceberg_hms.errors import InvalidInput, RequirementFailed, own_copy
 from iceberg_hms.format.metadata.snapshot import Snapshot
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
@@ -45,10 +46,11 @@ class ClientCommit:
     too_large: InvalidInput | None = field(default=None, repr=False, compare=False)
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises InvalidInput as `check_size`; RequirementFailed for the first requirement that fails
-        (`requirements.check`), for a ref to a snapshot that the updates remove, and for a snapshot that may have been
-        committed before, if no requirement excludes that."""
+        """Raises InvalidInput as `check_size`, and for the cherry-pick of a snapshot that the table lacks;
+        RequirementFailed for the first requirement that fails (`requirements.check`), for a ref to a snapshot that the
+        updates remove, and for a snapshot that may have been committed before, if no requirement excludes that."""
         self.check_size()
+        _check_picked_exist(base, self.updates)
         requirements_.check(self.requirements, base)
         if base is not None:
             _check_refs_kept(base, self.updates)
@@ -106,9 +108,10 @@ class RebasableCommit:
         return self.commit.identity
 
     def check(self, base: TableMetadata | None) -> None:
-        """Raises InvalidInput as `ClientCommit.check_size`; RequirementFailed for a requirement that fails, unless it
-        is `ref_requirement` and the snapshot may be rebased. If it may not, the message says why."""
+        """Raises InvalidInput as `ClientCommit.check`; RequirementFailed for a requirement that fails, unless it is
+        `ref_requirement` and the snapshot may be rebased. If it may not, the message says why."""
         self.commit.check_size()
+        _check_picked_exist(base, self.commit.updates)
         others = tuple(each for each in self.commit.requirements if each is not self.ref_requirement)
         requirements_.check(others, base)
         failure = self._ref_failure(base)
@@ -194,6 +197,25 @@ def _check_parents_exist(base: TableMetadata, updates: Sequence[Update]) -> None
                 expected=parent,
             )
         added.add(id_)
+
+
+def _check_picked_exist(base: TableMetadata | None, updates: Sequence[Update]) -> None:
+    """Raise InvalidInput for a snapshot that was made as the cherry-pick of one that is not in `base`."""
+    # Who expired it has deleted its files, or is about to: nothing named them until now. The client's requirements hold
+    # all the same, since an expiry moves no branch. After RequirementFailed Java would try again, and end with a
+    # NullPointerException (WapUtil.validateWapPublish); this it shows to its user, and deletes what it wrote.
+    for update in updates:
+        if base is None or update["action"] != "add-snapshot":
+            continue
+        summary = update["snapshot"].get("summary")
+        picked = whole_number(summary.get(SOURCE_SNAPSHOT_ID)) if isinstance(summary, dict) else None
+        if picked is not None and picked not in base.raw_snapshots_by_id:
+            id_ = update["snapshot"]["snapshot-id"]
+            raise InvalidInput(
+                f"snapshot {id_} picks snapshot {picked}, which is not in the table: it has expired, and its files may "
+                "be deleted",
+                next_step="write the rows again",
+            )
 
 
 def _not_rebased(failure: RequirementFailed, reason: str) -> RequirementFailed:

@@ -14,6 +14,7 @@ from iceberg_hms.coordinator.protocol.outcome import Failed, Unknown
 from iceberg_hms.coordinator.protocol.sent_swaps import SentSwaps
 from iceberg_hms.errors import (
     CommitStateUnknown,
+    InvalidInput,
     LockNotAcquired,
     LockUnavailable,
     MetastoreUnavailable,
@@ -245,6 +246,35 @@ def test_a_staged_snapshot_that_was_cherry_picked_and_expired_is_not_refused(har
     conflict = from_request([requests.assert_default_spec_id(7)], list(mine.updates))
     with pytest.raises(CommitStateUnknown, match=r"is not in db\.t any more, but it was"):
         harness.commit(conflict)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_pick_whose_staged_snapshot_expired_is_refused_and_one_that_landed_is_not(harness, moved):
+    """w is staged | two clients pick it | one lands | w expires, with its list | both are sent (again)"""
+    seen = with_files(harness, "a")
+    staged = Writer(harness.manifests).fast_append(seen, 30, "w")
+    harness.commit(request(seen, [each for each in staged if each["action"] == "add-snapshot"]))
+    base, writer = harness.metadata(), Writer(harness.manifests)
+    late = request(base, writer.fast_append(base, 20, "w", **{"source-snapshot-id": "30"}))
+    landed = request(base, writer.fast_append(base, MINE, "w", **{"source-snapshot-id": "30"}))
+    if moved:
+        harness.commit(landed)
+    expire(harness, 30)
+    before = harness.location()
+    with pytest.raises(InvalidInput, match="snapshot 20 picks snapshot 30, which is not in the table: it has expired"):
+        harness.commit(late)
+    assert harness.location() == before
+    if moved:
+        assert harness.commit(landed).already_committed
+        expire(harness, 1, *([MINE] if add(harness, 40, "b") else []))
+        with pytest.raises(CommitStateUnknown):
+            harness.commit(landed)
+
+
+def test_what_names_no_snapshot_as_its_source_is_no_pick(harness):
+    seen = with_files(harness, "a")
+    harness.commit(request(seen, Writer(harness.manifests).fast_append(seen, MINE, "b", **{"source-snapshot-id": "x"})))
+    assert harness.metadata().current_snapshot_id == MINE
 
 
 def test_a_change_that_has_no_turn_and_expired_is_not_told_that_it_failed(harness):
