@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from iceberg_hms.catalog.table import Table
-from tests.outcomes.rows import COUNT, FOLDER, ID
-from tests.outcomes.stage import FILES, SNAPSHOTS, Rows, Stage, rows_in
+from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
+from tests.outcomes.rows import COUNT, FOLDER, ID, Contents
+from tests.outcomes.stage import FILES, SNAPSHOTS, Rows, Stage, copied, deletes_of, rows_in
 from tests.outcomes.table import Cell, read
 
 #: In flight and landed: which file an operation concerns, and its day.
@@ -108,9 +110,11 @@ def _if_another(cell: Cell, another: str, same: str) -> str:
     return another if cell.relation == "another_ref" else same
 
 
-def version_for(cell: Cell) -> int:
-    """The format version on which a cell runs: 3 if it can, for its row ids."""
-    return 2 if {cell.in_flight, cell.landed} & {"row_delta_positions", "upgrade_format_version"} else 3
+def copied_for(cell: Cell) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int], Contents]:
+    """A copy of the table on which a cell runs, of format version 3 if it can, for its row ids."""
+    both = {cell.in_flight, cell.landed}
+    is_old = bool(both & {"row_delta_positions", "rewrite_deletes", "upgrade_format_version"})
+    return copied(2 if is_old else 3, with_deletes="rewrite_deletes" in both)
 
 
 def submit(case: Case, table: Table, stage: Stage) -> None:
@@ -156,8 +160,14 @@ def _replace_partitions(case: Case, table: Table, stage: Stage) -> None:
 
 
 def _rewrite(case: Case, table: Table, stage: Stage) -> None:
-    file = stage.contents.data_file(f"rewritten-{case.role}", case.day, *stage.contents.rows[case.target])
+    file = stage.contents.data_file(f"rewritten-{case.role}", case.day, *FILES[case.target][1])
     table.rewrite([_path(case)], [file], **case.options)
+
+
+def _rewrite_deletes(case: Case, table: Table, stage: Stage) -> None:
+    old = deletes_of(stage.contents, case.target, f"deletes-{case.target}")
+    new = deletes_of(stage.contents, case.target, f"rewritten-deletes-{case.role}")
+    table.rewrite(remove_deletes=[old], add_deletes=[new], **case.options)
 
 
 def _row_delta(case: Case, table: Table, stage: Stage) -> None:
@@ -212,7 +222,7 @@ def _update_rows(case: Case, rows: Rows) -> None:
 
 def _nothing(case: Case, rows: Rows) -> None:
     """The rows stay."""
-    if case.operation == "rewrite_manifests":
+    if case.operation in ("rewrite_manifests", "rewrite_deletes"):
         rows.refs.setdefault(case.branch, rows.refs["main"])
 
 
@@ -360,6 +370,7 @@ _SUBMIT: Final[dict[str, Callable[[Case, Table, Stage], None]]] = {
     "overwrite": _overwrite,
     "replace_partitions": _replace_partitions,
     "rewrite": _rewrite,
+    "rewrite_deletes": _rewrite_deletes,
     "row_delta_positions": _row_delta,
     "row_delta_equality": _row_delta,
     "row_delta_vectors": _row_delta,

@@ -34,6 +34,7 @@ class Plans:
         self._rows = frozenset[int]() if head is None else frozenset(rows_of(catalog, head, site.contents))
         data = [each for each in entries if each.data_file.content == FileContent.DATA]
         self._data = [each.data_file for each in sorted(data, key=name_of)]
+        self._deletes = [each for each in entries if each.data_file.content == FileContent.POSITION_DELETES]
         self._vectors = {
             each.data_file.referenced_data_file: each.data_file
             for each in entries
@@ -134,6 +135,25 @@ class Plans:
         return Planned(
             f"rewrite {paths} of {self._branch} as {file.file_path}",
             lambda table: table.rewrite(paths, [file], **self._options),
+            self._replaced(frozenset(), frozenset()),
+        )
+
+    def rewrite_deletes(self) -> Planned | None:
+        """Replace all position deletes of a data file by one file."""
+        named = sorted({str(each.data_file.referenced_data_file) for each in self._deletes})
+        if not named:
+            return None
+        path, contents = named[self._choose % len(named)], self._site.contents
+        old = [each for each in self._deletes if each.data_file.referenced_data_file == path]
+        rows = sorted(frozenset[int]().union(*(contents.deletes[name_of(each)] for each in old)))
+        files = [each.data_file for each in old]
+        is_old = self._table.metadata.format_version < 3
+        make = contents.position_deletes if is_old else contents.deletion_vector
+        of = path.rpartition("/")[2].removesuffix(".parquet")
+        new = make(f"p{self._site.count()}", int(files[0].partition["day"]), of, *rows)
+        return Planned(
+            f"rewrite {[each.file_path for each in files]} of {self._branch} as {new.file_path}",
+            lambda table: table.rewrite(remove_deletes=files, add_deletes=[new], **self._options),
             self._replaced(frozenset(), frozenset()),
         )
 
@@ -253,6 +273,7 @@ OPERATIONS: Final[dict[str, Callable[[Plans], Planned | None]]] = {
     "delete_files": Plans.delete_files,
     "replace_partitions": Plans.replace_partitions,
     "rewrite": Plans.rewrite,
+    "rewrite_deletes": Plans.rewrite_deletes,
     "update_rows": Plans.update_rows,
     "delete_rows": Plans.delete_rows,
     "upsert": Plans.upsert,
@@ -266,6 +287,7 @@ STAGED: Final = (
     "replace_partitions",
     "delete_files",
     "rewrite",
+    "rewrite_deletes",
     "update_rows",
     "delete_rows",
     "upsert",

@@ -1,7 +1,8 @@
 """The table on which the cells run, and the state of its rows by a model that knows no files.
 
 Main's snapshots: S0 adds Z (day 9), S1 adds A and B (day 1), S2 adds C and D (day 2). Branch `audit` is one append
-after S2, branch `ahead` another one. W is a staged append; so is W2.
+after S2, branch `ahead` another one. W is a staged append; so is W2. In a table with deletes A, B and C have one row
+more each, which position deletes of S1 and S2 delete: if they were lost, it would come back.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from iceberg_hms.catalog.catalog import Catalog
 from iceberg_hms.catalog.table import Table
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryRow, MemoryTablePointer
@@ -35,6 +37,8 @@ FILES: Final = {
     "W": (4, tuple(range(401, 411))),
     "W2": (6, tuple(range(601, 611))),
 }
+#: Name of a file -> its row that is deleted in a table with deletes.
+DELETED: Final = {"A": 18, "B": 38, "C": 215}
 #: Name of a snapshot -> the files that it reads.
 SNAPSHOTS: Final = {
     "S0": ("Z",),
@@ -62,11 +66,12 @@ def rows_in(*names: str) -> frozenset[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Made:
-    """A table as bytes. ids: name of a snapshot -> its id."""
+    """A table as bytes, and what is in its files. ids: name of a snapshot -> its id."""
 
     files: tuple[tuple[str, bytes], ...]
     rows: tuple[tuple[object, MemoryRow], ...]
     ids: dict[str, int]
+    contents: Contents
 
 
 @dataclass
@@ -87,37 +92,46 @@ class Stage:
         return live_rows(self.catalog, self.table(), self.contents)
 
 
-def stage(catalog: Catalog, files: MemoryFiles, ids: dict[str, int]) -> Stage:
+def deletes_of(contents: Contents, target: str, name: str) -> DataFile:
+    """Position deletes of the row of a file that is deleted in a table with deletes."""
+    return contents.position_deletes(name, FILES[target][0], target, DELETED[target])
+
+
+def stage(catalog: Catalog, files: MemoryFiles, ids: dict[str, int], contents: Contents) -> Stage:
     """The table as it is at the start, in a catalog that has it."""
-    contents = Contents()
-    for name, (_, rows) in FILES.items():
-        contents.rows[name] = rows
     refs = {"main": rows_in(*SNAPSHOTS["S2"])}
     refs |= {name: rows_in(*SNAPSHOTS[name]) for name in ("audit", "ahead")}
     return Stage(catalog, files, contents, Rows(refs), ids)
 
 
-def copied(version: int) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int]]:
-    """A fresh copy of the table of this format version, for a catalog."""
-    made = _made(version)
+def copied(
+    version: int, *, with_deletes: bool = False
+) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int], Contents]:
+    """A fresh copy of the table of this format version, for a catalog and `stage`."""
+    made = _made(version, with_deletes)
     files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=("logging",))
     files.write_all(made.files)
     pointer.rows.update(made.rows)  # type: ignore[arg-type]
-    return files, pointer, dict(made.ids)
+    return files, pointer, dict(made.ids), Contents(dict(made.contents.rows), dict(made.contents.deletes))
 
 
 @cache
-def _made(version: int) -> _Made:
+def _made(version: int, with_deletes: bool) -> _Made:
     files, pointer = MemoryFiles(), MemoryTablePointer(namespaces=())
     contents, ids = Contents(), dict[str, int]()
+    extra = DELETED if with_deletes else {}
     with memory_catalog(files=files, pointer=pointer) as catalog:
         catalog.create_namespace("logging")
         properties = {"format-version": str(version)}
         table = catalog.create_table(NAME, SCHEMA, partition_spec=["day"], properties=properties)
 
         def append(snapshot: str, names: str, branch: str = "main", *, staged: bool = False) -> None:
-            added = [contents.data_file(name, FILES[name][0], *FILES[name][1]) for name in names.split()]
+            rows = {name: (*FILES[name][1], *([extra[name]] if name in extra else [])) for name in names.split()}
+            added = [contents.data_file(name, FILES[name][0], *all_) for name, all_ in rows.items()]
             report = table.append(added, branch=branch, stage_only=staged)
+            deletes = [deletes_of(contents, name, f"deletes-{name}") for name in rows if name in extra]
+            if deletes:
+                report = table.row_delta(deletes=deletes)
             ids[snapshot] = report.snapshot_ids[0]
 
         append("S0", "Z")
@@ -127,4 +141,5 @@ def _made(version: int) -> _Made:
         append("ahead", "F", "ahead")
         append("W", "W", staged=True)
         append("W2", "W2", staged=True)
-        return _Made(tuple((each, files.read(each)) for each in files.locations()), tuple(pointer.rows.items()), ids)
+        stored = tuple((each, files.read(each)) for each in files.locations())
+        return _Made(stored, tuple(pointer.rows.items()), ids, contents)

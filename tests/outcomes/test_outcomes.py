@@ -9,16 +9,16 @@ import pytest
 
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.testing.memory_catalog import memory_catalog
-from tests.outcomes.actions import cases, model, submit, version_for
-from tests.outcomes.stage import Stage, copied, stage
+from tests.outcomes.actions import cases, copied_for, model, submit
+from tests.outcomes.stage import Stage, stage
 from tests.outcomes.table import Cell, read
 
 
 @pytest.mark.parametrize("cell", read().cells, ids=str)
 def test_an_operation_replays_or_is_refused_by_name(cell: Cell) -> None:
-    files, pointer, ids = copied(version_for(cell))
+    files, pointer, ids, contents = copied_for(cell)
     with memory_catalog(files=files, pointer=pointer) as catalog:
-        made = stage(catalog, files, ids)
+        made = stage(catalog, files, ids, contents)
         in_flight, landed = cases(cell)
         stale = made.table()
         submit(landed, made.table(), made)

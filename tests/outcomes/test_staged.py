@@ -10,8 +10,8 @@ import pytest
 
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.testing.memory_catalog import memory_catalog
-from tests.outcomes.actions import cases, model, submit, version_for
-from tests.outcomes.stage import Stage, copied, stage
+from tests.outcomes.actions import cases, copied_for, model, submit
+from tests.outcomes.stage import Stage, stage
 from tests.outcomes.table import Cell, read
 
 OPERATIONS = sorted(name for name, each in read().operations.items() if each["kind"] == "data")
@@ -23,9 +23,9 @@ REPLAYED = ("append", "replace_partitions")
 
 @pytest.fixture
 def made(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    files, pointer, ids = copied(version_for(request.param))
+    files, pointer, ids, contents = copied_for(request.param)
     with memory_catalog(files=files, pointer=pointer) as catalog:
-        yield stage(catalog, files, ids)
+        yield stage(catalog, files, ids, contents)
 
 
 def is_refused(cell: Cell) -> bool:

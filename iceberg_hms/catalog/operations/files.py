@@ -212,9 +212,11 @@ class FileOperations(NewFileOperations[Result]):
 
     def rewrite(
         self,
-        remove: Iterable[str | DataFile],
-        add: Iterable[str | DataFile],
+        remove: Iterable[str | DataFile] = (),
+        add: Iterable[str | DataFile] = (),
         *,
+        remove_deletes: Iterable[DataFile] = (),
+        add_deletes: Iterable[DataFile] = (),
         branch: str = "main",
         summary: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -223,25 +225,31 @@ class FileOperations(NewFileOperations[Result]):
         wait_seconds: float | None = None,
         on_extra_columns: OnExtraColumns = "refuse",
     ) -> Result:
-        """Replace data files by others with the same rows (compaction). Appends and equality deletes that others commit
-        meanwhile do not conflict.
+        """Replace data files by others with the same rows, or delete files by others with the same deletes
+        (compaction). Appends and equality deletes that others commit meanwhile do not conflict.
 
         remove: the data files, of the state that this object has; all deletes that apply to them there must have been
-        applied to `add`. add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as
-        `append`'s. Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it;
-        RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by position
+        applied to `add`. Deletion vectors of these files go with them.
+        remove_deletes, add_deletes: live delete files, and those that replace them, as DataFile records. New position
+        deletes and deletion vectors replace deletes of their own partition; new equality deletes replace such as have
+        one sequence number.
+        add, branch, summary, idempotency_key, stage_only, wap_id, wait_seconds, on_extra_columns: as `append`'s.
+        Raises as `append`; InvalidInput if the numbers of rows differ and no delete explains it, or if rows would come
+        back; RequirementFailed if a file is gone (`files-exist`), or if others deleted rows of it by position
         (`no-new-deletes-for-files`): compact what is there now."""
         new = self._new_snapshot(branch, summary, idempotency_key, stage_only=stage_only, wap_id=wap_id)
+        replaced, new_deletes = as_files(remove_deletes, DataFile), as_files(add_deletes, DataFile)
+        deletes = NewDeleteFiles(new_deletes, snapshot_id=new.snapshot_id, planned=self.metadata)
         start = None if new.start_id is None else self._start_metadata.snapshot_by_id(new.start_id)
         paths = _paths(remove)
         return self._submit_with_files(
             add,
             new,
-            lambda added: Rewrite(new, paths, added),
+            lambda added: Rewrite(new, paths, added, remove_deletes=replaced, deletes=deletes),
             on_extra_columns=on_extra_columns,
             wait_seconds=wait_seconds,
             sequence_number=0 if start is None else start.sequence_number,
-            more_bytes=FILE_BYTES * len(paths),
+            more_bytes=FILE_BYTES * (len(paths) + len(replaced) + len(new_deletes)),
         )
 
     def row_delta(

@@ -59,13 +59,13 @@ class NewFileOperations(Submitter[Result]):
             ref = None if new.stage_only else new.branch
             return self._first_run(files, ref, custom.get(summaries.IDEMPOTENCY_KEY), error, wait_seconds)
         data_files = [file if isinstance(file, DataFile) else described[file].data_file for file in files]
-        specs = {self.metadata.default_spec_id, *(each.spec_id for each in data_files)}
+        wanted = {self.metadata.default_spec_id, *(each.spec_id for each in data_files)}
         added = NewDataFiles(
             data_files,
             snapshot_id=new.snapshot_id,
             schema_id=self.metadata.current_schema_id,
             schema=self.metadata.schema,
-            specs={id_: self.metadata.spec_by_id(id_) for id_ in specs},
+            specs={each.spec_id: each for each in self.metadata.specs if each.spec_id in wanted},
             name_mapping=needed_name_mapping(self.metadata, list(described.values())),
             sequence_number=sequence_number,
         )

@@ -15,7 +15,7 @@ from iceberg_hms.changes.operations.file_scope import RowFilter
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.manifest_merge import ManifestMerge
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
-from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
+from iceberg_hms.changes.operations.new_delete_files import DeleteNumbers, NewDeleteFiles
 from iceberg_hms.changes.operations.snapshot_operation import (
     BranchState,
     NewSnapshot,
@@ -67,7 +67,8 @@ class FileChanges(SnapshotOperation):
         with contextlib.suppress(IcebergHmsError):
             state = BranchState.read(base, self._new.branch, manifests)
             self._duplicates.look_ahead(state.manifests, manifests)
-            self._filtered(state, self._own(base, manifests), manifests)
+            filtered = self._filtered(state, self._own_data(base, manifests), manifests)
+            self._own_deletes(base, filtered, manifests)
 
     def _check(self, base: TableMetadata) -> None:
         if self._added is not None:
@@ -78,10 +79,11 @@ class FileChanges(SnapshotOperation):
     def _content(self, state: BranchState, manifests: Manifests) -> SnapshotContent:
         self._refuse_conflicts(state, manifests)
         self._duplicates.refuse(self._new.branch, state.manifests, manifests)
-        own = self._own(state.metadata, manifests)
-        filtered = self._filtered(state, own, manifests)
+        data = self._own_data(state.metadata, manifests)
+        filtered = self._filtered(state, data, manifests)
         self._refuse_missing(filtered, state, manifests)
         self._verify(filtered, state, manifests)
+        own = (*data, *self._own_deletes(state.metadata, filtered, manifests))
         new = set(filtered.written)
         rewritten = [each for each in filtered.manifests if each.manifest_path in new]
         kept = [each for each in filtered.manifests if each.manifest_path not in new]
@@ -125,10 +127,19 @@ class FileChanges(SnapshotOperation):
     def _updates(self, base: TableMetadata) -> list[Update]:
         return [] if self._added is None else self._added.name_mapping_update(base)
 
-    def _own(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
-        data = () if self._added is None else self._added.manifests(base, manifests)
-        deletes = () if self._added_deletes is None else self._added_deletes.manifests(base, manifests)
-        return (*data, *deletes)
+    def _delete_numbers(self, filtered: FilteredManifests) -> DeleteNumbers | None:  # noqa: ARG002 - see below
+        """The data sequence numbers of added delete files; None: the snapshot's. Only a rewrite states others."""
+        return None
+
+    def _own_data(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
+        return () if self._added is None else self._added.manifests(base, manifests)
+
+    def _own_deletes(
+        self, base: TableMetadata, filtered: FilteredManifests, manifests: Manifests
+    ) -> tuple[ManifestFile, ...]:
+        if self._added_deletes is None:
+            return ()
+        return self._added_deletes.manifests(base, manifests, self._delete_numbers(filtered))
 
     def _filtered(self, state: BranchState, own: Sequence[ManifestFile], manifests: Manifests) -> FilteredManifests:
         base = state.metadata

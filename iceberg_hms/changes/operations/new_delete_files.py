@@ -6,11 +6,12 @@ takes deletion vectors instead of new position delete files, one for each data f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.manifest_filter import delete_file_key, is_deletion_vector
+from iceberg_hms.changes.operations.partition_set import PartitionKey, partition_key
 from iceberg_hms.changes.operations.spec_schema import schema_of_spec
 from iceberg_hms.errors import InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
@@ -20,6 +21,8 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: `RequirementFailed.name` of the assumption that delete files that fitted the table still do.
 FILES_FIT: Final = "delete-files-fit"
+#: Content and partition of delete files -> their data sequence number.
+DeleteNumbers = Mapping[tuple[int, PartitionKey], int]
 
 
 class NewDeleteFiles:
@@ -38,7 +41,7 @@ class NewDeleteFiles:
         #: Keys of the data files for which there is a deletion vector.
         self.vector_keys = _check_files(self.files)
         self._snapshot_id = snapshot_id
-        self._written: dict[int, tuple[ManifestFile, ...]] = {}
+        self._written: dict[tuple[int, frozenset[object]], tuple[ManifestFile, ...]] = {}
 
     def check(self, base: TableMetadata) -> None:
         """Raises InvalidInput if the table's format version does not allow one of the files, or if it lacks the file's
@@ -75,19 +78,28 @@ class NewDeleteFiles:
                 if base.schema.field(column) is None:
                     raise InvalidInput(f"{each.file_path} deletes by column {column}, which the table lacks")
 
-    def manifests(self, base: TableMetadata, manifests: Manifests) -> tuple[ManifestFile, ...]:
-        """The manifests of the files, written on first use. Raises StorageError if they cannot be written."""
-        version = base.format_version
-        if version not in self._written:
-            self._written[version] = tuple(self._write(base, manifests))
-        return self._written[version]
+    def manifests(
+        self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers | None = None
+    ) -> tuple[ManifestFile, ...]:
+        """The manifests of the files, written on first use. numbers: of the files; None: that of the snapshot, as for
+        rows that are newly deleted. Raises StorageError if they cannot be written."""
+        numbers = numbers or {}
+        key = base.format_version, frozenset[object](numbers.items())
+        if key not in self._written:
+            self._written[key] = tuple(self._write(base, manifests, numbers))
+        return self._written[key]
 
-    def _write(self, base: TableMetadata, manifests: Manifests) -> list[ManifestFile]:
+    def _write(self, base: TableMetadata, manifests: Manifests, numbers: DeleteNumbers) -> list[ManifestFile]:
         written: list[ManifestFile] = []
         for spec_id in sorted({each.spec_id for each in self.files}):
             spec = base.specs_by_id[spec_id]
             entries = [
-                ManifestEntry(EntryStatus.ADDED, each, snapshot_id=self._snapshot_id)
+                ManifestEntry(
+                    EntryStatus.ADDED,
+                    each,
+                    snapshot_id=self._snapshot_id,
+                    sequence_number=numbers.get((each.content, partition_key(each))),
+                )
                 for each in self.files
                 if each.spec_id == spec_id
             ]

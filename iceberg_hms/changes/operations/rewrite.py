@@ -1,7 +1,9 @@
-"""Replace data files by others with the same rows: compaction (Java: RewriteFiles)."""
+"""Replace data files by others with the same rows, and delete files by others with the same deletes: compaction (Java:
+RewriteFiles)."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,43 +12,77 @@ from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.operations.delete_index import DeleteIndex
 from iceberg_hms.changes.operations.file_changes import FileChanges
 from iceberg_hms.changes.operations.file_scope import WholeTable
+from iceberg_hms.changes.operations.live_vectors import LiveVectors
 from iceberg_hms.changes.operations.manifest_filter import FilteredManifests, ManifestFilter
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
+from iceberg_hms.changes.operations.new_delete_files import DeleteNumbers, NewDeleteFiles
+from iceberg_hms.changes.operations.rewritten_deletes import RewrittenDeletes
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
-from iceberg_hms.errors import InvalidInput, RequirementFailed
+from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import FileContent, ManifestEntry
+from iceberg_hms.format.manifests.manifest import DataFile, FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestContent
+from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: `RequirementFailed.name` of the assumption that the rewritten files are those of the starting snapshot.
 PLANNED_FILES: Final = "planned-files"
 
 
 class Rewrite(FileChanges):
-    """Replaces data files by others that have their rows.
+    """Replaces data files by others that have their rows, and delete files by others that delete the same rows.
 
     new: what the snapshot has from its caller. remove: locations of the data files that are replaced.
     added: the new files, with the starting snapshot's sequence number as their data sequence number: equality deletes
     that others commit meanwhile then apply to them as they do to the old files (Java: useStartingSequenceNumber, on by
     default there too). Format version 1 has no such numbers.
+    remove_deletes, deletes: the delete files that are replaced, and the new ones, with the numbers that
+    `RewrittenDeletes` says. Deletion vectors of replaced data files go by themselves.
 
-    Raises InvalidInput for nothing to remove, and for other numbers of rows: more rows than the replaced files have, or
-    fewer where no delete file applied to them. Raises RequirementFailed if one of the files is no longer in the branch;
-    if others deleted rows of it by position, which the new files still have; or if it was added after the start.
+    Raises InvalidInput for nothing to remove, for new files without a file of their kind that they replace, and for
+    other numbers of rows: more rows than the replaced files have, or fewer where no delete file applied to them. Raises
+    RequirementFailed if one of the files is no longer in the branch; if others deleted rows of a data file by position,
+    which the new files still have; if it was added after the start; or if others gave a data file a deletion vector.
     """
 
-    def __init__(self, new: NewSnapshot, remove: Sequence[str], added: NewDataFiles) -> None:
-        if not remove:
+    def __init__(
+        self,
+        new: NewSnapshot,
+        remove: Sequence[str],
+        added: NewDataFiles,
+        *,
+        remove_deletes: Sequence[DataFile] = (),
+        deletes: NewDeleteFiles | None = None,
+    ) -> None:
+        if not remove and (added.files or not remove_deletes):
             raise InvalidInput("nothing to rewrite", next_step="name at least one file to replace")
         keys = frozenset(map(file_key, remove))
-        super().__init__(new, ManifestFilter(new.snapshot_id, keys=keys), added=added, paths=remove)
+        deletes = deletes or NewDeleteFiles((), snapshot_id=new.snapshot_id)
+        self._rewritten_deletes = RewrittenDeletes(remove_deletes, deletes, keys)
+        removes = ManifestFilter(new.snapshot_id, keys=keys, deletes=self._rewritten_deletes.keys)
+        super().__init__(new, removes, added=added, added_deletes=deletes, paths=remove)
+        self._vectors = LiveVectors(deletes, self._rewritten_deletes.keys)
         self._new_rows = sum(each.record_count for each in added.files)
+
+    def look_ahead(self, base: TableMetadata, manifests: Manifests) -> None:
+        """Search for the deletion vectors, besides what all operations do."""
+        super().look_ahead(base, manifests)
+        with contextlib.suppress(IcebergHmsError):
+            self._vectors.look_ahead(BranchState.read(base, self._new.branch, manifests), manifests)
 
     @property
     def _operation(self) -> str:
         return summaries.REPLACE
 
+    def _delete_numbers(self, filtered: FilteredManifests) -> DeleteNumbers:
+        return self._rewritten_deletes.numbers(filtered)
+
     def _verify(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
+        self._rewritten_deletes.refuse_revived(state, manifests)
+        self._vectors.refuse(state, manifests)
+        if self._paths:
+            self._verify_data(filtered, state, manifests)
+
+    def _verify_data(self, filtered: FilteredManifests, state: BranchState, manifests: Manifests) -> None:
         since = self._conflicts.since_start(state)
         removed = [each for each in filtered.removed if each.data_file.content == FileContent.DATA]
         newer = [each for each in removed if (each.sequence_number or 0) > since.sequence_number]

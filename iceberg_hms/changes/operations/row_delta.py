@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Final
 
 from iceberg_hms.changes import summary as summaries
 from iceberg_hms.changes.change import Manifests
@@ -13,24 +12,20 @@ from iceberg_hms.changes.operations.file_changes import FileChanges
 from iceberg_hms.changes.operations.file_scope import FileScope, WholeTable
 from iceberg_hms.changes.operations.isolation import Isolation, check_isolation
 from iceberg_hms.changes.operations.live_files import LiveFiles
+from iceberg_hms.changes.operations.live_vectors import LiveVectors
 from iceberg_hms.changes.operations.manifest_filter import (
     ManifestFilter,
     delete_file_key,
-    is_deletion_vector,
 )
 from iceberg_hms.changes.operations.new_data_files import NewDataFiles
 from iceberg_hms.changes.operations.new_delete_files import NewDeleteFiles
-from iceberg_hms.changes.operations.partition_set import PartitionSet, partition_key
+from iceberg_hms.changes.operations.partition_set import partition_key
 from iceberg_hms.changes.operations.snapshot_operation import BranchState, NewSnapshot
 from iceberg_hms.changes.operations.where import Where
-from iceberg_hms.errors import IcebergHmsError, InvalidInput, RequirementFailed
+from iceberg_hms.errors import IcebergHmsError, InvalidInput
 from iceberg_hms.format.locations import file_key
-from iceberg_hms.format.manifests.manifest import DataFile, ManifestEntry
-from iceberg_hms.format.manifests.manifest_list import ManifestContent, ManifestFile
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
-
-#: `RequirementFailed.name` of the assumption that no data file gets a second deletion vector.
-ONE_VECTOR: Final = "one-deletion-vector"
 
 
 class RowDelta(FileChanges):
@@ -72,9 +67,7 @@ class RowDelta(FileChanges):
             new, ManifestFilter(new.snapshot_id, deletes=removed), added=added, added_deletes=deletes, paths=paths
         )
         self._referenced = LiveFiles(frozenset(self._paths))
-        self._replaced = removed
-        #: By the list's entry, whose numbers the files inherit.
-        self._known_vectors: dict[ManifestFile, Sequence[ManifestEntry]] = {}
+        self._vectors = LiveVectors(deletes, removed)
 
     @property
     def _operation(self) -> str:
@@ -88,7 +81,7 @@ class RowDelta(FileChanges):
         with contextlib.suppress(IcebergHmsError):
             state = BranchState.read(base, self._new.branch, manifests)
             self._referenced.find(state.manifests, manifests)
-            self._vectors(state, manifests)
+            self._vectors.look_ahead(state, manifests)
 
     def _refuse_conflicts(self, state: BranchState, manifests: Manifests) -> None:
         scope: FileScope = WholeTable() if self._where is None else self._where.scope(state.metadata)
@@ -99,7 +92,7 @@ class RowDelta(FileChanges):
         if self._adds_data and self._deletes.files:
             self._conflicts.no_new_deletes(since, scope, manifests)
         self._conflicts.no_new_vectors(since, self._deletes.vector_keys, WholeTable(), manifests)
-        self._refuse_second_vectors(state, manifests)
+        self._vectors.refuse(state, manifests)
 
     def _refuse_missing_data(self, state: BranchState, manifests: Manifests) -> None:
         found = self._referenced.find(state.manifests, manifests)
@@ -112,37 +105,3 @@ class RowDelta(FileChanges):
                 raise InvalidInput(
                     f"{each.file_path} is of another partition or spec than {path}, whose rows it deletes"
                 )
-
-    def _refuse_second_vectors(self, state: BranchState, manifests: Manifests) -> None:
-        for entry in self._vectors(state, manifests):
-            if delete_file_key(entry.data_file) in self._replaced:
-                continue
-            path = entry.data_file.referenced_data_file
-            raise RequirementFailed(
-                ONE_VECTOR,
-                f"{path} has a deletion vector already, of snapshot {entry.snapshot_id}: a data file has at most one",
-                expected="no deletion vector, or one that the new one replaces",
-                found=entry.data_file.file_path,
-                next_step="put its positions into the new vector, and name it in replaced_deletes",
-                rests_on=frozenset() if entry.snapshot_id is None else frozenset({entry.snapshot_id}),
-            )
-
-    def _vectors(self, state: BranchState, manifests: Manifests) -> Sequence[ManifestEntry]:
-        """The live deletion vectors of the data files for which there is a new one."""
-        keys = self._deletes.vector_keys
-        if not keys:
-            return ()
-        listed = [each for each in state.manifests if each.content == ManifestContent.DELETES and each.has_live_files]
-        partitions = PartitionSet(each for each in self._deletes.files if is_deletion_vector(each))
-        new = [each for each in listed if each not in self._known_vectors]
-        for file, entries in manifests.read([each for each in new if partitions.may_contain(each, state.metadata)]):
-            self._known_vectors[file] = [
-                each
-                for each in entries
-                if each.is_live
-                and is_deletion_vector(each.data_file)
-                and file_key(each.data_file.referenced_data_file or "/") in keys
-            ]
-        for each in new:
-            self._known_vectors.setdefault(each, ())
-        return [entry for each in listed for entry in self._known_vectors[each]]
