@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from iceberg_hms.changes.operations.manifest_filter import is_deletion_vector
 from iceberg_hms.format.manifests.manifest import FileContent, ManifestEntry
 from iceberg_hms.format.manifests.manifest_list import ManifestFile
 from iceberg_hms.format.metadata.snapshot import Snapshot
@@ -23,6 +24,7 @@ class Contents:
     rows: how often each row is there, without those that a delete file removes.
     masked: the rows of live files that a delete file removes.
     gone: the rows of files that the snapshot removed or masked; a rewrite removes files, and keeps their rows.
+    vectors: how many deletion vectors each data file has.
     numbers: the sequence numbers of the manifests that it added.
     row_ids: from format version 3 on, of each manifest: first, end, and the manifest's name.
     """
@@ -32,6 +34,7 @@ class Contents:
     rows: Counter[str] = field(default_factory=Counter)
     masked: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
+    vectors: Counter[str] = field(default_factory=Counter)
     numbers: frozenset[int] = frozenset()
     row_ids: tuple[tuple[int, int, str], ...] = ()
 
@@ -79,6 +82,7 @@ def _read(storage: Storage, snapshot: Snapshot, manifests: tuple[ManifestFile, .
         Counter(row for path in files.elements() if path not in masked for row in storage.rows(path)),
         frozenset(row for path in masked for row in storage.rows(path)),
         frozenset(row for path in masked | removed for row in storage.rows(path)),
+        Counter(each.referenced_data_file or "" for each in live if is_deletion_vector(each)),
         frozenset(each.sequence_number for each in manifests if each.added_snapshot_id == snapshot.snapshot_id),
         tuple(row_ids),
     )

@@ -17,6 +17,7 @@ event that can break an invariant: a table row changes, a file is deleted, a cli
     one-chain                   every branch is one line of snapshots to its root, and our swaps log the file that they
                                 replace
     lands-whole                 all snapshots of a transaction come into the table by one swap
+    one-vector                  no data file has two deletion vectors
     requirement-held            a change lands only where its requirements hold, and on a parent that its client saw
                                 unless it may be rebased
     nothing-needed-deleted      no file is deleted that the current metadata names
@@ -190,6 +191,14 @@ def lands_whole(view: View) -> str | None:
     return None
 
 
+def one_vector(view: View) -> str | None:
+    for id_ in view.new_snapshots:
+        double = [path for path, count in view.now.held[id_].vectors.items() if count > 1]
+        if double:
+            return f"snapshot {id_} has more than one deletion vector for {', '.join(map(name_of, sorted(double)))}"
+    return None
+
+
 def nothing_needed_deleted(view: View) -> str | None:
     if view.deleted is None or view.deleted in view.excused_files:
         return None
@@ -281,6 +290,7 @@ INVARIANTS: tuple[StepInvariant, ...] = (
     StepInvariant("one-chain", one_chain, (StepKind.MOVE,)),
     StepInvariant("requirement-held", requirement_held, (StepKind.MOVE,)),
     StepInvariant("lands-whole", lands_whole, (StepKind.MOVE,)),
+    StepInvariant("one-vector", one_vector, (StepKind.MOVE,)),
     StepInvariant("locations-never-reused", locations_never_reused, (StepKind.MOVE,)),
     StepInvariant("same-table", same_table, (StepKind.MOVE,)),
     StepInvariant("catalog-answer-is-true", catalog_answer_is_true, (StepKind.MOVE, StepKind.ANSWER)),

@@ -7,6 +7,7 @@ from simulation.mutants.planted_catalog_operations import CATALOG_OPERATIONS
 from simulation.mutants.planted_drivers import DRIVERS
 from simulation.mutants.planted_groups import GROUPS
 from simulation.mutants.planted_locks import LOCKS
+from simulation.mutants.planted_operations import OPERATIONS
 from simulation.mutants.planted_rebase import REBASE
 
 _COMMIT_GROUP = "coordinator/protocol/commit_group.py"
@@ -265,6 +266,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *CATALOG_OPERATIONS,
     *LOCKS,
+    *OPERATIONS,
     *REBASE,
     *GROUPS,
     *DRIVERS,
