@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 import iceberg_hms
 from iceberg_hms.catalog.catalog import Catalog
-from iceberg_hms.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, NoSuchView
+from iceberg_hms.errors import AlreadyExists, IcebergHmsError, NoSuchNamespace, NoSuchTable, NoSuchView
 
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "n", "required": False, "type": "long"}]}
 
@@ -119,3 +121,77 @@ def test_a_missing_namespace_is_named(catalog: Catalog) -> None:
     catalog.views.create("views_a.v", SCHEMA, version("select 1"))
     with pytest.raises(NoSuchNamespace):
         catalog.views.rename("views_a.v", "no_such.v")
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """What each call returns, or the error that it raises."""
+    start = Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        start.wait(30)
+        try:
+            return call()
+        except IcebergHmsError as error:
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+def test_one_of_several_views_and_tables_that_are_created_at_once_gets_the_name(catalog: Catalog) -> None:
+    for number in range(5):
+        name = f"views_a.n{number}"
+
+        def view(name: str = name) -> Any:
+            return catalog.views.create(name, SCHEMA, version("select 1"))
+
+        def table(name: str = name) -> Any:
+            return catalog.create_table(name, SCHEMA)
+
+        results = at_once(view, table, view, table)
+        refused = [each for each in results if isinstance(each, Exception)]
+        assert [type(each) for each in refused] == [AlreadyExists] * 3
+        [made] = [each for each in results if each not in refused]
+        is_view = catalog.views.exists(name)
+        assert (is_view, catalog.table_exists(name)) == (made in (results[0], results[2]), not is_view)
+        if is_view:
+            assert catalog.views.load(name) == made
+        else:
+            assert catalog.load_table(name).metadata.uuid == made.metadata.uuid
+
+
+def test_replacing_renaming_and_dropping_a_view_at_once_loses_no_acknowledged_replacement(catalog: Catalog) -> None:
+    texts = [f"select {each} as n" for each in (1, 2)]
+    for number in range(3):
+        old, new = f"views_a.r{number}", f"views_b.r{number}"
+        uuid = catalog.views.create(old, SCHEMA, version("select 0")).metadata.uuid
+        replaced = at_once(
+            lambda old=old: replace(catalog, old, texts[0]),
+            lambda old=old, new=new: catalog.views.rename(old, new),
+            lambda old=old: replace(catalog, old, texts[1]),
+        )
+        assert replaced[1] is None
+        found = catalog.views.load(new).metadata
+        assert (found.uuid, catalog.views.exists(old)) == (uuid, False)
+        said = {each.sql_for("spark") for each in found.versions}
+        made = {text for text, result in zip(texts, replaced[::2], strict=True) if not isinstance(result, Exception)}
+        assert said == {"select 0", *made}
+        refused = [each for each in replaced if isinstance(each, Exception)]
+        assert all(isinstance(each, NoSuchView) for each in refused)
+
+        dropped = at_once(lambda new=new: catalog.views.drop(new), lambda new=new: replace(catalog, new, "select 3"))
+        assert dropped[0] is None
+        assert not catalog.views.exists(new)
+        assert not isinstance(dropped[1], Exception) or isinstance(dropped[1], NoSuchView)
+
+
+def test_orphans_of_a_table_do_not_include_a_view_in_its_folder(catalog: Catalog) -> None:
+    table = catalog.create_table("views_a.t", SCHEMA)
+    views = [
+        catalog.views.create(name, SCHEMA, version("select 1"), table.metadata.location)
+        for name in ("views_a.v", "views_b.v")
+    ]
+    now = table.metadata.last_updated_ms + 3_600_000
+    catalog.load_table("views_a.t").remove_orphan_files(older_than=now, force=True)
+    catalog.drop_table("views_a.t", purge=True)
+    assert [catalog.views.load(each.name) for each in views] == views

@@ -20,14 +20,16 @@ def namespace_folder(services: Services, name: TableName, namespace: Mapping[str
 
 
 def new_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
-    """The folder of a new table: `<folder of the namespace>/<name>`, with a random suffix if another table of the
-    namespace has that folder, or with `unique-table-location`."""
+    """The folder of a new table: `<folder of the namespace>/<name>`, with a random suffix if another table or a view of
+    the namespace has that folder, or with `unique-table-location`."""
     root = namespace_folder(services, name, namespace)
     location = f"{root}/{name.name}"
     ports = services.ports
-    if not services.settings.unique_table_location and not tables_sharing(ports, name, location, root=root):
-        return location
-    return _unique(services, location)
+    unique = services.settings.unique_table_location
+    # Java's HiveCatalog puts a view in `<folder of the namespace>/<name>`, where it stays when the view is renamed.
+    if unique or tables_sharing(ports, name, location, root=root, with_views=True):
+        return _unique(services, location)
+    return location
 
 
 def new_view_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:

@@ -48,13 +48,14 @@ class TableName:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A table's row in the metastore, as it was read.
+    """A table's or view's row in the metastore, as it was read.
 
     metadata_location, previous_metadata_location: HMS parameters, byte for byte.
     parameters: all HMS parameters.
     table: the driver's record of the whole row. A swap writes it back with its changes and loses nothing else.
     location: the table's folder as the row names it (HMS: the location of its storage descriptor); None if the row
     names none. A swap sets it to that of the new metadata.
+    is_view: whether it is an Iceberg view's.
     """
 
     name: TableName
@@ -63,6 +64,7 @@ class Pointer:
     parameters: Mapping[str, str]
     table: Any
     location: str | None = None
+    is_view: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,9 +178,9 @@ class TablePointer(Protocol):
         ...
 
     def find_by_folder(self, namespace: str, folder: str, *, timeout_seconds: float) -> Sequence[Pointer]:
-        """The Iceberg tables of a database whose metadata files lie in a folder, or in the folder `metadata` of one
-        that contains it; perhaps others too. None if the database does not exist. Folders are compared by their last
-        names alone, so that no other spelling is missed. Never from a cache.
+        """The Iceberg tables and views of a database whose metadata files lie in a folder, or in the folder `metadata`
+        of one that contains it; perhaps others too. None if the database does not exist. Folders are compared by their
+        last names alone, so that no other spelling is missed. Never from a cache.
 
         Raises InvalidInput for a folder that is no location, MetastoreUnavailable when time runs out."""
         ...

@@ -125,7 +125,7 @@ class MemoryTablePointer:
         with self._mutex:
             self.calls.append(("find_by_folder", TableName(namespace, "")))
             rows = [(name, row) for name, row in self.rows.items() if name.namespace == namespace]
-        found = [_pointer(name, row) for name, row in rows if _is_table(row)]
+        found = [_pointer(name, row, allow_view=True) for name, row in rows if _is_table(row) or _is_view(row)]
         return [each for each in found if any(part in each.metadata_location for part in parts)]
 
     def swap(
@@ -269,8 +269,14 @@ def _is_table(row: MemoryRow) -> bool:
     return is_iceberg(row.parameters) and METADATA_LOCATION in row.parameters
 
 
-def _pointer(name: TableName, row: MemoryRow) -> Pointer:
-    if not _is_table(row):
-        raise NotAnIcebergTable(name, row.table_type, is_view=is_iceberg_view(row.table_type, row.parameters))
+def _is_view(row: MemoryRow) -> bool:
+    return is_iceberg_view(row.table_type, row.parameters) and METADATA_LOCATION in row.parameters
+
+
+def _pointer(name: TableName, row: MemoryRow, *, allow_view: bool = False) -> Pointer:
+    is_view = is_iceberg_view(row.table_type, row.parameters)
+    if not (_is_table(row) or (allow_view and _is_view(row))):
+        raise NotAnIcebergTable(name, row.table_type, is_view=is_view)
     location = row.parameters[METADATA_LOCATION]
-    return Pointer(name, location, row.parameters.get(PREVIOUS_METADATA_LOCATION), row.parameters, row, row.location)
+    previous = row.parameters.get(PREVIOUS_METADATA_LOCATION)
+    return Pointer(name, location, previous, row.parameters, row, row.location, is_view)

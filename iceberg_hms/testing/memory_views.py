@@ -40,7 +40,7 @@ class MemoryViewPointer:
         if not is_iceberg_view(row.table_type, row.parameters) or not location:
             raise NotAnIcebergView(name, row.table_type, is_table=is_iceberg(row.parameters))
         previous = row.parameters.get(PREVIOUS_METADATA_LOCATION)
-        return Pointer(name, location, previous, row.parameters, row, row.location)
+        return Pointer(name, location, previous, row.parameters, row, row.location, is_view=True)
 
     def swap(
         self,

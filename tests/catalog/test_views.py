@@ -69,6 +69,17 @@ def test_a_view_and_a_table_that_gets_its_name_later_share_no_folder(catalog: Ca
     assert make(catalog, "db.here", location="file:/warehouse/here/").metadata.location == "file:/warehouse/here/"
 
 
+def test_a_table_that_gets_the_name_of_a_view_of_java_shares_no_folder_with_it(catalog: Catalog) -> None:
+    view = make(catalog, location="file:/warehouse/db.db/v")
+    catalog.views.rename("db.v", "db.w")
+    table = catalog.create_table("db.v", schema()).metadata
+    assert table.location.startswith("file:/warehouse/db.db/v-")
+    # Its creator may put a table beside it all the same.
+    catalog.create_table("db.x", schema(), location=view.metadata.location)
+    catalog.drop_table("db.x", purge=True)
+    assert catalog.views.load("db.w").metadata == view.metadata
+
+
 def test_a_view_is_replaced(catalog: Catalog) -> None:
     uuid = make(catalog).metadata.uuid
     after = catalog.views.commit("db.v", [{"type": "assert-view-uuid", "uuid": uuid}], replacing("select 2"))

@@ -133,7 +133,7 @@ class OrphanFiles:
                 next_step="name a folder below the table's location, or none",
             )
         for other in neighbours:
-            if shares_folder(self._ports, other, str(row.location)):
+            if not other.is_view and shares_folder(self._ports, other, str(row.location)):
                 raise InvalidInput(
                     f"the table {other.name} has files in the folder {row.location} too, or its folder contains that",
                     next_step="give one of them a folder of its own",

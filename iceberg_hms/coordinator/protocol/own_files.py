@@ -2,8 +2,8 @@
 
 A table's metadata and properties name what clients put into them, and a client may name any file. So the server deletes
 a file only if it lies in the folder that the metastore's row gives the table, and in no folder of another Iceberg table
-of any database: who may write to one database must not have the files of another deleted. Every deletion of a file that
-this process did not write itself asks `OwnFiles`.
+of any database, nor in one that holds a view's metadata file: who may write to one database must not have the files of
+another deleted. Every deletion of a file that this process did not write itself asks `OwnFiles`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class OwnFiles:
     """The files that may be deleted on behalf of one table, as a container: `location in own_files`.
 
     folder: the table's location by its row; None if the row names none. Then no file is the table's own.
-    others: the rows of other tables that may have files in it, or whose folder may contain it.
+    others: the rows of other tables that may have files in it, or whose folder may contain it; and of views. All that a
+    view has is its metadata files, so its location takes nothing from a table.
     real_path: `Files.real_path`. It is called once for each folder, not for each file.
     """
 
@@ -76,12 +77,13 @@ class OwnFiles:
         """Keep what lies in a folder of another table."""
         if self._own is None:
             return
-        theirs = self._parsed(other.location)
+        theirs = None if other.is_view else self._parsed(other.location)
         if theirs is not None and _may_contain(theirs, self._own):
             self.reason = f"its folder lies in that of {other.name}"
         # They are parameters of the row too.
         properties = (other.parameters.get(each) for each in LOCATION_PROPERTIES)
-        named = (other.location, other.metadata_location.rpartition("/")[0], *properties)
+        folders = () if other.is_view else (other.location, *properties)
+        named = (other.metadata_location.rpartition("/")[0], *folders)
         # Other tables may share such a folder with many, so it counts only where it lies in this table's own.
         inside = (found for each in named if (found := self._parsed(each)) and _may_contain(self._own, found))
         self._taken.extend(inside)
@@ -91,14 +93,22 @@ class OwnFiles:
 
 
 def tables_sharing(
-    ports: CommitPorts, name: TableName, folder: str, *, root: str | None = None, seconds: float = SEARCH_SECONDS
+    ports: CommitPorts,
+    name: TableName,
+    folder: str,
+    *,
+    root: str | None = None,
+    seconds: float = SEARCH_SECONDS,
+    with_views: bool = False,
 ) -> list[Pointer]:
-    """The other Iceberg tables of the database whose folder is this one, lies in it, or contains it.
+    """The other Iceberg tables of the database, and views if asked for, whose folder is this one, lies in it, or
+    contains it.
 
     root: the folder of the database. A table around that would share every folder in it, and does not count.
     seconds: how long the search may take. Raises InvalidInput for a folder that is no location, MetastoreError."""
     found = ports.pointer.find_by_folder(name.namespace, folder, timeout_seconds=seconds)
-    return [each for each in found if each.name != name and shares_folder(ports, each, folder, root=root)]
+    others = (each for each in found if each.name != name and (with_views or not each.is_view))
+    return [each for each in others if shares_folder(ports, each, folder, root=root)]
 
 
 def shares_folder(ports: CommitPorts, other: Pointer, folder: str, *, root: str | None = None) -> bool:
@@ -134,8 +144,8 @@ def find_own_files(ports: CommitPorts, row: Pointer, *, seconds: float = SEARCH_
 
 
 def find_neighbours(ports: CommitPorts, row: Pointer, *, seconds: float = SEARCH_ALL_SECONDS) -> list[Pointer]:
-    """The other Iceberg tables of all databases whose metadata files may lie in a table's folder or around it. Its own
-    database is searched first. Raises MetastoreError."""
+    """The other Iceberg tables, and the views, of all databases whose metadata files may lie in a table's folder or
+    around it. Its own database is searched first. Raises MetastoreError."""
     deadline = ports.runtime.now() + seconds
     databases = dict.fromkeys((row.name.namespace, *ports.pointer.databases()))
     return [each for database in databases for each in _neighbours(ports, row, database, deadline)]
@@ -151,7 +161,8 @@ def _neighbours(ports: CommitPorts, row: Pointer, database: str, deadline: float
             f"There was no time to search all databases for tables in {row.location}", next_step=""
         )
     found = ports.pointer.find_by_folder(database, row.location, timeout_seconds=min(left, SEARCH_SECONDS))
-    return [each for each in found if each.name != row.name]
+    # A view of its name took the place of a table that was dropped.
+    return [each for each in found if each.name != row.name or each.is_view]
 
 
 class RecentOwnFiles:

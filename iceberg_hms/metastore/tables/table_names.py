@@ -126,21 +126,21 @@ class TableNames:
         return [row for row in rows if row.parameters.get(UUID, uuid).lower() == uuid.lower()]
 
     def near_folder(self, namespace: str, path: str, *, seconds: float) -> Sequence[Any]:
-        """Rows of a database's Iceberg tables whose metadata files lie in a folder, by its last name, or in the folder
-        `metadata` of one of those that contain it; none for a database that is not there. path: of the folder, with
-        slashes. Raises MetastoreUnavailable after this time."""
+        """Rows of a database's Iceberg tables and views whose metadata files lie in a folder, by its last name, or in
+        the folder `metadata` of one of those that contain it; none for a database that is not there. path: of the
+        folder, with slashes. Raises MetastoreUnavailable after this time."""
         deadline = self._clock.monotonic() + seconds
         try:
             filters = _near_folder_filters(path)
             if not self._filters or not filters:
-                return list(self._iceberg_rows(namespace, deadline))
+                return list(self._rows_with_metadata(namespace, self.all_in(namespace), deadline))
             try:
                 names = list(dict.fromkeys(name for each in filters for name in self._filtered(namespace, each)))
             except ServerFault as fault:
-                rows = list(self._iceberg_rows(namespace, deadline))
+                rows = list(self._rows_with_metadata(namespace, self.all_in(namespace), deadline))
                 self._note_refused_filter(fault)
                 return rows
-            return [row for row in self._rows(namespace, names, deadline) if is_iceberg(row.parameters or {})]
+            return list(self._rows_with_metadata(namespace, names, deadline))
         except NoSuchNamespace:
             return ()
 
@@ -170,6 +170,13 @@ class TableNames:
     def _iceberg_rows(self, namespace: str, deadline: float | None = None) -> Iterator[Any]:
         rows = self._rows(namespace, self.all_in(namespace), deadline)
         return (row for row in rows if is_iceberg(row.parameters or {}))
+
+    def _rows_with_metadata(self, namespace: str, names: Sequence[str], deadline: float) -> Iterator[Any]:
+        """Those of Iceberg tables and views."""
+        for row in self._rows(namespace, names, deadline):
+            parameters = row.parameters or {}
+            if is_iceberg(parameters) or is_iceberg_view(row.tableType, parameters):
+                yield row
 
     def _view_rows(self, namespace: str) -> Iterator[Any]:
         rows = self._rows(namespace, self.all_in(namespace), None)

@@ -70,7 +70,7 @@ class HmsTablePointer:
         """As the port says."""
         rows = self._names.near_folder(namespace, parse(folder).path, seconds=timeout_seconds)
         there = (row for row in rows if row.parameters.get(METADATA_LOCATION))
-        return [_pointer(TableName(namespace, row.tableName), row) for row in there]
+        return [_pointer(TableName(namespace, row.tableName), row, allow_view=True) for row in there]
 
     def swap(
         self,
@@ -157,15 +157,16 @@ class HmsTablePointer:
                 self._refused_columns.popitem(last=False)
 
 
-def _pointer(name: TableName, table: Any) -> Pointer:
-    """The row of an Iceberg table. Raises NotAnIcebergTable."""
+def _pointer(name: TableName, table: Any, *, allow_view: bool = False) -> Pointer:
+    """The row of an Iceberg table, or of a view if that is allowed. Raises NotAnIcebergTable."""
     parameters: Mapping[str, str] = table.parameters or {}
     location = parameters.get(METADATA_LOCATION)
-    if not is_iceberg(parameters) or not location:
-        is_view = is_iceberg_view(table.tableType, parameters)
+    is_view = is_iceberg_view(table.tableType, parameters)
+    if not location or not (is_iceberg(parameters) or (is_view and allow_view)):
         raise NotAnIcebergTable(name, kind_of(table), is_view=is_view)
     folder = None if table.sd is None else table.sd.location
-    return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, table, folder or None)
+    previous = parameters.get(PREVIOUS_METADATA_LOCATION)
+    return Pointer(name, location, previous, parameters, table, folder or None, is_view)
 
 
 def _refused_columns(answer: SwapAnswer) -> bool:

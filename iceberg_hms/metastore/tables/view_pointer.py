@@ -107,4 +107,5 @@ def _pointer(name: TableName, view: Any) -> Pointer:
     if not is_iceberg_view(view.tableType, parameters) or not location:
         raise NotAnIcebergView(name, kind_of(view), is_table=is_iceberg(parameters))
     folder = None if view.sd is None else view.sd.location
-    return Pointer(name, location, parameters.get(PREVIOUS_METADATA_LOCATION), parameters, view, folder or None)
+    previous = parameters.get(PREVIOUS_METADATA_LOCATION)
+    return Pointer(name, location, previous, parameters, view, folder or None, is_view=True)

@@ -15,6 +15,7 @@ from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.storage.files import PyArrowFiles
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.catalog.maintenance.lab import FOLDER, SCHEMA, Lab
+from tests.format.views.samples import schema, version
 
 DAY = 24 * 3_600_000
 
@@ -349,3 +350,26 @@ def test_removal_keeps_odd_names_in_every_spelling_of_their_folder(tmp_path, pre
         make_old(tmp_path)
         table.remove_orphan_files()
         assert sorted(each.name for each in data.iterdir()) == sorted(live)
+
+
+@pytest.mark.parametrize("namespace", ["db", "other"])
+@pytest.mark.parametrize("inner", ["", "/views/v", "/data"])
+def test_the_metadata_of_a_view_in_the_folder_stays(lab, namespace, inner):
+    if namespace != "db":
+        lab.catalog.create_namespace(namespace)
+    view = lab.catalog.views.create(
+        f"{namespace}.v", schema(), version(1, "select 1"), f"{FOLDER}{inner}", {"write.data.path": FOLDER}
+    )
+    made = [orphan(lab, "data/x.parquet"), orphan(lab, "data/y.parquet")]
+    age_all(lab)
+    assert found(lab) == made
+    assert lab.catalog.views.load(f"{namespace}.v") == view
+    lab.catalog.views.drop(f"{namespace}.v")
+    assert found(lab) == [view.metadata_location]
+
+
+def test_a_view_around_the_folder_takes_nothing_from_the_table(lab):
+    lab.catalog.views.create("db.v", schema(), version(1, "select 1"), FOLDER.rpartition("/")[0])
+    assert found(lab) == []
+    made = orphan(lab, "data/x.parquet")
+    assert found(lab) == [made]
