@@ -170,6 +170,9 @@ def _upgrade_format_version(_draft: _Draft, update: Mapping[str, Any]) -> None:
 
 
 def _set_location(draft: _Draft, update: Mapping[str, Any]) -> None:
+    if not update["location"]:
+        # As for a table, and unlike Java: the next file would be /metadata/..., at the root of the file system.
+        raise InvalidView("set-location: location must not be empty")
     draft.raw["location"] = update["location"]
 
 

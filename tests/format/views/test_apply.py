@@ -92,6 +92,11 @@ def test_what_java_refuses_is_refused_with_its_words(updates: list[Update], mess
         built(UUID, *updates)
 
 
+def test_a_view_does_not_move_to_nowhere() -> None:
+    with pytest.raises(InvalidInput, match="set-location: location must not be empty"):
+        built({"action": "set-location", "location": ""}, base=new())
+
+
 def test_a_newer_format_is_not_supported() -> None:
     with pytest.raises(UnsupportedFormat, match="Unsupported format version: 23"):
         new({"action": "upgrade-format-version", "format-version": 23})
