@@ -41,7 +41,7 @@ class Staging:
     refused: commits whose check or staging failed, with the error; no swap carries them.
     withdrawn: commits whose callers left while they were staged; no swap carries them either.
     files: what each commit wrote; also one that failed: what it wrote is named again when it is staged again.
-    manifests_written: the manifests that each of the staged wrote now, whether or not its result names them.
+    manifests_written: the manifests that each wrote now, whether or not its result names them, or it has one.
     committed_as: the snapshots of commits that were in the metadata before they were staged, as the table has them.
     added: the snapshots that carried commits add, where these are not all that their changes' identities name.
     rebased: those of the carried whose snapshot is on a parent that its client had not seen.
@@ -116,7 +116,7 @@ class Staging:
             if staged.rebased:
                 self.rebased.add(commit)
         except Exception as error:  # noqa: BLE001 - whatever a change raises is its own caller's answer, never the group's
-            self.files[commit] = tuple(recorded.written)
+            self.files[commit] = self.manifests_written[commit] = tuple(recorded.written)
             if commit.withdrawn:
                 self.withdrawn.append(commit)
             else:

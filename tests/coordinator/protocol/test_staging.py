@@ -266,18 +266,28 @@ class BreaksLater:
             raise RequirementFailed("once", "it was checked before")
 
 
-def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_its_manifests(harness):
-    """What was not read just now refuses nobody: the change is staged again, on what it wrote before."""
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_change_that_breaks_on_what_is_remembered_and_then_lands_keeps_the_manifests_that_it_names(harness, anew):
+    """What was not read just now refuses nobody: the change is staged again, on what it wrote before, or on other
+    manifests, as for a table that has moved."""
     in_files(harness)
-    change = BrokenAfterStaging(append("file:/a"), times=1)
-    base = harness.coordinator.load(NAME)
+    harness.commit(append("file:/0"))
+    change, other = BrokenAfterStaging(append("file:/a"), times=1), append("file:/a")
+    stage, bases = change.stage, []
+
+    def stage_again(base, manifests):
+        bases.append(base)
+        return (other.stage if anew and len(bases) > 1 else stage)(base, manifests)
+
+    change.stage = stage_again
     members = harness.members(change)
-    hints = TableHints(last_location=base.pointer.metadata_location, ended=harness.runtime.now())
-    harness.group(*members, hints=hints)
+    location = harness.coordinator.load(NAME).pointer.metadata_location
+    harness.group(*members, hints=TableHints(last_location=location, ended=harness.runtime.now()))
     assert isinstance(members[0].outcome, Committed)
+    assert len(bases) == 2
     there, named = avro_files(harness)
     assert there == named
-    assert harness.data_files() == ["file:/a"]
+    assert harness.data_files() == ["file:/0", "file:/a"]
 
 
 def test_a_job_that_runs_again_gets_the_snapshot_of_its_first_run(harness):
