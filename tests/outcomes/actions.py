@@ -110,11 +110,17 @@ def _if_another(cell: Cell, another: str, same: str) -> str:
     return another if cell.relation == "another_ref" else same
 
 
-def copied_for(cell: Cell) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int], Contents]:
-    """A copy of the table on which a cell runs, of format version 3 if it can, for its row ids."""
+def table_for(cell: Cell) -> tuple[int, bool]:
+    """The format version of the table on which a cell runs, 3 if it can for its row ids; and whether it has deletes."""
     both = {cell.in_flight, cell.landed}
     is_old = bool(both & {"row_delta_positions", "rewrite_deletes", "upgrade_format_version"})
-    return copied(2 if is_old else 3, with_deletes="rewrite_deletes" in both)
+    return 2 if is_old else 3, "rewrite_deletes" in both
+
+
+def copied_for(cell: Cell) -> tuple[MemoryFiles, MemoryTablePointer, dict[str, int], Contents]:
+    """A copy of the table on which a cell runs."""
+    version, with_deletes = table_for(cell)
+    return copied(version, with_deletes=with_deletes)
 
 
 def submit(case: Case, table: Table, stage: Stage) -> None:

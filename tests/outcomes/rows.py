@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -86,14 +87,20 @@ def live_entries(catalog: Catalog, snapshot: Snapshot) -> list[ManifestEntry]:
 
 def rows_of(catalog: Catalog, snapshot: Snapshot, contents: Contents) -> tuple[int, ...]:
     """The ids of a snapshot's rows, in order."""
+    found: list[int] = []
+    for data, deletes in planned(catalog, snapshot):
+        gone = set[int]().union(*(contents.deletes[name_of(each)] for each in deletes))
+        found += [row for row in contents.rows[name_of(data)] if row not in gone]
+    return tuple(sorted(found))
+
+
+def planned(catalog: Catalog, snapshot: Snapshot) -> Iterator[tuple[ManifestEntry, list[ManifestEntry]]]:
+    """The live data files of a snapshot, each with the delete files that apply to it."""
     entries = live_entries(catalog, snapshot)
     deletes = [entry for entry in entries if entry.data_file.content != FileContent.DATA]
-    found: list[int] = []
     for entry in entries:
         if entry.data_file.content == FileContent.DATA:
-            gone = set[int]().union(*(contents.deletes[name_of(each)] for each in deletes if _applies(each, entry)))
-            found += [row for row in contents.rows[name_of(entry)] if row not in gone]
-    return tuple(sorted(found))
+            yield entry, [each for each in deletes if _applies(each, entry)]
 
 
 def _applies(delete: ManifestEntry, data: ManifestEntry) -> bool:

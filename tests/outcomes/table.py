@@ -41,11 +41,12 @@ class Cell:
 @dataclass(frozen=True)
 class Refusal:
     """Why cells are refused. by: the names of the assumptions, one of which the error has. follows: Java's method, or
-    the section of the specification."""
+    the section of the specification. java_replays: whether Java replays what we refuse."""
 
     by: tuple[str, ...]
     why: str
     follows: str
+    java_replays: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _refused(
     """A rule may name a relation that some of its pairs cannot have, not one that none of them has."""
     found: dict[Cell, Refusal] = {}
     for rule in rules:
-        refusal = Refusal(tuple(rule["by"]), rule["why"], rule["follows"])
+        refusal = Refusal(tuple(rule["by"]), rule["why"], rule["follows"], rule.get("java_replays", False))
         unused = set(rule["relations"])
         for pair in _pairs(rule):
             levels = ISOLATIONS if operations[pair[0]].get("isolation") else (None,)
