@@ -9,7 +9,8 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 
 import iceberg_hms
 from iceberg_hms.cli.main import app
+from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.rest.server import RestServer
 from integration import interop
 
@@ -204,6 +206,75 @@ def test_a_missing_data_file_is_not_appended(catalog: Any, table: Any, more: str
     with pytest.raises(iceberg_hms.MissingFile, match=re.escape("missing.parquet")):
         table.append([more, f"file:{tmp_path}/missing.parquet"])
     assert catalog.pointer(table.name).parameters == before.parameters
+
+
+# Operations
+
+
+def record(name: str, **changes: Any) -> DataFile:
+    return replace(DataFile(f"file:/data/{name}.parquet", "PARQUET", 3, 100), **changes)
+
+
+BAD_OPERATIONS: dict[str, tuple[Callable[[Any, str], object], str]] = {
+    "delete an unknown column": (lambda table, good: table.update_schema().delete_column("size").commit(), "size"),
+    "rename an unknown column": (lambda table, good: table.update_schema().rename_column("size", "s").commit(), "size"),
+    "widen a text": (lambda table, good: table.update_schema().update_column("name", "int").commit(), "name: string"),
+    "narrow a long": (lambda table, good: table.update_schema().update_column("id", "int").commit(), "id: long"),
+    "partition by a column that is not there": (
+        lambda table, good: table.update_spec().add_field("day", "identity").commit(),
+        "day",
+    ),
+    "a transform that does not fit": (
+        lambda table, good: table.update_spec().add_field("name", "day").commit(),
+        "name",
+    ),
+    "append a file of a partition": (
+        lambda table, good: table.append([record("a", partition={"day": 1})]),
+        "a.parquet",
+    ),
+    "append a file of another spec": (lambda table, good: table.append([record("a", spec_id=7)]), "a.parquet"),
+    "append a file twice": (lambda table, good: table.append([record("a"), record("a")]), "a.parquet"),
+    "append a live file": (lambda table, good: table.append([good]), "good.parquet"),
+    "delete by a missing column": (lambda table, good: table.delete("size = 1"), "size"),
+    "overwrite by a missing column": (lambda table, good: table.overwrite([record("a")], "size = 1"), "size"),
+    "delete a part of a file": (lambda table, good: table.delete("id = 1"), "good.parquet"),
+    "delete a file that is not there": (lambda table, good: table.delete_files(["file:/data/a.parquet"]), "a.parquet"),
+    "rewrite a file that is not there": (
+        lambda table, good: table.rewrite(["file:/data/a.parquet"], [record("b")]),
+        "a.parquet",
+    ),
+    "expire the current snapshot": (
+        lambda table, good: table.expire_snapshots(snapshot_ids=[table.current_snapshot.snapshot_id]),
+        "main",
+    ),
+    "a branch at a snapshot that is not there": (lambda table, good: table.create_branch("b", 5), "5"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPERATIONS)
+@pytest.mark.parametrize("is_step", [False, True])
+def test_a_bad_operation_says_what_is_wrong_and_leaves_nothing(
+    catalog: Any, table: Any, tmp_path: Path, name: str, is_step: bool
+) -> None:
+    if is_step and name == "expire the current snapshot":
+        pytest.skip("no step of a transaction")
+    before, folder = catalog.pointer(table.name), local_path(table.metadata.location)
+    files = files_below(folder)
+    submit, names = BAD_OPERATIONS[name]
+
+    def run() -> None:
+        if not is_step:
+            submit(table, f"file:{tmp_path}/good.parquet")
+            return
+        with table.transaction() as transaction:
+            transaction.delete("id > 100")
+            transaction.update_schema().add_column("more", "int").commit()
+            submit(transaction, f"file:{tmp_path}/good.parquet")
+
+    with pytest.raises((iceberg_hms.InvalidInput, iceberg_hms.RequirementFailed), match=re.escape(names)):
+        run()
+    assert catalog.pointer(table.name).parameters == before.parameters
+    assert files_below(folder) == files
 
 
 # Commits
