@@ -11,7 +11,9 @@ from iceberg_hms.changes.change import Change
 from iceberg_hms.changes.operations.snapshot_operation import NewSnapshot, SnapshotOperation
 from iceberg_hms.changes.summary import with_wap_id
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.coordinator.protocol.cleanup import delete_files
 from iceberg_hms.coordinator.protocol.staging import RecordedWrites
+from iceberg_hms.errors import IcebergHmsError
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: What an operation returns: a CommitReport from a table, None as a step of a transaction.
@@ -94,7 +96,12 @@ class Submitter(ABC, Generic[Result]):
     ) -> Result:
         """Look ahead, so that no other writer waits while the operation reads manifests, then submit it."""
         manifests = self._open_manifests()
-        operation.look_ahead(self.metadata, manifests)
+        earlier = len(manifests.written)
+        try:
+            operation.look_ahead(self.metadata, manifests)
+        except IcebergHmsError:
+            delete_files(self._access.services.ports.files, manifests.written[earlier:])
+            raise
         if operation.is_idle:
             operation.check(self.metadata)
             return self._nothing_to_do()

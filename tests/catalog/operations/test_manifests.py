@@ -1,11 +1,14 @@
 """Rewriting manifests, as callers do it."""
 
+import re
+
 import pytest
 
-from iceberg_hms.errors import InvalidInput
+from iceberg_hms.errors import InvalidInput, MissingFile
 from iceberg_hms.format.manifests.manifest import DataFile
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from iceberg_hms.testing.memory_files import MemoryFiles
+from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 
@@ -16,13 +19,21 @@ def files():
 
 
 @pytest.fixture
-def table(files):
-    with memory_catalog(files=files) as catalog:
-        catalog.create_namespace("logging")
-        made = catalog.create_table("logging.events", SCHEMA)
-        for name in "abc":
-            made.append([DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10)])
-        yield made
+def pointer():
+    return MemoryTablePointer(namespaces=("logging",))
+
+
+@pytest.fixture
+def table(files, pointer):
+    with memory_catalog(files=files, pointer=pointer) as catalog:
+        yield with_three_files(catalog)
+
+
+def with_three_files(catalog):
+    made = catalog.create_table("logging.events", SCHEMA)
+    for name in "abc":
+        made.append([DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10)])
+    return made
 
 
 def test_the_manifests_become_one(table):
@@ -51,4 +62,22 @@ def test_a_spec_that_the_table_lacks_is_refused_and_leaves_no_file(table, files)
     before = set(files.locations())
     with pytest.raises(InvalidInput, match="no partition spec 3"):
         table.rewrite_manifests(spec_id=3)
+    assert set(files.locations()) == before
+
+
+def test_a_rewrite_that_cannot_read_a_manifest_leaves_none_of_its_own(files, pointer):
+    """Those of the first spec are written when one of the second is missed."""
+    with memory_catalog(files=files, pointer=pointer) as catalog:
+        table = with_three_files(catalog)
+        table.update_spec().add_field("id", "bucket[4]").commit()
+        for name in "de":
+            table.append([DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10, {"id_bucket_4": 1}, spec_id=1)])
+        listed = catalog.manifests().list(table.current_snapshot)
+    [lost, *_] = [each.manifest_path for each in listed if each.partition_spec_id == 1]
+    files.delete(lost)
+    before = set(files.locations())
+    with memory_catalog(files=files, pointer=pointer) as catalog:
+        table = catalog.load_table("logging.events")
+        with pytest.raises(MissingFile, match=re.escape(lost)):
+            table.rewrite_manifests()
     assert set(files.locations()) == before
