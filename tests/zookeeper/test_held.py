@@ -191,7 +191,7 @@ def test_a_lock_released_while_suspended_is_removed_as_soon_as_it_can_be(writers
 
 
 def test_heartbeats_renew_the_lock_until_it_is_released(writers: Any) -> None:
-    writer = writers(lease_seconds=0.05)
+    writer = writers(lease_seconds=1.0)
     held = take(writer)
     held.start()
     wait_until(lambda: writer.session.calls.count("write") >= 3)
