@@ -5,7 +5,6 @@ Whatever happens, the rows are those of the acknowledged operations one after th
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -27,6 +26,7 @@ from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 from tests.outcomes.numbers import Numbers
 from tests.outcomes.rows import Contents, live_rows
+from tests.outcomes.stage import join_commits
 
 NAME: Final = TableName("logging", "events")
 SCHEMA: Final = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("level", pa.string()), ("count", pa.int32())])
@@ -34,7 +34,6 @@ WRITERS: Final = 3
 #: How many of the last states of the table a writer may have seen.
 STATES: Final = 6
 #: Seconds within which a coordinator ends after its last answer.
-_ENDS_WITHIN: Final = 10.0
 
 #: Branch -> the ids of its rows.
 Refs = dict[str, frozenset[int]]
@@ -111,7 +110,6 @@ class Site:
         self.files, self.contents = MemoryFiles(), Contents()
         self.pointer = OvertakenPointer(self.files)
         self._stack = ExitStack()
-        self._threads = set(threading.enumerate())
         self.catalogs: list[Catalog] = [
             self._stack.enter_context(memory_catalog(files=self.files, pointer=self.pointer)) for _ in range(WRITERS)
         ]
@@ -132,10 +130,7 @@ class Site:
         """End the writers, and look for files that they left: a coordinator deletes them after its answers."""
         catalog = self.catalogs[0]
         metadata = catalog.load_table(NAME).metadata
-        for thread in set(threading.enumerate()) - self._threads:
-            # A table's own thread ends when its queue is empty; those that read and write files stay.
-            if thread.name.startswith("commit "):
-                thread.join(_ENDS_WITHIN)
+        join_commits()
         orphans = self._orphans(catalog, metadata)
         self._stack.close()
         assert not orphans, (orphans, self.log)

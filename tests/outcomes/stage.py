@@ -7,6 +7,7 @@ more each, which position deletes of S1 and S2 delete: if they were lost, it wou
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -25,6 +26,7 @@ SCHEMA: Final = pa.schema(
     [("id", pa.int64()), ("day", pa.int32()), ("level", pa.string()), ("count", pa.int32()), ("note", pa.string())]
 )
 NAME: Final = "logging.events"
+_ENDS_WITHIN: Final = 10.0
 #: Name -> day and rows.
 FILES: Final = {
     "Z": (9, tuple(range(901, 911))),
@@ -90,6 +92,19 @@ class Stage:
     def found(self) -> dict[str, tuple[int, ...]]:
         """Name of a ref -> the ids of its rows, by the table's manifests."""
         return live_rows(self.catalog, self.table(), self.contents)
+
+    def left(self) -> tuple[str, set[str]]:
+        """The table's metadata file, and all files."""
+        join_commits()
+        return self.table().metadata_location, set(self.files.locations())
+
+
+def join_commits() -> None:
+    """Wait until the commits of this process have ended: a coordinator deletes files after its answers."""
+    for thread in threading.enumerate():
+        # A table's own thread ends when its queue is empty; those that read and write files stay.
+        if thread.name.startswith("commit "):
+            thread.join(_ENDS_WITHIN)
 
 
 def deletes_of(contents: Contents, target: str, name: str) -> DataFile:

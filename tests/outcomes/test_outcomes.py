@@ -10,7 +10,7 @@ import pytest
 from iceberg_hms.errors import RequirementFailed
 from iceberg_hms.testing.memory_catalog import memory_catalog
 from tests.outcomes.actions import cases, copied_for, model, submit
-from tests.outcomes.stage import Stage, stage
+from tests.outcomes.stage import stage
 from tests.outcomes.table import Cell, read
 
 
@@ -24,7 +24,7 @@ def test_an_operation_replays_or_is_refused_by_name(cell: Cell) -> None:
         submit(landed, made.table(), made)
         model(landed, made)
         assert made.found() == made.rows.ids(), "the operation that landed did something else"
-        before = _left(made)
+        before = made.left()
         refusal = read().refused.get(cell)
         if refusal is None:
             submit(in_flight, stale, made)
@@ -34,10 +34,5 @@ def test_an_operation_replays_or_is_refused_by_name(cell: Cell) -> None:
                 submit(in_flight, stale, made)
             assert caught.value.name in refusal.by, str(caught.value)
             assert caught.value.proved_failed
-            assert _left(made) == before
+            assert made.left() == before
         assert made.found() == made.rows.ids()
-
-
-def _left(made: Stage) -> tuple[str, set[str]]:
-    """The table's metadata file, and all files."""
-    return made.table().metadata_location, set(made.files.locations())
