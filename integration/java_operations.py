@@ -120,9 +120,10 @@ class JavaTable:
         }
 
     def summary(self, branch: str) -> dict[str, str]:
-        """Of the branch's head."""
+        """Of the branch's head, with its operation."""
         self.table.refresh()
-        return dict(self.table.snapshot(branch).summary())
+        snapshot = self.table.snapshot(branch)
+        return {**snapshot.summary(), "operation": snapshot.operation()}
 
     def _data_file(self, file: DataFile) -> Any:
         builder = self._iceberg.DataFiles.builder(self.table.spec()).withMetrics(self._metrics(file))

@@ -150,7 +150,8 @@ def _section(name: str, operation: Mapping[str, Any], outcomes: Outcomes) -> Ite
         rows.setdefault((", ".join(landed), isolation, refusal), []).append(relation)
     for (landed_names, isolation, refusal), relations in rows.items():
         by = " or ".join(f"`{each}`" for each in refusal.by)
-        cells = (landed_names, ", ".join(relations), isolation, by, refusal.why, refusal.follows)
+        follows = f"{refusal.follows}; Java replays it" if refusal.java_replays else refusal.follows
+        cells = (landed_names, ", ".join(relations), isolation, by, refusal.why, follows)
         yield f"| {' | '.join(cells)} |"
 
 
