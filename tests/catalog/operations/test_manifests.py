@@ -66,14 +66,14 @@ def test_a_spec_that_the_table_lacks_is_refused_and_leaves_no_file(table, files)
 
 
 def test_a_rewrite_that_cannot_read_a_manifest_leaves_none_of_its_own(files, pointer):
-    """Those of the first spec are written when one of the second is missed."""
+    """Those of the newer spec are written when one of the older is missed."""
     with memory_catalog(files=files, pointer=pointer) as catalog:
         table = with_three_files(catalog)
         table.update_spec().add_field("id", "bucket[4]").commit()
         for name in "de":
             table.append([DataFile(f"file:/in/{name}.parquet", "PARQUET", 1, 10, {"id_bucket_4": 1}, spec_id=1)])
         listed = catalog.manifests().list(table.current_snapshot)
-    [lost, *_] = [each.manifest_path for each in listed if each.partition_spec_id == 1]
+    [lost, *_] = [each.manifest_path for each in listed if each.partition_spec_id == 0]
     files.delete(lost)
     before = set(files.locations())
     with memory_catalog(files=files, pointer=pointer) as catalog:
