@@ -97,7 +97,9 @@ class World:
     def __init__(self) -> None:
         self.files = MemoryFiles()
         self.pointer = MemoryTablePointer(namespaces=())
-        self.catalog = memory_catalog(files=self.files, pointer=self.pointer, **{"rest.commit-wait-ms": 3_000})
+        # What a fault leaves in doubt is looked at for ten minutes by default, by a thread each.
+        limits = {"rest.commit-wait-ms": 3_000, "metastore.unanswered-swap-timeout-ms": 3_000}
+        self.catalog = memory_catalog(files=self.files, pointer=self.pointer, **limits)
         self._app: Any = create_app(self.catalog, token=None, settings=self.catalog.settings)
         self._loop = asyncio.Runner()
         self._in_doubt = False
