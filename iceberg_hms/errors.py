@@ -14,7 +14,6 @@
      |    |    +-- NotAnIcebergTable the name is taken by a Hive table, a view or another format
      |    +-- NoSuchView
      |    |    +-- NotAnIcebergView  the name is taken by a table, a Hive view or another format
-     |    +-- NoSuchWarehouse
      |    +-- MissingFile            a file that the table needs is missing
      +-- AlreadyExists               the name is taken
      |    +-- FileAlreadyExists

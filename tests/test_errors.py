@@ -46,6 +46,7 @@ def test_the_tree_is_the_one_that_the_docstring_draws() -> None:
         indent = len(found[1])
         stack = [(depth, name) for depth, name in stack if depth < indent]
         if stack:
+            assert found[2] not in drawn, "drawn twice"
             drawn[found[2]] = stack[-1][1]
         stack.append((indent, found[2]))
     assert drawn == {kind.__name__: kind.__bases__[0].__name__ for kind in TYPES if kind is not IcebergHmsError}

@@ -180,8 +180,15 @@ def test_a_long_method_in_a_class_is_found() -> None:
 
 def test_a_module_over_the_limit_is_found() -> None:
     limit = tidy.MODULE_LINES_MAX
-    assert messages("x = 1\n" * limit) == []
-    assert messages("x = 1\n" * (limit + 1)) == [f"1: {limit + 1} lines, more than {limit}: make two rooms of it"]
+    assert messages("f()\n" * limit) == []
+    assert messages("f()\n" * (limit + 1)) == [f"1: {limit + 1} lines, more than {limit}: make two rooms of it"]
+
+
+def test_a_constant_that_is_defined_twice_is_found() -> None:
+    said = "N is defined a second time: keep one definition"
+    assert messages("N = 1\nN: int = 1\n") == [f"2: {said}"]
+    assert messages("class A:\n    N = 1\n    M = 2\n    N = 3\n") == [f"4: {said}"]
+    assert messages("N = 1\nN += 1\nfor N in (): ...\n\n\nclass A:\n    N = 1\n") == []
 
 
 def test_two_public_classes_never_share_a_name(project: list[tidy.Source]) -> None:

@@ -136,12 +136,26 @@ def no_assert_in_the_package(source: Source) -> Iterator[Finding]:
             yield source.finding(node.lineno, "assert is gone under `python -O`: raise an error of iceberg_hms.errors")
 
 
+def constants_are_defined_once(source: Source) -> Iterator[Finding]:
+    """The second definition hides the first, and no other tool finds it when both have the same value."""
+    for scope in (source.tree, *(node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef))):
+        seen: set[str] = set()
+        for node in scope.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                if isinstance(target, ast.Name) and not isinstance(node, ast.AugAssign | ast.For | ast.AsyncFor):
+                    if target.id in seen:
+                        yield source.finding(node.lineno, f"{target.id} is defined a second time: keep one definition")
+                    seen.add(target.id)
+
+
 RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
     module_is_short,
     functions_are_short,
     nothing_banned,
     nothing_left_for_later,
     no_assert_in_the_package,
+    constants_are_defined_once,
 )
 
 

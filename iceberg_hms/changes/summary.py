@@ -32,8 +32,6 @@ APPEND = "append"
 DELETE = "delete"
 #: Rows were removed and others added.
 OVERWRITE = "overwrite"
-#: Files were added and removed.
-OVERWRITE = "overwrite"
 #: A rewrite: different files, the same rows.
 REPLACE = "replace"
 #: Of a long, with its sign.
