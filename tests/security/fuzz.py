@@ -312,8 +312,9 @@ def _workers() -> list[str]:
 def _unprovable(attack: Attack, body: bytes, response: Response, before: State) -> bool:
     """Whether this is a commit whose outcome is unknown without a fault: its table is not there, and unless the
     commit says by a UUID which table it means, nobody can prove that no earlier send of it landed before a rename or a
-    drop; or the server has no such warehouse, and nobody can prove that it never had; or the table has a snapshot that
-    it adds already, whose files its client would delete after a refusal."""
+    drop; or the UUID is another table's, and this process is too young to know all that it sent to that one; or the
+    server has no such warehouse, and nobody can prove that it never had; or the table has a snapshot that it adds
+    already, whose files its client would delete after a refusal."""
     if attack.method == "POST" and b"Warehouse does not exist" in response.body:
         return b'"CommitStateUnknownException"' in response.body
     found = _COMMIT.fullmatch(attack.path)
@@ -323,9 +324,11 @@ def _unprovable(attack: Attack, body: bytes, response: Response, before: State) 
     if row is None or "metadata_location" not in row.parameters or _is_view(row):
         return True
     location = row.parameters["metadata_location"]
-    present = {each.snapshot_id for each in metadata_file.decode(before.files[location], location).snapshots}
-    added = [each["snapshot"] for each in orjson.loads(body)["updates"] if each.get("action") == "add-snapshot"]
-    return any(snapshot["snapshot-id"] in present for snapshot in added)
+    table, commit = metadata_file.decode(before.files[location], location), orjson.loads(body)
+    present = {each.snapshot_id for each in table.snapshots}
+    added = [each["snapshot"]["snapshot-id"] for each in commit["updates"] if each.get("action") == "add-snapshot"]
+    named = {each["uuid"] for each in commit["requirements"] if each.get("type") == "assert-table-uuid"}
+    return bool(added) and (not named <= {table.uuid} or not present.isdisjoint(added))
 
 
 def _check_error(attack: Attack, response: Response) -> None:

@@ -108,7 +108,7 @@ def test_a_fault_of_the_metastore_permits_an_unknown_outcome_and_no_trace() -> N
             world.try_attack(faulty, lambda *_: error(500, message="Traceback"))
 
 
-def test_a_refused_commit_may_be_unknown_only_if_the_table_has_its_snapshot() -> None:
+def test_a_refused_commit_may_be_unknown_if_the_table_has_its_snapshot() -> None:
     junk = {"action": "set-properties", "updates": {"iceberg-hms.lock": "junk"}}
     present, new = ({"action": "add-snapshot", "snapshot": shapes.snapshot(each)} for each in ("@snapshot-id", 7))
     unknown = error(500, type="CommitStateUnknownException")
@@ -118,8 +118,21 @@ def test_a_refused_commit_may_be_unknown_only_if_the_table_has_its_snapshot() ->
             world.try_attack(_commit(new, junk), lambda *_: unknown)
 
 
-def _commit(*updates: object) -> Attack:
-    return Attack("POST", "/v1/namespaces/logging/tables/events", body={"requirements": [], "updates": list(updates)})
+def test_a_commit_to_another_table_of_the_name_may_be_unknown() -> None:
+    new = {"action": "add-snapshot", "snapshot": shapes.snapshot(7)}
+    unknown = error(500, type="CommitStateUnknownException")
+    with World() as world:
+        assert world.try_attack(_commit(new, uuid="another"), through_app) == 500
+        with pytest.raises(Broken, match="status 500"):
+            world.try_attack(_commit({"action": "assign-uuid", "uuid": "a"}, uuid="another"), lambda *_: unknown)
+        with pytest.raises(Broken, match="status 500"):
+            world.try_attack(_commit(new, uuid="@uuid"), lambda *_: unknown)
+
+
+def _commit(*updates: object, uuid: str | None = None) -> Attack:
+    asserted = [] if uuid is None else [{"type": "assert-table-uuid", "uuid": uuid}]
+    commit = {"requirements": asserted, "updates": list(updates)}
+    return Attack("POST", "/v1/namespaces/logging/tables/events", body=commit)
 
 
 def test_a_body_is_what_its_client_would_send() -> None:
