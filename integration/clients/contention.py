@@ -106,7 +106,7 @@ def check(tallies: Sequence[Tally], present: Iterable[int], *, starving: bool = 
     """Check that each acknowledged id is present once, each refused one is not, and nothing else is there.
 
     present: the ids that the table has, as often as it has them. starving: a writer may have had no success, since it
-    does not send a refused commit again. Returns the figures, for the note of a verdict.
+    sends a refused commit again too seldom. Returns the figures, for the note of a verdict.
     """
     counted = Counter(present)
     twice = {id_: count for id_, count in counted.items() if count > 1}

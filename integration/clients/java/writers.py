@@ -23,16 +23,18 @@ def _appends(catalog: Catalog, place: Place, name: str) -> Writer:
     return Writer(name, lambda id_: catalog.append(place, table, id_), _is_unknown)
 
 
-def _run(place: Place, *writers: Writer) -> Verdict:
+def _run(place: Place, *writers: Writer, starving: bool = False) -> Verdict:
     tallies = contention.run(writers)
-    note = contention.check(tallies, (row["id"] for row in place.lab.rows(place.table())))
+    note = contention.check(tallies, (row["id"] for row in place.lab.rows(place.table())), starving=starving)
     return works(f"acknowledged in {contention.SECONDS:.0f} s: {note}")
 
 
 def beside_others(catalog: Catalog, place: Place) -> Verdict:
     catalog.make(place)
     theirs = others.pyiceberg(place.lab, place.table())
-    return _run(place, _appends(catalog, place, "Java"), theirs, others.python_api(place, place.table()))
+    ours = others.python_api(place, place.table())
+    # A client has four retries of its own, and the Python API commits between any two of them.
+    return _run(place, _appends(catalog, place, "Java"), theirs, ours, starving=True)
 
 
 def beside_others_rebased(catalog: Catalog, place: Place) -> Verdict:
