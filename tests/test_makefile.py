@@ -190,7 +190,7 @@ def test_make_clients_installs_what_it_needs_and_runs_one_engine_or_all(checkout
     assert "integration.clients" not in make(checkout, "--dry-run", "test-all").stdout
 
 
-def test_continuous_integration_calls_make_test() -> None:
+def test_continuous_integration_calls_make_test_with_the_same_examples_each_time() -> None:
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert text.splitlines()[-1] == "exec make --no-print-directory test"
+    assert text.splitlines()[-1] == "HYPOTHESIS_PROFILE=reproducible exec make --no-print-directory test"
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
