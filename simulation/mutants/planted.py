@@ -109,9 +109,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "delete-the-whole-log",
         "only metadata files that fell out of the log are deleted",
-        "coordinator/protocol/cleanup.py",
-        'for entry in base.metadata_log if entry["metadata-file"] not in kept]',
-        "for entry in new.metadata_log]",
+        "coordinator/protocol/own_files.py",
+        "        delete_own_files(self._ports, row, own, (each for each in expired if each not in named))\n",
+        "        delete_own_files(self._ports, row, own, named - {last.location})\n",
     ),
     Mutant(
         "answer-before-the-outcome",
