@@ -162,6 +162,26 @@ def test_four_processes_lose_nothing_under_the_lock_alone(server: OldMetastore, 
     assert sorted(live_paths(server, table)) == paths
 
 
+def test_a_process_that_knows_neither_database_renames_from_one_to_the_other(
+    server: OldMetastore, request: pytest.FixtureRequest
+) -> None:
+    """The rename proves the server in the table's database alone, and takes a lock in both."""
+    old, new = (make_namespace(server, request) for _ in range(2))
+    version = {"representations": [{"type": "sql", "sql": "select 1 as id", "dialect": "spark"}]}
+    version |= {"summary": {}, "default-namespace": [old], "timestamp-ms": 1, "version-id": 1, "schema-id": 0}
+    field = {"id": 1, "name": "id", "required": False, "type": "int"}
+    with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
+        catalog.create_table(f"{old}.t", SCHEMA)
+        catalog.views.create(f"{old}.v", {"type": "struct", "fields": [field]}, version)
+    with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
+        catalog.rename_table(f"{old}.t", f"{new}.t")
+    with iceberg_hms.connect(metastore_uri=server.uri, warehouse=server.warehouse) as catalog:
+        catalog.views.rename(f"{old}.v", f"{new}.v")
+        assert catalog.list_tables(new) == [TableName(new, "t")]
+        assert catalog.views.list(new) == [TableName(new, "v")]
+        assert (catalog.list_tables(old), catalog.views.list(old)) == ([], [])
+
+
 def test_the_doctor_says_what_protects_and_what_no_client_can_prevent(server: OldMetastore) -> None:
     asked = ["doctor", "--metastore-uri", server.uri, "--warehouse", server.warehouse, "--json"]
     answered = program(*asked)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from iceberg_hms.config import Settings
 from iceberg_hms.coordinator.ports import (
@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: How often an operation is run again that sent nothing: its short lease was lost, and the server proved not atomic.
+_RETRIES_MAX: Final = 2
+
 
 @contextmanager
 def locked(
@@ -62,13 +65,18 @@ def locked(
 
 def retry_with_full_lease(operation: Callable[[LockUse], T]) -> T:
     """Run an operation whose requests carry an expected value. LockLost and CompareAndSwapUnproven mean that nothing
-    was sent: the metastore is too slow for a short lease, or cannot be proven. Then run it once more, under locks with
-    the server's full lease."""
-    try:
-        return operation(LockUse.CAS)
-    except (LockLost, CompareAndSwapUnproven) as error:
-        logger.info("taking a table's lock again, with the server's full lease: %s", error)
-        return operation(LockUse.CAS_FULL_LEASE)
+    was sent. After LockLost the metastore may be too slow for a short lease: run it again under the server's full one.
+    After CompareAndSwapUnproven no lock may promise that the request compares atomically: a rename to another database
+    has a lock there too, and the server was proved in the first database alone."""
+    use = LockUse.CAS
+    for _ in range(_RETRIES_MAX):
+        try:
+            return operation(use)
+        except (LockLost, CompareAndSwapUnproven) as error:
+            logger.info("taking a table's lock again, with the server's full lease: %s", error)
+            is_unproven = isinstance(error, CompareAndSwapUnproven) or use is LockUse.BLIND
+            use = LockUse.BLIND if is_unproven else LockUse.CAS_FULL_LEASE
+    return operation(use)
 
 
 def send(request: Callable[[], SwapAnswer], locks: Sequence[HeldLock] = (), *, blind: bool = False) -> SwapAnswer:

@@ -5,8 +5,10 @@ from functools import partial
 import pytest
 
 from iceberg_hms.coordinator.ports import LockUse
+from iceberg_hms.coordinator.protocol.operation_requests import retry_with_full_lease
 from iceberg_hms.errors import (
     CommitStateUnknown,
+    CompareAndSwapUnproven,
     LockLost,
     LockNotAcquired,
 )
@@ -121,15 +123,53 @@ def test_a_drop_takes_a_lock_for_blind_use_and_the_others_for_compare_and_swap(h
 
 
 @pytest.mark.parametrize("operation", ["rename", "register with overwrite"])
-def test_an_operation_is_retried_with_the_full_lease_if_the_short_one_was_lost_or_cas_is_unproven(
+def test_an_operation_on_a_server_that_is_not_proven_is_retried_under_locks_that_promise_nothing(
     harness, asked, operation
 ):
-    """The metastore is slower than the short lease, or it cannot be proven for want of a scratch row."""
     harness.lock.short_lease_seconds = 20.0
     harness.pointer.atomic = False
     if operation == "rename":
         harness.coordinator.operations.rename(NAME, OTHER, wait_seconds=1)
-        assert asked == [LockUse.CAS, LockUse.CAS, LockUse.CAS_FULL_LEASE, LockUse.CAS_FULL_LEASE]
+        assert asked == [LockUse.CAS, LockUse.CAS, LockUse.BLIND, LockUse.BLIND]
     else:
         harness.coordinator.operations.register(NAME, harness.location(), overwrite=True, wait_seconds=1)
-        assert asked == [LockUse.CAS, LockUse.CAS_FULL_LEASE]
+        assert asked == [LockUse.CAS, LockUse.BLIND]
+
+
+LOST, UNPROVEN = LockLost("the lock is gone"), CompareAndSwapUnproven("ignored")
+
+
+@pytest.mark.parametrize(
+    ("failures", "uses"),
+    [
+        ([], [LockUse.CAS]),
+        ([LOST], [LockUse.CAS, LockUse.CAS_FULL_LEASE]),
+        ([UNPROVEN], [LockUse.CAS, LockUse.BLIND]),
+        ([LOST, UNPROVEN], [LockUse.CAS, LockUse.CAS_FULL_LEASE, LockUse.BLIND]),
+        ([UNPROVEN, LOST], [LockUse.CAS, LockUse.BLIND, LockUse.BLIND]),
+    ],
+    ids=lambda each: "-".join(type(one).__name__ if isinstance(one, Exception) else one.name for one in each) or "none",
+)
+def test_an_operation_that_sent_nothing_is_run_again_under_the_lock_that_it_needs(failures, uses):
+    left, asked = list(failures), []
+
+    def operation(use):
+        asked.append(use)
+        if left:
+            raise left.pop(0)
+        return "made"
+
+    assert retry_with_full_lease(operation) == "made"
+    assert asked == uses
+
+
+def test_an_operation_that_never_sends_anything_fails_at_its_third_try():
+    asked = []
+
+    def operation(use):
+        asked.append(use)
+        raise LOST
+
+    with pytest.raises(LockLost):
+        retry_with_full_lease(operation)
+    assert asked == [LockUse.CAS, LockUse.CAS_FULL_LEASE, LockUse.CAS_FULL_LEASE]

@@ -3,12 +3,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from simulation.actors.catalog_callers import NAMES
 from simulation.engine.scheduler import WorkerPool
 from simulation.scenarios.scenario import Scenario
 from simulation.schedule import Schedule, quiet_logs
 from simulation.world.faults import FaultPlan
 from simulation.world.history import Answer, CatalogCallKind
+from simulation.world.metastore import SwapSupport
 
 
 def ran(seed: int, **scenario: Any) -> Schedule:
@@ -21,10 +24,12 @@ def ran(seed: int, **scenario: Any) -> Schedule:
     return schedule
 
 
-def test_every_kind_of_move_is_made_and_refused() -> None:
+@pytest.mark.parametrize("support", SwapSupport)
+def test_every_kind_of_move_is_made_and_refused(support: SwapSupport) -> None:
     answer: Counter[tuple[CatalogCallKind, Answer]] = Counter()
     for seed in range(60):
-        answer.update((call.kind, call.answer) for call in ran(seed, catalog_callers=5).history.catalog_calls)
+        schedule = ran(seed, catalog_callers=5, swap_support=support)
+        answer.update((call.kind, call.answer) for call in schedule.history.catalog_calls)
     assert {kind for kind, answer in answer if answer is Answer.COMMITTED} == set(CatalogCallKind)
     assert {kind for kind, answer in answer if answer is Answer.FAILED} == set(CatalogCallKind)
     # A creation that lost the race for a name may have made the table that another caller renamed.
