@@ -276,7 +276,7 @@ class Metastore:
 
     def watch_lock(self, table: TableName, location: str, process: Process) -> None:
         """A process is about to send a blind swap. No client can keep that swap from overwriting others' commits if the
-        process sleeps past the lease from now on; only then the checks excuse it."""
+        process sleeps past the lease from now on and the reaper removes its lock; only then the checks excuse it."""
         mine = (table, process.name, True)
         held = [each for each in self.locks if (each.table, each.process, each.acquired) == mine]
         self.slept_past_lease.pop(location, None)
@@ -285,7 +285,7 @@ class Metastore:
 
     def _slept_past_the_lease(self, entry: LockRow, process: Process) -> bool:
         ended = entry.seen + self.lease_seconds
-        return self._scheduler.now > ended and process.slept_at(ended)
+        return self._reaper and self._scheduler.now > ended and process.slept_at(ended)
 
     def heartbeat_ms(self, entry: LockRow) -> int:
         """When an entry was last renewed, by the database's clock."""

@@ -86,16 +86,18 @@ def test_a_transaction_in_doubt_keeps_its_rows_and_nobody_sees_what_it_changed()
 
 
 @pytest.mark.parametrize(
-    ("sent", "slept", "came", "slept_past_lease"),
+    ("sent", "slept", "came", "reaper", "slept_past_lease"),
     [
-        (50.0, (50.0, 70.0), 70.0, True),
-        (50.0, (50.0, 70.0), 60.0, False),
-        (50.0, (52.0, 70.0), 65.0, True),
-        (50.0, (62.0, 70.0), 70.0, False),
-        (61.0, (50.0, 70.0), 70.0, False),
+        (50.0, (50.0, 70.0), 70.0, True, True),
+        (50.0, (50.0, 70.0), 70.0, False, False),
+        (50.0, (50.0, 70.0), 60.0, True, False),
+        (50.0, (52.0, 70.0), 65.0, True, True),
+        (50.0, (62.0, 70.0), 70.0, True, False),
+        (61.0, (50.0, 70.0), 70.0, True, False),
     ],
     ids=[
         "asleep as it goes out",
+        "where nobody reaps its lock",
         "early enough",
         "asleep while it is under way",
         "awake all the lease",
@@ -103,10 +105,10 @@ def test_a_transaction_in_doubt_keeps_its_rows_and_nobody_sees_what_it_changed()
     ],
 )
 def test_a_swap_is_overslept_only_if_its_writer_slept_past_the_lease_of_a_lock_that_it_had(
-    sent: float, slept: tuple[float, float], came: float, slept_past_lease: bool
+    sent: float, slept: tuple[float, float], came: float, reaper: bool, slept_past_lease: bool
 ) -> None:
     """Its lease of 60 s began at 0 s."""
-    server, scheduler, changes = metastore(lease_seconds=60.0, reaper=False)
+    server, scheduler, changes = metastore(lease_seconds=60.0, reaper=reaper)
     process = Process("p", sleeps=[slept])
     assert server.check(server.enqueue(T, "info", "p"))
     scheduler.now = sent
