@@ -308,13 +308,18 @@ class Schedule:
                 self.scheduler.fail(f"live-locks-kept: {by} removed lock {entry.id} of {entry.process}, which lives")
 
     def _locks_left(self) -> tuple[str, ...]:
-        """The processes with lock entries; none where lost calls may leave an entry until its lease ends."""
+        """The processes with lock entries, but for those that may leave one until its lease ends: where their servers
+        cannot be reached, and after an answer that says that nobody knows the outcome, which may still be made."""
         faults = self.scenario.faults
-        lossy = faults.lost_requests or faults.lost_replies or faults.partitions or faults.silences
-        if lossy or "break" in self.scenario.operator_actions:
+        unreachable = faults.lost_requests or faults.partitions or faults.silences
+        if unreachable or "break" in self.scenario.operator_actions:
             return ()
         nodes = [] if self.ensemble is None else self.ensemble.holders()
-        return (*(entry.process for entry in self.metastore.locks), *nodes)
+        left = (*(entry.process for entry in self.metastore.locks), *nodes)
+        history = self.cluster.history
+        unknown = {each.writer for each in history.attempts if each.answer is Answer.UNKNOWN}
+        unknown |= {each.caller for each in history.catalog_calls if each.answer is Answer.UNKNOWN}
+        return tuple(process for process in left if process not in unknown)
 
 
 def run_schedule(scenario: Scenario, seed: int, pool: WorkerPool | None = None) -> Result:

@@ -216,8 +216,8 @@ WRITER_SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         "lost-locks",
-        "lost and late lock calls without a reaper and without compare-and-swap: no entry is left behind",
-        FaultPlan(lost_requests=4, lost_replies=4),
+        "lost answers to lock calls without a reaper and without compare-and-swap: no entry is left behind",
+        FaultPlan(lost_replies=8),
         swap_support=SwapSupport.IGNORED,
         reaper=False,
         waits=(60.0, 300.0),
