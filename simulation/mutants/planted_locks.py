@@ -82,8 +82,8 @@ LOCKS: tuple[Mutant, ...] = (
         "reverse-the-lock-queue",
         "lock nodes are ordered by their sequence numbers",
         _ATTEMPT,
-        "row = in_order(self._session.children(self._folder))",
-        "row = in_order(self._session.children(self._folder))[::-1]",
+        "row = in_order(names)\n",
+        "row = in_order(names)[::-1]\n",
         scenario="zookeeper-alone",
     ),
     Mutant(
@@ -130,8 +130,12 @@ LOCKS: tuple[Mutant, ...] = (
         "switch-modes-under-one-lock",
         "the lock mode of a table is changed under the locks of both modes",
         _CHOSEN_LOCK,
-        "            if mode is LockMode.HMS or self._hms_lock_works():\n",
-        "            if mode is LockMode.HMS:\n",
+        "            if mode is LockMode.HMS or self._hms_lock_works():\n"
+        "                parts.append(self._take_hms(name, deadline, request, use))\n"
+        "            elif not _is_marked(row):\n",
+        "            if mode is LockMode.HMS:\n"
+        "                parts.append(self._take_hms(name, deadline, request, use))\n"
+        "            elif False:\n",
         scenario="marking",
     ),
     Mutant(
