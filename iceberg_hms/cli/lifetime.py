@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
-from queue import SimpleQueue
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _CHUNK = 64 * 1024
+_STDIN_ENDED = b"\0"
 
 
 class Lifetime:
@@ -31,14 +34,18 @@ class Lifetime:
 
     def __init__(self, exit_with_stdin: bool) -> None:
         self._exit_with_stdin = exit_with_stdin
-        # Not a threading.Event: a signal handler may not take a lock that the main thread holds.
-        self._over: SimpleQueue[signal.Signals | None] = SimpleQueue()
         self._starting = True
         self._second_ends = False
-        self._is_over = False
         self._before: list[Any] = []
+        # Python's handlers run in the main thread only, and a signal does not wake that if it arrives just before a
+        # wait, or in another thread. So the interpreter writes each signal's number to a socket at once.
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._ends = self._receive()
+        self._watcher: threading.Thread | None = None
 
     def __enter__(self) -> Self:
+        self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._before = [signal.signal(number, self._interrupt) for number in _SIGNALS]
         if self._exit_with_stdin:
             threading.Thread(target=self._watch_stdin, name="stdin", daemon=True).start()
@@ -49,6 +56,11 @@ class Lifetime:
     ) -> None:
         for number, handler in zip(_SIGNALS, self._before, strict=True):
             signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        self._writer.close()
+        if self._watcher is not None:
+            self._watcher.join()
+        self._reader.close()
 
     def ready(self, *, second_signal_ends: bool = False) -> None:
         """The command has started everything: from now on a signal ends `wait`, and interrupts nothing.
@@ -59,8 +71,13 @@ class Lifetime:
         self._second_ends = second_signal_ends
 
     def wait(self) -> signal.Signals | None:
-        """Block until a signal comes, and return it, or standard input ends."""
-        return self._over.get()
+        """Block until a signal comes, and return it, or standard input ends. Called once."""
+        first = next(self._ends, None)
+        if self._second_ends:
+            signals = 0 if first is None else 1
+            self._watcher = threading.Thread(target=self._watch_signals, args=(signals,), name="signals", daemon=True)
+            self._watcher.start()
+        return first
 
     def end_within(self, seconds: float) -> None:
         """End the process after so many seconds with exit code 0, even if threads still run then."""
@@ -71,14 +88,24 @@ class Lifetime:
 
         threading.Thread(target=end, name="end", daemon=True).start()
 
-    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._starting:
             self._starting = False
             raise KeyboardInterrupt
-        if self._is_over and self._second_ends:
-            os._exit(128 + number)
-        self._is_over = True
-        self._over.put(signal.Signals(number))
+
+    def _receive(self) -> Iterator[signal.Signals | None]:
+        """Each signal, and None for the end of standard input, until `__exit__`."""
+        while received := self._reader.recv(1):
+            if received == _STDIN_ENDED:
+                yield None
+            elif received[0] in _SIGNALS:
+                yield signal.Signals(received[0])
+
+    def _watch_signals(self, signals: int) -> None:
+        for number in self._ends:
+            signals += number is not None
+            if number is not None and signals > 1:
+                os._exit(128 + number)
 
     def _watch_stdin(self) -> None:
         # os.read and not sys.stdin: a thread that waits inside a buffered reader breaks the interpreter's own end.
@@ -88,4 +115,5 @@ class Lifetime:
                 pass
         except (OSError, ValueError, AttributeError):
             pass  # Standard input is closed or missing, which counts as its end.
-        self._over.put(None)
+        with contextlib.suppress(OSError):  # The command has ended.
+            self._writer.send(_STDIN_ENDED)

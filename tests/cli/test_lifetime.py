@@ -146,9 +146,38 @@ def test_without_the_option_the_end_of_stdin_means_nothing() -> None:
 
 def test_a_process_without_stdin_ends_at_once_when_it_is_to_end_with_it() -> None:
     # Standard input is closed before the program reads it: a read under way does not see another thread's close.
-    with program(exit_with_stdin=True, before="os.close(0)") as process:
+    with program(exit_with_stdin=True, before="sys.stdin.close()") as process:
         assert first_line(process) == "waiting"
         assert process.wait(timeout=WAIT) == 0
+
+
+def test_a_signal_that_another_thread_receives_ends_the_wait() -> None:
+    """The kernel gives a signal to any thread of a process, and only the main one runs Python's handlers."""
+    other = (
+        "import signal, threading; threading.Timer(0.3, lambda: signal.pthread_kill(threading.get_ident(), 15)).start()"
+    )
+    with program(listening=other) as process:
+        assert process.communicate(timeout=WAIT)[0].split() == ["waiting", "over", "cleaned"]
+        assert process.returncode == 0
+
+
+def test_the_end_of_stdin_is_no_signal() -> None:
+    """
+    standard input ends, then a signal comes: the clean-up goes on
+    a second signal ends the process
+    """
+    with program(
+        exit_with_stdin=True,
+        ready="second_signal_ends=True",
+        end="print('cleaning', flush=True); os.kill(os.getpid(), 15); print('goes on', flush=True); "
+        "import time; time.sleep(60)",
+    ) as process:
+        assert first_line(process) == "waiting"
+        assert process.stdin is not None
+        process.stdin.close()
+        assert [first_line(process) for _ in range(3)] == ["over", "cleaning", "goes on"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=WAIT) == 128 + signal.SIGTERM
 
 
 def test_the_handlers_of_before_are_put_back() -> None:
