@@ -151,12 +151,17 @@ class Site:
         """One writer alone."""
         before = set(self.files.locations())
         if not self._settle(planned, lambda: planned.submit(table)):
+            join_commits()
             left = set(self.files.locations()) - before
             assert not left, (planned.what, left)
 
     def run_overtaken(self, planned: Planned, table: Table, other: Planned, others: Table) -> None:
         """The other writer's commit lands between the plan and the swap of the first one."""
-        self.pointer.before_swaps.append(lambda: self.run(other, others))
+
+        def overtake() -> None:
+            self._settle(other, lambda: other.submit(others))
+
+        self.pointer.before_swaps.append(overtake)
         self._settle(planned, lambda: planned.submit(table))
         self.pointer.before_swaps.clear()
 
