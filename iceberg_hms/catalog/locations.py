@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,12 +12,15 @@ from iceberg_hms.coordinator.protocol.own_files import tables_sharing
 
 #: The namespace property with the location of its new tables.
 NAMESPACE_LOCATION: Final = "location"
+#: A local location as Hadoop spells it. ClickHouse takes no location without the two slashes.
+_WITHOUT_AUTHORITY: Final = re.compile(r"\Afile:/(?!/)", re.IGNORECASE)
 
 
 def namespace_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:
-    """The folder of a namespace with these properties. name: of a table in it."""
+    """The folder of a namespace with these properties; `file:///x` where they say `file:/x`. name: of a table in it."""
     location = namespace.get(NAMESPACE_LOCATION)
-    return (location or f"{services.settings.warehouse.rstrip('/')}/{name.namespace}.db").rstrip("/")
+    folder = (location or f"{services.settings.warehouse.rstrip('/')}/{name.namespace}.db").rstrip("/")
+    return _WITHOUT_AUTHORITY.sub("file:///", folder)
 
 
 def new_folder(services: Services, name: TableName, namespace: Mapping[str, str]) -> str:

@@ -23,6 +23,8 @@ from iceberg_hms.format.metadata.snapshot import MAIN_BRANCH, Snapshot
 #: Clients add one of each. Parsing and comparing one takes a tenth of a millisecond and more.
 MAX_LAYOUTS: Final = 1_000
 _LAYOUT_ACTIONS: Final = frozenset({"add-schema", "add-spec", "add-sort-order"})
+#: What ClickHouse names as the parent of a table's first snapshot (`RestCatalog::updateMetadata`).
+_NO_PARENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,9 @@ def from_request(
     Raises InvalidInput (shape, unknown type or action, a key without a snapshot to keep it, two different keys, an
     empty key) and UnsupportedFormat (encryption), before any other work.
     """
-    parsed_requirements = requirements_.parse(requirements)
-    parsed_updates = updates_.parse(updates)
+    parsed_requirements, parsed_updates = _without_absent_parents(
+        requirements_.parse(requirements), updates_.parse(updates)
+    )
     snapshots = [update["snapshot"] for update in parsed_updates if update["action"] == "add-snapshot"]
     key = _job_key(snapshots, idempotency_key)
     if idempotency_key is not None:
@@ -86,6 +89,36 @@ def from_request(
         return commit
     [snapshot] = [Snapshot(update["snapshot"]) for update in parsed_updates if update["action"] == "add-snapshot"]
     return RebasableCommit(commit, snapshot, ref_requirement, rebase_policy)
+
+
+def _without_absent_parents(
+    requirements: Sequence[Requirement], updates: Sequence[Update]
+) -> tuple[tuple[Requirement, ...], tuple[Update, ...]]:
+    """The same request, in which snapshots whose parent is -1 have none.
+
+    Such a request comes without a requirement on its branch. If another writer has begun the branch meanwhile, the
+    snapshot would take the place of all that is there, so it is required that nobody has."""
+    if not any(_names_no_parent(update) for update in updates):
+        return tuple(requirements), tuple(updates)
+    asserted = {each["ref"] for each in requirements if each["type"] == requirements_.ASSERT_REF_SNAPSHOT_ID}
+    branches = {
+        update["ref-name"]: None
+        for update in updates
+        if update["action"] == "set-snapshot-ref" and update["type"] == updates_.BRANCH
+    }
+    added = () if requirements_.is_create(requirements) else [name for name in branches if name not in asserted]
+    return (*requirements, *map(requirements_.assert_no_ref, added)), tuple(map(_without_absent_parent, updates))
+
+
+def _names_no_parent(update: Update) -> bool:
+    return update["action"] == "add-snapshot" and bool(update["snapshot"].get("parent-snapshot-id") == _NO_PARENT)
+
+
+def _without_absent_parent(update: Update) -> Update:
+    if not _names_no_parent(update):
+        return update
+    kept = {key: value for key, value in update["snapshot"].items() if key != "parent-snapshot-id"}
+    return {**update, "snapshot": kept}
 
 
 def check_count(requirements: object, updates: object, most: int | None) -> None:

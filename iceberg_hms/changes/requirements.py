@@ -73,6 +73,11 @@ def assert_table_uuid(uuid: str) -> Requirement:
     return {"type": ASSERT_TABLE_UUID, "uuid": uuid}
 
 
+def assert_no_ref(name: str) -> Requirement:
+    """The table must have no branch or tag of this name."""
+    return {"type": ASSERT_REF_SNAPSHOT_ID, "ref": name, "snapshot-id": None}
+
+
 def _parse_one(requirement: object) -> Requirement:
     source = read.require_object(requirement, "update requirement")
     if source.get("type") is None:

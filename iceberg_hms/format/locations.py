@@ -88,6 +88,11 @@ def file_key(location: str) -> str:
     return f"{found.scheme}://{found.authority}{found.path}"
 
 
+def same_folder(one: str | None, other: str | None) -> bool:
+    """Whether two locations mean one folder; None is none. A metastore may spell a row's location anew."""
+    return file_key(one or "") == file_key(other or "")
+
+
 def contains(folder: Location, location: Location) -> bool:
     """Whether a location is a folder or below it, by their texts: `/w/db` contains `/w/db/t` and not `/w/db2`. Symbolic
     links are not followed, and in a store of keys `..` is a name."""

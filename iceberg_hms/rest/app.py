@@ -239,8 +239,8 @@ class App:
         template, _ = found.target
         if any(each.commit and (each.method, each.template) == (method, template) for each in ENDPOINTS):
             return error_response(NoSuchWarehouse(prefix), request, commit=True)
-        # A 404 would say that there is no such table, after which Spark asks Hive.
-        return error_response(HTTPException(400, f"Warehouse does not exist: {prefix[:128]}"), request)
+        # Under this name: after one that Java takes for a missing table, Spark asks Hive.
+        return error_response(HTTPException(404, f"Warehouse does not exist: {prefix[:128]}"), request)
 
     async def _caller(self, headers: Headers, context: ServerContext) -> Caller:
         """Raises as `Access.identify`."""

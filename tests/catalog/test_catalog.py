@@ -60,8 +60,8 @@ def test_a_table_is_created_in_its_namespaces_location(catalog):
         "logging.Events", SCHEMA, partition_spec=["day(event_time)"], properties={"owner": "me"}
     )
     assert table.name == TableName("logging", "events")
-    assert table.metadata.location == "file:/warehouse/logging.db/events"
-    assert table.metadata_location.startswith("file:/warehouse/logging.db/events/metadata/00000-")
+    assert table.metadata.location == "file:///warehouse/logging.db/events"
+    assert table.metadata_location.startswith("file:///warehouse/logging.db/events/metadata/00000-")
     assert [field.name for field in table.spec.fields] == ["event_time_day"]
     assert table.properties["owner"] == "me"
     assert table.current_snapshot is None

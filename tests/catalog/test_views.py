@@ -53,7 +53,7 @@ def replacing(sql: str) -> list[dict[str, Any]]:
 def test_a_view_is_created_in_its_namespaces_folder(catalog: Catalog, pointer: MemoryTablePointer) -> None:
     created = make(catalog, "DB.V", properties={"comment": "c"}, client=Client(caller="grace"))
     assert created.name == VIEW
-    assert created.metadata.location.startswith("file:/warehouse/db.db/v-")
+    assert created.metadata.location.startswith("file:///warehouse/db.db/v-")
     assert created.metadata.properties == {"comment": "c"}
     assert pointer.rows[VIEW].owner == "grace"
     assert catalog.views.load("db.V") == created
@@ -73,7 +73,7 @@ def test_a_table_that_gets_the_name_of_a_view_of_java_shares_no_folder_with_it(c
     view = make(catalog, location="file:/warehouse/db.db/v")
     catalog.views.rename("db.v", "db.w")
     table = catalog.create_table("db.v", schema()).metadata
-    assert table.location.startswith("file:/warehouse/db.db/v-")
+    assert table.location.startswith("file:///warehouse/db.db/v-")
     # Its creator may put a table beside it all the same.
     catalog.create_table("db.x", schema(), location=view.metadata.location)
     catalog.drop_table("db.x", purge=True)

@@ -126,3 +126,32 @@ def test_the_sender_is_the_program_and_operation_from_headers_and_summary() -> N
     )
     assert from_request([], sent).identity.sender == "spark 4.1.4 overwrite"
     assert from_request([], []).identity.sender == ""
+
+
+def first_snapshot(snapshot_id: int, parent: int | None) -> list[dict[str, Any]]:
+    """A table's first snapshot, as ClickHouse sends it: with no requirement."""
+    added = updates.add_snapshot({**snapshot(snapshot_id), "parent-snapshot-id": parent})
+    return [added, updates.set_snapshot_ref("main", snapshot_id)]
+
+
+def test_minus_one_as_a_parent_is_none() -> None:
+    change = from_request([], first_snapshot(7, -1))
+    change.check(table())
+    staged = change.stage(table(), NO_MANIFESTS)
+    assert "parent-snapshot-id" not in staged.updates[0]["snapshot"]
+    base = change.identity.client_base
+    assert base is not None
+    assert base.parent_id is None
+
+
+def test_a_first_snapshot_with_minus_one_does_not_replace_what_others_began() -> None:
+    """Nor does one whose client says so itself, or one in a chain that begins with it."""
+    asserted = [requests.assert_ref_snapshot_id("main", None)]
+    chain = [first_snapshot(6, -1)[0], *first_snapshot(8, 6)]
+    for required, sent in (([], first_snapshot(8, -1)), (asserted, first_snapshot(8, -1)), ([], chain)):
+        with pytest.raises(RequirementFailed, match="branch main was created concurrently"):
+            from_request(required, sent).check(with_main(7))
+
+
+def test_a_table_may_be_created_with_a_snapshot_whose_parent_is_minus_one() -> None:
+    from_request([requests.assert_create()], first_snapshot(7, -1)).check(None)

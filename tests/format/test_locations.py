@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_hms.errors import InvalidInput
-from iceberg_hms.format.locations import Location, contains, file_key, join, parse
+from iceberg_hms.format.locations import Location, contains, file_key, join, parse, same_folder
 
 
 @pytest.mark.parametrize(
@@ -118,3 +118,10 @@ def test_a_folder_contains_what_is_below_it_and_not_what_begins_like_it(inside: 
 def test_a_bucket_contains_its_keys_and_no_others() -> None:
     assert contains(parse("s3://b/"), parse("s3://b/k"))
     assert not contains(parse("s3://b/"), parse("s3://c/k"))
+
+
+def test_a_folder_is_the_same_under_each_of_its_spellings() -> None:
+    assert same_folder("file:/a/b", "file:///a/b/")
+    assert same_folder(None, None)
+    assert not same_folder("file:/a/b", "file:/a/c")
+    assert not same_folder("file:/a/b", None)

@@ -53,7 +53,7 @@ def test_a_staged_table_is_not_created(web: Web, catalog: ScriptedCatalog) -> No
     staged = web("POST", "/v1/namespaces/default/tables", body)
     assert staged.status_code == 200
     assert "metadata-location" not in staged.json()
-    assert staged.json()["metadata"]["location"] == "file:/warehouse/default.db/t"
+    assert staged.json()["metadata"]["location"] == "file:///warehouse/default.db/t"
     assert catalog.list_tables("default") == []
     assert catalog.files.locations() == ()
     assert catalog.files.folders() == ("/warehouse/default.db/t/metadata",)

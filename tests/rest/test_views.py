@@ -66,7 +66,7 @@ def test_creating_a_view_returns_what_loading_it_does(web: Web, view: dict[str, 
 
 
 def test_a_new_view_lies_in_its_namespace(view: dict[str, Any]) -> None:
-    assert view["metadata"]["location"].startswith("file:/warehouse/logging.db/errors")
+    assert view["metadata"]["location"].startswith("file:///warehouse/logging.db/errors")
 
 
 def test_views_and_tables_are_listed_apart(web: Web, view: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from iceberg_hms.rest.app import create_app
 from tests.rest.fakes import SCHEMA, ScriptedCatalog, Web, error_of
 
 TABLES = "/v1/namespaces/db/tables"
-ROOT = "file:/warehouse/db.db"
+ROOT = "file:///warehouse/db.db"
 BAD = (400, "BadRequestException")
 
 

@@ -28,6 +28,7 @@ from iceberg_hms.coordinator.ports import CommitPorts
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.own_files import OwnFiles
 from iceberg_hms.errors import IcebergHmsError
+from iceberg_hms.format.locations import same_folder
 
 #: How many files are deleted between two looks at the table.
 BATCH: Final = 1_000
@@ -112,7 +113,7 @@ class Deletion:
             return ""
         if now.metadata.uuid != self._seen.metadata.uuid:
             return f"another table has the name {now.pointer.name} now"
-        if now.pointer.location != self._seen.pointer.location:
+        if not same_folder(now.pointer.location, self._seen.pointer.location):
             return f"the table moved to {now.pointer.location}"
         self._seen = now
         self.keep([now.pointer.metadata_location])

@@ -21,7 +21,7 @@ from iceberg_hms.coordinator.ports import CommitPorts, ListedFile, Pointer
 from iceberg_hms.coordinator.protocol.metadata_cache import TableVersion
 from iceberg_hms.coordinator.protocol.own_files import OwnFiles, find_neighbours, shares_folder
 from iceberg_hms.errors import InvalidInput, RequirementFailed
-from iceberg_hms.format.locations import join
+from iceberg_hms.format.locations import join, same_folder
 from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 #: What to do with a file that the table names with another scheme or authority than the listing has.
@@ -105,7 +105,7 @@ class OrphanFiles:
         now = self._load()
         _require_same(now, seen_uuid)
         require_gc(now.metadata)
-        if now.pointer.location != start.pointer.location:
+        if not same_folder(now.pointer.location, start.pointer.location):
             raise InvalidInput(f"the table moved to {now.pointer.location} meanwhile", next_step="call it again")
         # Once more: a table may have been registered in the folder since, over files that are old.
         own = self._own(now.pointer, root)

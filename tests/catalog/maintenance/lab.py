@@ -15,7 +15,7 @@ from iceberg_hms.testing.memory_files import MemoryFiles
 from iceberg_hms.testing.memory_pointer import MemoryTablePointer
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
-FOLDER = "file:/warehouse/db.db/t"
+FOLDER = "file:///warehouse/db.db/t"
 FUTURE = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
 
 

@@ -295,7 +295,7 @@ def test_links_are_neither_followed_nor_deleted(tmp_path):
         (folder / "one").symlink_to(outside / "precious")
         (folder / "orphan").touch()
         make_old(tmp_path)
-        assert table.remove_orphan_files().files.locations == [f"file:{folder}/orphan"]
+        assert table.remove_orphan_files().files.locations == [f"file://{folder}/orphan"]
     assert (outside / "precious").exists()
     assert (folder / "one").is_symlink()
 
@@ -329,7 +329,7 @@ def test_what_a_named_link_leads_to_stays(tmp_path):
         (data / "three").symlink_to(data / "chained")
         table.append([DataFile(f"file:{data}/{name}", "PARQUET", 1, 10) for name in ("one", "two")])
         make_old(tmp_path)
-        assert table.remove_orphan_files().files.locations == [f"file:{data}/orphan"]
+        assert table.remove_orphan_files().files.locations == [f"file://{data}/orphan"]
 
 
 ODD_NAMES = ["a b", "a%20b", "a+b", "ä", "a\u0308", "p=1%2F2", "a#b", "a?b", "a\nb", "a:b", "a\\b", "a;b", "\udcff"]
