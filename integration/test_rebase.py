@@ -16,7 +16,7 @@ from iceberg_hms.rest.server import RestServer
 from integration import interop
 from integration.faults import SCHEMA
 from integration.interop import check_history
-from integration.rest_clients import ALL, SNAPSHOT_ISOLATION, TOKEN
+from integration.rest_clients import ALL, SNAPSHOT_ISOLATION, TOKEN, Together
 from integration.rest_clients import catalog as catalog
 from integration.rest_clients import java as java
 from integration.rest_clients import server as server
@@ -135,6 +135,47 @@ def test_merges_of_manifests_take_effect_beside_each_other(
     check_history(metastore, table, acknowledged)
     manifests = catalog.services.ports.manifests().list(catalog.load(table).metadata.current_snapshot)
     assert len(manifests) < WRITERS * APPENDS / 2
+
+
+@pytest.mark.parametrize(
+    "version", [3, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+)
+def test_java_appends_that_merge_the_same_manifests_all_land(
+    spark: Any, metastore: Any, catalog: Any, namespace: str, tmp_path: Path, version: int
+) -> None:
+    table = f"{namespace}.t"
+    merges = {"commit.manifest.min-count-to-merge": "3", "commit.retry.num-retries": "0"}
+    catalog.create_table(table, SCHEMA, properties={**ALL, **merges, "format-version": str(version)})
+    paths = [interop.small_parquet(tmp_path / f"{id_}.parquet", [id_]) for id_ in range(2 + WRITERS)]
+    for path in paths[:2]:
+        catalog.load_table(table).append([f"file:{path}"])
+    opened = []
+    with RestServer(Together(catalog, Barrier(WRITERS)), host="127.0.0.1", port=0, token=TOKEN) as server:
+
+        def writer(path: Path) -> Callable[[], list[str | None]]:
+            name = f"merges-{version}-{path.stem}"
+            java = interop.java_catalog(spark, interop.REST_CATALOG, name, uri=server.uri, token=TOKEN)
+            opened.append(java)
+            loaded = java.loadTable(interop.java_identifier(spark, table))
+            append = loaded.newAppend().appendFile(interop.java_data_file(spark, loaded, path))
+            return lambda: [interop.java_error(append.commit)]
+
+        errors = side_by_side([writer(path) for path in paths[2:]])
+        for each in opened:
+            each.close()
+    assert errors == [None] * WRITERS
+    snapshots = check_history(metastore, table, [f"file:{path}" for path in paths])
+    merged = [each.summary["manifests-replaced"] for each in snapshots if each.summary.operation.value == "append"]
+    assert merged == ["0", "0", "2", *["0"] * (WRITERS - 1)], "one merged, and the others were put after it"
+    assert [each["id"] for each in interop.by_id(interop.spark_rows(spark, f"SELECT * FROM {table}"))] == list(
+        range(2 + WRITERS)
+    )
+    if version > 2:
+        check_row_ids(catalog, table)
+    metadata, manifests = catalog.load(table).metadata, catalog.services.ports.manifests()
+    named = {Path(each.manifest_path).name for snapshot in metadata.snapshots for each in manifests.list(snapshot)}
+    there = Path(metadata.location.removeprefix("file:"), "metadata").glob("*-m*.avro")
+    assert {each.name for each in there} == named, "Java deletes the manifests that it merged for nothing"
 
 
 @pytest.mark.parametrize("how", sorted(OPT_INS))

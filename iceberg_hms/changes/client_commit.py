@@ -15,6 +15,7 @@ from iceberg_hms.changes import rebase as rebasing
 from iceberg_hms.changes import referenced_specs
 from iceberg_hms.changes import requirements as requirements_
 from iceberg_hms.changes import updates as updates_
+from iceberg_hms.changes.appended_files import AppendedFiles
 from iceberg_hms.changes.blind_append import PolicyLookup
 from iceberg_hms.changes.change import ChangeIdentity, Manifests, Requirement, StagedChange, Update
 from iceberg_hms.changes.lineage import SOURCE_SNAPSHOT_ID, Lineage, Presence
@@ -96,12 +97,14 @@ class RebasableCommit:
 
     commit: as the client sent it. ref_requirement: the one of its requirements that asserts the branch's snapshot.
     default: the rebase policy of tables that set none.
+    appended_files: of an append, in manifests that earlier stagings wrote.
     """
 
     commit: ClientCommit
     snapshot: Snapshot
     ref_requirement: Requirement
     default: PolicyLookup
+    appended_files: AppendedFiles = field(default_factory=AppendedFiles, repr=False, compare=False)
 
     @property
     def identity(self) -> ChangeIdentity:
@@ -126,7 +129,7 @@ class RebasableCommit:
     def stage(self, base: TableMetadata | None, manifests: Manifests) -> StagedChange:
         """The client's updates if `ref_requirement` holds, else the snapshot rebased. Raises RequirementFailed if the
         commits in between do not allow that; CommitStateUnknown if the snapshot was on the branch before and has
-        expired; StorageError, CorruptFile or MissingFile if a manifest list cannot be read."""
+        expired; StorageError, CorruptFile or MissingFile if a list or a manifest cannot be read or written."""
         failure = self._ref_failure(base)
         if failure is None or base is None:
             return self.commit.stage(base, manifests)
@@ -134,7 +137,7 @@ class RebasableCommit:
         ref = base.refs[name]
         head = base.snapshot_by_id(ref.snapshot_id)
         is_new = Lineage(self.identity, base).presence is Presence.ABSENT
-        rebased = rebasing.rebase(base, self.snapshot, head, manifests, is_new=is_new)
+        rebased = rebasing.rebase(base, self.snapshot, head, manifests, self.appended_files, is_new=is_new)
         if isinstance(rebased, NotRebasable):
             raise _not_rebased(failure, rebased.reason)
         rebased_updates = {
@@ -143,7 +146,8 @@ class RebasableCommit:
         }
         updates = [rebased_updates.get(update["action"], update) for update in self.commit.updates]
         replaced = [location for location in (self.snapshot.manifest_list,) if location is not None]
-        return StagedChange(updates, (rebased.snapshot["manifest-list"],), rebased=True, replaced=replaced)
+        files = (*rebased.written, rebased.snapshot["manifest-list"])
+        return StagedChange(updates, files, rebased=True, replaced=replaced)
 
     def _ref_failure(self, base: TableMetadata | None) -> RequirementFailed | None:
         try:

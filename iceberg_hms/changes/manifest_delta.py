@@ -17,6 +17,7 @@ from iceberg_hms.format.manifests.manifest_list import UNASSIGNED, ManifestConte
 from iceberg_hms.format.metadata.snapshot import Snapshot
 
 _PATH: Final = attrgetter("manifest_path")
+_ADDED_BY: Final = attrgetter("added_snapshot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,11 @@ class ManifestDelta:
     replaced: frozenset[str] = frozenset()
     empty: frozenset[str] = frozenset()
 
-    def apply_to(self, head: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | NotRebasable:
-        """The list on another head: `head - replaced + added`. The added ones come first, as in Java and PyIceberg."""
+    def apply_to(self, head: Sequence[ManifestFile]) -> tuple[ManifestFile, ...]:
+        """The list on another head, which has all that was replaced: `head - replaced + added`. The added ones come
+        first, as in Java and PyIceberg."""
         if not self.replaced and not self.empty:
             return (*self.added, *head)
-        if not self.replaced <= {manifest.manifest_path for manifest in head}:
-            return NotRebasable("manifests that it replaced were replaced by others meanwhile")
         left_out = self.replaced | self.empty
         return (*self.added, *(manifest for manifest in head if manifest.manifest_path not in left_out))
 
@@ -70,11 +70,11 @@ def added_manifests(
 
 
 def check_not_committed(snapshot: Snapshot, added: Sequence[ManifestFile], head: Sequence[ManifestFile]) -> None:
-    """Raise CommitStateUnknown if `head` has one of the manifests that a snapshot added: the snapshot was committed
-    before and has expired since, and the table still has its files."""
+    """Raise CommitStateUnknown if `head` has one of the manifests that a snapshot added, or that the server wrote for
+    it: the snapshot was committed before and has expired since, and the table still has its files."""
     # An expired snapshot's id is no longer in the table, and a refusal would make the client delete files that are.
     paths = {each.manifest_path for each in added}
-    if not paths.isdisjoint(map(_PATH, head)):
+    if not paths.isdisjoint(map(_PATH, head)) or snapshot.snapshot_id in map(_ADDED_BY, head):
         raise CommitStateUnknown(
             f"snapshot {snapshot.snapshot_id} is not in the table, but its manifests are",
             next_step="it was committed before and has expired since: look at the table, and delete none of its files",

@@ -4,7 +4,8 @@ Kept: the snapshot's id, its operation, the manifests that it added, and its cou
 parent, schema id, numbers, totals, timestamp, and manifest list.
 
     append    `head - replaced + added`. Everything committed in between, deletes too, comes before it in the serial
-              order, as if the client had retried
+              order, as if the client had retried. If the head lacks what it replaced: the head and the files that it
+              adds, in manifests that the server writes (`appended_files.py`)
     replace   the same, if the commits in between only added data: then the rows that it rewrote are still those it read
     others    never: only their client knows what they assume of the rows
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.changes import blind_append, summary
+from iceberg_hms.changes.appended_files import AppendedFiles
 from iceberg_hms.changes.change import Manifests
 from iceberg_hms.changes.manifest_delta import (
     ManifestDelta,
@@ -33,9 +35,11 @@ from iceberg_hms.format.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Rebased:
-    """snapshot: the JSON that replaces the client's; its manifest list is staged."""
+    """snapshot: the JSON that replaces the client's; its manifest list is staged. written: the locations of manifests
+    that stand for the client's."""
 
     snapshot: Mapping[str, Any]
+    written: Sequence[str] = ()
 
 
 def why_not_rebasable(base: TableMetadata, snapshot: Snapshot, default: blind_append.PolicyLookup) -> str | None:
@@ -56,34 +60,43 @@ def why_not_rebasable(base: TableMetadata, snapshot: Snapshot, default: blind_ap
 
 
 def rebase(
-    base: TableMetadata, snapshot: Snapshot, head: Snapshot | None, manifests: Manifests, *, is_new: bool
+    base: TableMetadata,
+    snapshot: Snapshot,
+    head: Snapshot | None,
+    manifests: Manifests,
+    appended_files: AppendedFiles,
+    *,
+    is_new: bool,
 ) -> Rebased | NotRebasable:
     """Put a snapshot on `head`, the ref's snapshot in `base`; None = the ref has none yet.
 
+    appended_files: the same for all replays of the commit.
     is_new: it is proved that the snapshot was not committed before (`lineage`).
 
-    Raises StorageError, CorruptFile or MissingFile if a manifest list cannot be read; CommitStateUnknown if the
-    snapshot was on the branch before and has expired."""
+    Raises StorageError, CorruptFile or MissingFile if a list or a manifest cannot be read or written;
+    CommitStateUnknown if the snapshot was on the branch before and has expired."""
     after = () if head is None else manifests.list(head)
     delta = _fast_append_delta(snapshot, after, manifests) or _full_delta(base, snapshot, head, after, manifests)
-    if isinstance(delta, NotRebasable):
-        return delta
     if not is_new:
         # The head lacks its manifests, but another commit may have merged them since.
         return NotRebasable("it may be one of the snapshots that have expired since it was made")
+    written: Sequence[str] = ()
+    if isinstance(delta, NotRebasable):
+        found = appended_files.delta(base, snapshot, manifests) if snapshot.operation == summary.APPEND else None
+        if found is None:
+            return delta
+        delta, written = found, [each.manifest_path for each in found.added]
     specs = {spec.spec_id for spec in base.specs}
     if any(each.partition_spec_id not in specs for each in delta.added):
         return NotRebasable("the partition spec that it was written with was removed")
     files = delta.apply_to(after)
-    if isinstance(files, NotRebasable):
-        return files
     raw = {**snapshot.raw, "timestamp-ms": max(snapshot.timestamp_ms, base.last_updated_ms)}
     raw.pop("parent-snapshot-id", None)
     if head is not None:
         raw["parent-snapshot-id"] = head.snapshot_id
     raw["summary"] = _summary(snapshot, head, delta, len(files) - len(delta.added))
     raw["schema-id"] = base.current_schema_id
-    return Rebased(numbered_snapshot(base, raw, files, manifests))
+    return Rebased(numbered_snapshot(base, raw, files, manifests), written)
 
 
 def _fast_append_delta(snapshot: Snapshot, after: Sequence[ManifestFile], manifests: Manifests) -> ManifestDelta | None:
@@ -124,6 +137,8 @@ def _full_delta(
         reason = "it rewrites delete files"
     else:
         reason = _not_only_data_added(base, snapshot, head, before, after)
+    if reason is None and not delta.replaced <= {each.manifest_path for each in after}:
+        reason = "manifests that it replaced were replaced by others meanwhile"
     return delta if reason is None else NotRebasable(reason)
 
 

@@ -218,9 +218,9 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "rebase-on-replaced-manifests",
         "the manifests that a rebased snapshot replaces are still in the head",
-        _MANIFEST_DELTA,
-        "        if not self.replaced <= {manifest.manifest_path for manifest in head}:\n",
-        "        if False:\n",
+        _REBASE,
+        "    if reason is None and not delta.replaced <= {each.manifest_path for each in after}:\n",
+        "    if False:\n",
         scenario="rebase-all",
     ),
     Mutant(

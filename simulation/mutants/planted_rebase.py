@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulation.mutants.mutant import Mutant
 
+_APPENDED_FILES = "changes/appended_files.py"
 _MANIFEST_DELTA = "changes/manifest_delta.py"
 _REBASE = "changes/rebase.py"
 _SEQUENCE_NUMBERS = "changes/sequence_numbers.py"
@@ -27,6 +28,16 @@ REBASE: tuple[Mutant, ...] = (
         "            return (*self.added, *head)\n",
         "            return tuple(head)\n",
         scenario="rebase-calm",
+    ),
+    Mutant(
+        "bring-merged-files-along",
+        "an append whose merged manifests are gone is the files that it adds, without the older ones",
+        _APPENDED_FILES,
+        """        if len(added) != file.added_files_count or not all(_is_new(each, snapshot) for each in added):
+            return {}
+""",
+        "        added = [each for each in entries if each.is_live]\n",
+        scenario="groups",
     ),
     Mutant(
         "keep-the-client-s-list",
@@ -80,8 +91,8 @@ REBASE: tuple[Mutant, ...] = (
         "refuse-an-expired-change",
         "a change is refused only if nothing of it is in the table, expired or not",
         "coordinator/protocol/already_committed.py",
-        "    return Failed(error) if Lineage(identity, metadata).presence is Presence.ABSENT else None\n",
-        "    return Failed(error)\n",
+        "    if Lineage(identity, base.metadata).presence is not Presence.ABSENT:\n        return None\n",
+        "",
         scenario="expired",
     ),
     Mutant(
