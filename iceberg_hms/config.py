@@ -71,7 +71,9 @@ class Settings(RestSettings):
         "How long ZooKeeper keeps the lock of a silent process; ZooKeeper servers bound this value.",
     )
     lock: str = text("lock", "Which lock protects a swap.", "hms", ("hms", "zookeeper", "none"))
-    clients: int = number("clients", 2, 1, 1024, "Connections to the metastore that stay open.")
+    clients: int = number(
+        "clients", 2, 1, 1024, "Connections to the metastore that stay open; heartbeats and unlocks have one more."
+    )
     user: str = found_text(
         "user", _os_user, "The user name for the metastore, which owns new tables. Default: the OS user."
     )

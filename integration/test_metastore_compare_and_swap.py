@@ -33,8 +33,8 @@ from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_pointer import table_metadata
 
 ALTER = "alter_table_with_environment_context"
-#: What a writer may take to commit over a dead one's lock, by what that says; a lease is 300 s.
-SECONDS = {"cas": 20.0, "unproven": 30.0}
+#: What a writer may take to commit over a dead one's lock, which announces a lease of 15 s.
+SECONDS = 30.0
 
 # A process that takes the lock of a table (or asks for it and waits), says so, and stays until it is killed. "cas": it
 # commits before, so that its compare-and-swap is proved.
@@ -194,13 +194,13 @@ def test_a_writer_that_was_killed_with_the_lock_holds_nobody_up(
     with writer(metastore, namespace, protection, "held") as killed:
         (entry,) = of(pool, namespace)
         assert entry.acquired
-        assert entry.agent_info.endswith("/cas-15" if protection == "cas" else "/unproven")
+        assert entry.agent_info.endswith(f"/{protection}-15")
         killed.kill()
         killed.wait()
     assert of(pool, namespace) == [entry], "the metastore removes nothing by itself"
     started = time.monotonic()
     commit(catalog, namespace)
-    assert time.monotonic() - started < SECONDS[protection]
+    assert time.monotonic() - started < SECONDS
     assert of(pool, namespace) == []
 
 
@@ -220,7 +220,7 @@ def test_a_writer_that_was_killed_while_it_waited_delays_nobody(
     assert not entry.acquired
     started = time.monotonic()
     commit(catalog, namespace)
-    assert time.monotonic() - started < SECONDS["unproven"]
+    assert time.monotonic() - started < SECONDS
     assert of(pool, namespace) == []
 
 

@@ -79,9 +79,11 @@ def memory_catalog(
 
     def services() -> Services:
         runtime = ThreadRuntime(clock)
+        lock = MemoryTableLock(runtime=runtime)
+        lock.short_lease_seconds = loaded.lock_short_lease_ms / 1000
         ports = CommitPorts(
             pointer=pointer,
-            lock=MemoryTableLock(runtime=runtime),
+            lock=lock,
             files=files,
             manifests=ManifestStore(files, loaded, runtime).open,
             runtime=runtime,

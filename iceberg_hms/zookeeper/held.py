@@ -100,6 +100,10 @@ class ZooKeeperHeldLock:
         except LockUnavailable as error:
             raise LockLost(f"{self._node} could not be marked before a swap: {error.message}") from error
         self._is_marked = True
+        if self._released:
+            # By another thread, which may not have seen the marker.
+            self._remove_nodes()
+            raise LockLost(f"{self._node} was released")
 
     def renew(self) -> None:
         """As the port says. Raises LockLost; LockUnavailable while no server answers."""
@@ -121,6 +125,7 @@ class ZooKeeperHeldLock:
             self._released = True
             closed = self._over.is_set()
             self._over.set()
+        self._cover.mark_lost("was released")
         self._session.forget_on_close(self._closed)
         try:
             # The nodes ended with their session.

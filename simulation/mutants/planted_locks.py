@@ -11,6 +11,8 @@ _CHOSEN_LOCK = "locking/chosen_lock.py"
 _HELD_LOCKS = "locking/held_locks.py"
 _REAPER = "metastore/locks/dead_lock_reaper.py"
 _LOCK = "metastore/locks/table_lock.py"
+_HEARTBEAT = "metastore/locks/heartbeat.py"
+_LOCK_ATTEMPT = "metastore/locks/lock_attempt.py"
 _LEASE_CHECK = "coordinator/protocol/lease_check.py"
 
 LOCKS: tuple[Mutant, ...] = (
@@ -45,14 +47,6 @@ LOCKS: tuple[Mutant, ...] = (
         "            return own[0] if all(over) else None\n",
         "            return own[0]\n",
         scenario="late-zookeeper-alone",
-    ),
-    Mutant(
-        "swap-while-suspended",
-        "no swap starts while ZooKeeper is unreachable",
-        _HELD,
-        "        if state is not SessionState.CONNECTED:\n",
-        "        if False:\n",
-        scenario="hasty",
     ),
     Mutant(
         "keep-the-lock-of-a-lost-session",
@@ -179,20 +173,44 @@ LOCKS: tuple[Mutant, ...] = (
         scenario="stalls",
     ),
     Mutant(
-        "reap-without-missed-heartbeats",
-        "a cloned machine has the same boot id: a process that lives there renews its lock",
+        "reap-what-missed-two-heartbeats",
+        "a lock is removed only after its whole lease: its process may sleep on a clone of this machine",
         _REAPER,
-        "        if polled and silent >= MISSED_HEARTBEATS * heartbeat_seconds(lease) and self._has_ended(holder):\n",
-        "        if self._has_ended(holder):\n",
-        scenario="stalls",
+        "        if silent < lease or not (suspect.polls >= POLLS or holder.lease_seconds is None):\n",
+        "        if silent < min(10.0, lease / 5):\n",
+        scenario="sleeping-holders",
     ),
     Mutant(
         "announce-a-lease-and-ignore-it",
         "a holder acknowledges nothing after the lease that it announced",
         _LOCK,
-        "                lease_seconds=min(announced or math.inf, self._server_lease()),\n",
-        "                lease_seconds=self._server_lease(),\n",
+        "                lease_seconds=min(announced or math.inf, self._leases.shortest),\n",
+        "                lease_seconds=self._leases.shortest,\n",
         scenario="frozen",
+    ),
+    Mutant(
+        "stamp-a-renewal-at-its-answer",
+        "a lease begins when its renewal is sent: the server counts from before the answer",
+        _HEARTBEAT,
+        "        self._cover.record_renewal(sent)\n",
+        "        self._cover.record_renewal(self._runtime.read_clocks())\n",
+        scenario="slow-heartbeats",
+    ),
+    Mutant(
+        "renew-across-the-lease",
+        "a lease that has passed is not renewed: a waiter may be about to remove the lock",
+        _LEASE_CHECK,
+        "            if not self._lost and seconds > self.lease_seconds:\n",
+        "            if False:\n",
+        scenario="slow-removals",
+    ),
+    Mutant(
+        "leave-a-waiter-unrenewed",
+        "a waiter renews its entry while others are before it",
+        _LOCK_ATTEMPT,
+        "            if self._position.ahead and self._seconds_unrenewed() < self._check_seconds:\n",
+        "            if self._position.ahead:\n",
+        scenario="atomic-servers",
     ),
     Mutant(
         "measure-the-lease-by-the-slowest-clock",

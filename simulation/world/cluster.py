@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 from iceberg_hms.catalog.rebase_policies import RebasePolicies
@@ -33,10 +34,10 @@ from simulation.engine.seeded import SeededRandom
 from simulation.world.ensemble import Ensemble
 from simulation.world.faults import HEAVY, LIGHT, Wire
 from simulation.world.history import History, Pause, WastedLock, WriteAttempt, WriterKind
-from simulation.world.machines import MACHINES, Machines
 from simulation.world.metastore import DATABASE, Metastore, SwapSupport
 from simulation.world.metastore_client import Network
 from simulation.world.metastore_server import SimulatedServer
+from simulation.world.process_identity import ProcessIdentity
 from simulation.world.storage import SimulatedFiles, SimulatedManifests, Storage
 from simulation.world.zookeeper_client import SimulatedZooKeeperClient
 
@@ -48,9 +49,10 @@ class Cluster:
     """What all processes of a schedule share.
 
     servers: of the metastore, by address; settings.metastore_uri names those that all processes use.
-    without_locks: the address of one whose lock API is broken. machines: on which machine each process runs.
+    without_locks: the address of one whose lock API is broken. pids: of new processes.
     ensemble: None where no ZooKeeper is configured. lock: the setting of that name.
     waits: how long clients wait, one of these. proven: how likely a process knows that a server is atomic.
+    balanced: see `Network`.
     latest: the longest delay of a late change, in seconds. foreign: the processes without a coordinator.
     present: whether an attempt is in a table now; for the checks alone.
     """
@@ -60,7 +62,6 @@ class Cluster:
     metastore: Metastore
     servers: Mapping[str, SimulatedServer]
     without_locks: str
-    machines: Machines
     ensemble: Ensemble | None
     storage: Storage
     history: History
@@ -71,9 +72,11 @@ class Cluster:
     lease_seconds: float
     waits: Sequence[float]
     proven: float
+    balanced: bool
     latest: float
     present: Callable[[WriteAttempt], bool]
     foreign: set[str] = field(default_factory=set)
+    pids: Iterator[int] = field(default_factory=lambda: count(1))
 
 
 class ClusterNode:
@@ -88,7 +91,7 @@ class ClusterNode:
         self.process = Process(name, skew_ms)
         self.random = cluster.random.fork(name)
         self.runtime = SimulatedRuntime(cluster.scheduler, self.process, self.random.fork("runtime"))
-        self.identity = cluster.machines.begin(self.process, self.random.below(MACHINES))
+        self.identity = ProcessIdentity(next(cluster.pids))
         self.settings = (
             replace(cluster.settings, metastore_uri=cluster.without_locks) if without_lock_api else cluster.settings
         )
@@ -107,6 +110,7 @@ class ClusterNode:
             patience_seconds=cluster.settings.unanswered_swap_timeout_ms / 1000,
             latest=cluster.latest,
             proven=self._proven,
+            balanced=cluster.balanced,
             swift=swift,
         )
 
@@ -147,7 +151,6 @@ class ClusterNode:
             self.runtime,
             self.settings,
             new_agent_info=self.identity.agent_info,
-            has_ended=self.identity.has_ended,
         )
 
     @cached_property

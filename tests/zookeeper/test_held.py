@@ -333,6 +333,23 @@ def test_what_is_not_marked_may_go_only_to_a_server_that_is_atomic(writers: Any,
     held.release()
 
 
+def test_a_lock_that_is_released_while_a_swap_is_marked_leaves_no_marker(writers: Any, ensemble: Ensemble) -> None:
+    """its last caller leaves just before the marker is made"""
+    writer = writers()
+    writer.all_atomic = False
+    held = take(writer)
+    mark = writer.session.mark
+
+    def late(*arguments: Any) -> None:
+        held.release()
+        mark(*arguments)
+
+    writer.session.mark = late
+    with pytest.raises(LockLost, match="was released"):
+        held.ensure_held()
+    assert list(ensemble.nodes) == []
+
+
 def test_no_swap_starts_without_its_marker(writers: Any, ensemble: Ensemble) -> None:
     writer = writers()
     held = take(writer)

@@ -12,7 +12,7 @@ from iceberg_hms.errors import LockLost
 
 #: A lease outlives this many missed heartbeats.
 HEARTBEATS_PER_LEASE = 10
-#: Long leases get more heartbeats than that: waiters take two missed heartbeats as a sign that a process has ended.
+#: Long leases get more heartbeats than that: `locks list` takes two missed ones as a sign that a process has ended.
 _HEARTBEAT_SECONDS_MAX = 5.0
 
 _LOCKS: ContextVar[Sequence[HeldLock]] = ContextVar("iceberg_hms_locks", default=())
@@ -64,7 +64,7 @@ class LeaseCheck:
     def __init__(self, runtime: Runtime, lease_seconds: float, what: object, sent: ClockReading) -> None:
         self._runtime = runtime
         self._mutex = runtime.mutex()
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = lease_seconds
         self._what = what
         self._renewed = sent
         self._lost = ""
@@ -73,12 +73,17 @@ class LeaseCheck:
         """As `HeldLock.seconds_since_renewal`."""
         with self._mutex:
             seconds = self._runtime.read_clocks().max_seconds_since(self._renewed)
-            if not self._lost and seconds > self._lease_seconds:
-                self._lost = f"{self._what} was not renewed for its lease of {self._lease_seconds:g} s"
+            if not self._lost and seconds > self.lease_seconds:
+                self._lost = f"{self._what} was not renewed for its lease of {self.lease_seconds:g} s"
             lost = self._lost
         if lost:
             raise LockLost(lost)
         return seconds
+
+    def shorten(self, lease_seconds: float) -> None:
+        """From now on the lease is no longer than this."""
+        with self._mutex:
+            self.lease_seconds = min(self.lease_seconds, lease_seconds)
 
     def record_renewal(self, sent: ClockReading) -> None:
         """The heartbeat that was sent at `sent` was answered. Raises LockLost if the lease had passed before: a waiter

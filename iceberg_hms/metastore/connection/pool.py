@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from iceberg_hms.clock import SYSTEM_CLOCK
 from iceberg_hms.config import Settings
@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
+#: How long a call for a held lock waits for the connection of its own before it takes any other.
+_OWN_CONNECTION_SECONDS: Final = 1.0
+
 
 class Places(Protocol):
     """As threading.BoundedSemaphore."""
@@ -34,6 +37,10 @@ class Places(Protocol):
 
 NewClient = Callable[[str], MetastoreClient]
 NewPlaces = Callable[[int], Places]
+
+
+class _Busy(NotSent):
+    """All connections are in use for longer than a call may take."""
 
 
 class _Place:
@@ -54,11 +61,11 @@ class _Place:
 
 
 class ClientPool:
-    """At most `size` connections at a time, kept open between calls.
+    """At most `size` connections at a time, kept open between calls, and one more for calls that keep held locks.
 
     uris: thrift://host:port, tried in order, beginning with the one that last worked.
     connect_timeout_ms: for one server. socket_timeout_ms: for one answer. patience_ms: for one to `call_patiently`; who
-    waits so for longer than socket_timeout_ms does not count any more, so that heartbeats find a connection.
+    waits so for longer than socket_timeout_ms does not count any more, so that others find a connection.
     max_reply_bytes: the largest answer.
     cas_support: what its connections proved about compare-and-swap.
     make_client: connects to a uri of the list; raises NotSent. make_places: a semaphore with so many places.
@@ -101,6 +108,7 @@ class ClientPool:
         self._places_for_locations = self._make_places(max(1, self._size // 2))
         self._mutex = threading.Lock()
         self._idle: list[MetastoreClient] = []
+        self._for_held_locks: ClientPool | None = None
 
     @classmethod
     def configured(cls, settings: Settings, *, only: str | None = None) -> ClientPool:
@@ -128,6 +136,20 @@ class ClientPool:
         finally:
             self._places_for_locations.release()
 
+    def run_for_held_lock(self, function: Callable[[MetastoreClient], Result]) -> Result:
+        """`run`, idempotent, for a call that keeps a held lock or gives it back. It has a connection of its own: calls
+        that hang would else end the short leases of all tables. While another such call hangs there, it takes any
+        connection."""
+        with self._mutex:
+            if self._for_held_locks is None and not self._closed:
+                uris = [*self.uris[self._preferred :], *self.uris[: self._preferred]]
+                self._for_held_locks = self._of_one_connection(uris, wait_seconds=_OWN_CONNECTION_SECONDS)
+            own = self._for_held_locks or self
+        try:
+            return own.run(function, idempotent=True)
+        except _Busy:
+            return self.run(function, idempotent=True)
+
     def run(self, function: Callable[[MetastoreClient], Result], *, idempotent: bool) -> Result:
         """Call `function` with a connection that nobody else uses, and return what it returns.
 
@@ -140,7 +162,7 @@ class ClientPool:
         are in use for longer than a call may take.
         """
         if not self._places.acquire(timeout=self._wait_seconds):
-            raise NotSent(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
+            raise _Busy(f"All {self._size} connections to the metastore are busy", next_step="raise `clients`")
         place = _Place(self._places)
         try:
             return self._run(function, idempotent, place)
@@ -232,8 +254,11 @@ class ClientPool:
 
     def only(self, uri: str) -> ClientPool:
         """A pool of one connection to one server of the list, with the same timeouts and user. The caller closes it."""
-        return ClientPool(
-            [uri],
+        return self._of_one_connection([uri], wait_seconds=self._wait_seconds)
+
+    def _of_one_connection(self, uris: Sequence[str], *, wait_seconds: float) -> ClientPool:
+        one = ClientPool(
+            uris,
             size=1,
             connect_timeout_ms=self._connect_timeout_ms,
             socket_timeout_ms=self._socket_timeout_ms,
@@ -244,11 +269,16 @@ class ClientPool:
             make_places=self._make_places,
             now=self._now,
         )
+        one._wait_seconds = wait_seconds
+        return one
 
     def close(self) -> None:
         """Close idle connections now and the others when they come back. Twice is harmless."""
         with self._mutex:
             self._closed = True
             idle, self._idle = self._idle, []
+            own, self._for_held_locks = self._for_held_locks, None
         for client in idle:
             client.close()
+        if own is not None:
+            own.close()

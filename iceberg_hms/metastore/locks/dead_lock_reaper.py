@@ -2,14 +2,12 @@
 
 A writer that was killed leaves its entry behind, acquired or waiting, and both block the table: until the lease ends,
 or for ever where the metastore runs no reaper (apache/iceberg#2301, #9654, #12392). So waiters poll the lock table now
-and then. An entry of ours is dead
+and then. An entry of ours is dead when it was not renewed for a whole lease: the one that it announces, else the
+server's. That its process seems to have ended counts for nothing: the process may live on a clone of this machine, and
+have missed no more heartbeats than its lease outlives.
 
-    soon        when its process ran on this boot of this machine, among the processes that we see, and has ended, and
-                the entry missed two heartbeats: a process that lives on a clone of this machine would have renewed it
-    else        when it was not renewed for a whole lease: the one that it announces, else the server's
-
-Anything less than the server's lease takes three answered polls, with time between them: one answer that a metastore
-kept for long must not outweigh the heartbeats that wait behind it. Time counts by the slowest of our clocks, and by the
+An announced lease takes three answered polls, with time between them: one answer that a metastore kept for long must
+not outweigh the heartbeats that wait behind it. Time counts by the slowest of our clocks, and by the
 database's clock, which our own waiting entry shows: it was renewed just before, and is in the same reply. The holder
 goes by the same lease and by the fastest of its clocks, so it no longer acknowledges anything when we remove its entry.
 
@@ -21,23 +19,20 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from iceberg_hms.clock import ClockReading
 from iceberg_hms.coordinator.ports import Runtime, TableName
-from iceberg_hms.coordinator.protocol.lease_check import heartbeat_seconds
 from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.connection.cas_support import SwapProtection
-from iceberg_hms.metastore.locks.holder_identity import LockHolder, has_ended, parse
+from iceberg_hms.metastore.locks.holder_identity import LockHolder, parse
 from iceberg_hms.metastore.locks.lock_entries import LockEntries, LockEntry
 
 logger = logging.getLogger(__name__)
 
-#: How many heartbeats the entry of an ended process must have missed.
-MISSED_HEARTBEATS: Final = 2
-#: How many answered polls must find an entry silent before less than the server's lease is enough.
+#: How many answered polls must find an entry silent before an announced lease is enough.
 POLLS: Final = 3
 #: An announced lease is divided into so many parts by the polls that count, and into at least so many by all polls.
 _COUNTED_PARTS: Final = POLLS + 1
@@ -74,7 +69,6 @@ class DeadLockReaper:
     """What the waiters of a process know of other entries, and what they do about it.
 
     interval_seconds: how often each waiter polls show_locks; 0: never.
-    has_ended: whether the holder of an entry is known to have ended.
     """
 
     def __init__(
@@ -83,13 +77,11 @@ class DeadLockReaper:
         runtime: Runtime,
         interval_seconds: float,
         *,
-        has_ended: Callable[[LockHolder], bool] = has_ended,
         remembered_max: int = REMEMBERED_MAX,
     ) -> None:
         self._entries = entries
         self._runtime = runtime
         self._interval = interval_seconds
-        self._has_ended = has_ended
         self._remembered_max = remembered_max
         self._observed: OrderedDict[int, _Observation] = OrderedDict()
         self._mutex = self._runtime.mutex()
@@ -141,8 +133,7 @@ class DeadLockReaper:
         if sent.wall < seen.since.wall and sent.running >= seen.since.running:
             # The wall clock was set back: without this it would take as long until silence counts again.
             seen.since = seen.last = sent
-        apart = heartbeat_seconds(lease) if holder.lease_seconds is None else lease / _COUNTED_PARTS
-        if sent.min_seconds_since(seen.last) >= apart:
+        if sent.min_seconds_since(seen.last) >= lease / _COUNTED_PARTS:
             seen.polls += 1
             seen.last = answered
         return _Suspect(entry, holder, lease, sent.min_seconds_since(seen.since), seen.polls)
@@ -153,10 +144,7 @@ class DeadLockReaper:
         if entry.heartbeat_ms is None or database_ms is None:
             return ""
         silent = min(suspect.silent_seconds, (database_ms - entry.heartbeat_ms) / 1000)
-        polled = suspect.polls >= POLLS
-        if polled and silent >= MISSED_HEARTBEATS * heartbeat_seconds(lease) and self._has_ended(holder):
-            return f"process {holder.pid} of this machine has ended"
-        if silent < lease or not (polled or holder.lease_seconds is None):
+        if silent < lease or not (suspect.polls >= POLLS or holder.lease_seconds is None):
             return ""
         return f"it was not renewed for {silent:.0f} s, with a lease of {lease:.0f} s"
 

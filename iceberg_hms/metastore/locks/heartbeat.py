@@ -19,7 +19,8 @@ class HmsHeldLock:
     """coordinator.ports.HeldLock on one entry of the metastore's lock table.
 
     sent: when the call that got the lock was sent.
-    behind_foreign_writer, require_cas: as the port says. interval_seconds: the longest time between two heartbeats.
+    behind_foreign_writer, require_cas: as the port says. lease_seconds: its lease; server_lease: the shortest of the
+    servers that heartbeats have met, which wins. interval_seconds: the longest time between two heartbeats.
     on_release: called once after `release`, with whether the entry was removed. on_let_expire: after `let_expire`.
     """
 
@@ -36,6 +37,7 @@ class HmsHeldLock:
         behind_foreign_writer: bool,
         require_cas: bool,
         lease_seconds: float,
+        server_lease: Callable[[], float],
         interval_seconds: float,
         on_release: Callable[[bool], None],
         on_let_expire: Callable[[], None],
@@ -43,8 +45,8 @@ class HmsHeldLock:
         self._entries = entries
         self._runtime = runtime
         self._entry = entry
-        self._lease_seconds = lease_seconds
-        self.interval_seconds = min(interval_seconds, heartbeat_seconds(lease_seconds))
+        self._server_lease = server_lease
+        self._interval_seconds = interval_seconds
         self._on_release = on_release
         self._on_let_expire = on_let_expire
         self._mutex = runtime.mutex()
@@ -61,7 +63,12 @@ class HmsHeldLock:
     @property
     def lease_seconds(self) -> float:
         """As the port says."""
-        return self._lease_seconds
+        return self._cover.lease_seconds
+
+    @property
+    def interval_seconds(self) -> float:
+        """Between two heartbeats."""
+        return min(self._interval_seconds, heartbeat_seconds(self.lease_seconds))
 
     def start(self) -> None:
         """Begin to send heartbeats on a thread of the runtime."""
@@ -89,6 +96,7 @@ class HmsHeldLock:
                     "is no longer in the metastore: it was removed, or its lease passed"
                 ) from None
             raise MetastoreUnavailable(f"{self._entry} could not be renewed: {fault.detail}") from fault
+        self._cover.shorten(self._server_lease())
         self._cover.record_renewal(sent)
 
     def _beat(self) -> None:
@@ -120,6 +128,7 @@ class HmsHeldLock:
         """As the port says."""
         if not self._end():
             return
+        self._cover.mark_lost("was released")
         removed = False
         try:
             self._entries.remove(self._entry)

@@ -1,13 +1,15 @@
-"""Who holds a lock: the text in a lock's `agentInfo`, from which others can find out whether the holder still lives.
+"""Who holds a lock: the text in a lock's `agentInfo`, from which others find out by which lease the holder lives.
 
-    iceberg-hms/<boot id>/<pid namespace>/<pid>-<start time>/<request>.<attempt>/<cas|cas-SECONDS|unproven|blind>
+    iceberg-hms/<boot id>/<pid namespace>/<pid>-<start time>/<request>.<attempt>/<protection>
+
+    protection: cas | cas-SECONDS | unproven | unproven-SECONDS | blind
 
 The boot id (without dashes) and the pid namespace say where the process runs, its id and start time which one it is.
 The attempt, a counter of this process, makes the text unique, so that a lock whose reply was lost can be found by it.
 The last part is the SwapProtection that the process knew of when it requested the lock. With seconds it announces a
 lease that is shorter than the server's: the holder sends nothing that does not compare, and counts the lock as lost
-when it could not renew it for so long. A version that does not know of short leases takes the text for a foreign
-writer's, and leaves the entry alone.
+when it could not renew it for so long. A version that does not know of short leases, or of `unproven-SECONDS`, takes
+the text for a foreign writer's, and leaves the entry alone.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _ENDED = frozenset({"Z", "X"})
 #: Linux's largest.
 _PID_MAX = 4_194_304
 _TEXT = re.compile(
-    r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)(?:(?<=cas)-([1-9][0-9]{0,4}))?"
+    r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)(?:(?<!blind)-([1-9][0-9]{0,4}))?"
 )
 
 _attempts = itertools.count()
@@ -70,8 +72,8 @@ def has_ended(holder: LockHolder, *, proc: Path = PROC) -> bool:
     """Whether the process has ended: it ran on this boot of this machine, among the processes that we see, and its id
     is free or another process's. False if that cannot be found out.
 
-    Two clones of one virtual machine share boot id and namespaces, so this alone does not prove that the process ended:
-    one that lives on the other clone keeps renewing its entry."""
+    A hint for operators, never ground to remove a lock: clones of one virtual machine share boot id and namespaces, and
+    the process may live on another clone."""
     if _UNKNOWN in (holder.boot_id, holder.pid_namespace):
         return False
     if (holder.boot_id, holder.pid_namespace) != (_boot_id(proc), _pid_namespace(proc)):
@@ -99,18 +101,20 @@ def agent_info(
     proc: Path = PROC,
 ) -> str:
     """A new agentInfo of this process for a request, at most AGENT_INFO_MAX characters; no two calls give the same.
-    lease_seconds: to announce, up to a day; the protection is `cas` then.
+    lease_seconds: to announce, up to a day; not with `blind`.
     Raises InvalidInput for a request that is not [0-9a-z-]{1,36}."""
     if not _REQUEST.fullmatch(request):
         raise InvalidInput(f"A lock's request is at most 36 of the characters 0-9, a-z and -: {request!r}")
-    process = f"{os.getpid()}-{_start_time(proc)}"
-    last = last_part(protection, lease_seconds)
-    return f"iceberg-hms/{_boot_id(proc)}/{_pid_namespace(proc)}/{process}/{request}.{_attempt()}/{last}"
+    process = f"iceberg-hms/{_boot_id(proc)}/{_pid_namespace(proc)}/{os.getpid()}-{_start_time(proc)}"
+    attempt = f"{_attempt()}/{last_part(protection, lease_seconds)}"
+    # The request is for who reads it: what identifies the entry and its lease must be whole.
+    room = AGENT_INFO_MAX - len(f"{process}/.{attempt}")
+    return f"{process}/{request[:room]}.{attempt}"
 
 
 def last_part(protection: SwapProtection, lease_seconds: int | None) -> str:
     """The end of an agentInfo."""
-    return str(protection) if lease_seconds is None else f"{SwapProtection.CAS}-{lease_seconds}"
+    return str(protection) if lease_seconds is None else f"{protection}-{lease_seconds}"
 
 
 def _attempt() -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
+from weakref import WeakKeyDictionary
 
 from iceberg_hms.config import Settings
+from iceberg_hms.coordinator.ports import Runtime
 from iceberg_hms.metastore.connection.client import MetastoreClient
-from iceberg_hms.metastore.connection.faults import ServerFault
+from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFault
 from iceberg_hms.metastore.connection.pool import ClientPool
 
 logger = logging.getLogger(__name__)
@@ -51,9 +53,59 @@ def lease_or_default(pool: ClientPool, settings: Settings) -> float:
 def lease_seconds(pool: ClientPool) -> float | None:
     """The server's lease for locks (`metastore.txn.timeout`, before Hive 3 `hive.txn.timeout`); None if it does not
     tell. Raises MetastoreUnavailable."""
+    return pool.run(_lease_of, idempotent=True)
+
+
+def _lease_of(client: MetastoreClient) -> float | None:
     for name in _NAMES:
-        value = pool.run(lambda client, name=name: config_value(client, name), idempotent=True)  # type: ignore[misc]
+        value = config_value(client, name)
         seconds = parse_duration(value) if value else None
         if seconds is not None:
             return seconds
     return None
+
+
+class ServerLeases:
+    """The leases of the servers at the other ends of a process's connections. Safe for threads.
+
+    The servers of a list, and those behind one address, may have different ones, and a restart may change each. A lock
+    lives by the shortest, since every server removes locks by its own; others are judged by the longest.
+
+    default_seconds: of a server that does not tell.
+    """
+
+    def __init__(self, runtime: Runtime, default_seconds: float) -> None:
+        self._default = default_seconds
+        self._mutex = runtime.mutex()
+        self._by_connection: WeakKeyDictionary[MetastoreClient, float] = WeakKeyDictionary()
+
+    def ask(self, client: MetastoreClient) -> None:
+        """Ask a connection's server, if it was not asked before. Raises NotSent if it does not answer: what the caller
+        was about to send has to go out on another connection."""
+        with self._mutex:
+            if client in self._by_connection:
+                return
+        try:
+            seconds = _lease_of(client) or self._default
+        except NoAnswer as error:
+            raise NotSent(error.message) from error
+        with self._mutex:
+            self._by_connection[client] = seconds
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any server was asked whose connection is still there."""
+        with self._mutex:
+            return bool(self._by_connection)
+
+    @property
+    def shortest(self) -> float:
+        """In seconds."""
+        with self._mutex:
+            return min(self._by_connection.values(), default=self._default)
+
+    @property
+    def longest(self) -> float:
+        """In seconds."""
+        with self._mutex:
+            return max(self._by_connection.values(), default=self._default)

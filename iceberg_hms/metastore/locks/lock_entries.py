@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iceberg_hms.coordinator.ports import TableName
+from iceberg_hms.metastore.connection.client import MetastoreClient
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import (
     CheckLockRequest,
@@ -23,6 +24,7 @@ from iceberg_hms.metastore.connection.thrift_types import (
     UnlockRequest,
 )
 from iceberg_hms.metastore.locks.holder_identity import agent_info, parse
+from iceberg_hms.metastore.locks.lease import ServerLeases
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,15 @@ class LockEntry:
 
 
 class LockEntries:
-    """The lock API for one user. All raise ServerFault and MetastoreUnavailable; `enqueue` alone raises NoAnswer."""
+    """The lock API for one user. All raise ServerFault and MetastoreUnavailable; `enqueue` alone raises NoAnswer.
 
-    def __init__(self, pool: ClientPool, user: str) -> None:
+    leases: asks the server of each connection before an entry is requested, checked or renewed there; None: nobody is
+    asked.
+    """
+
+    def __init__(self, pool: ClientPool, user: str, leases: ServerLeases | None = None) -> None:
         self._pool = pool
+        self._leases = leases
         self._user = user or "unknown"
         self._host = socket.gethostname()
 
@@ -66,7 +73,7 @@ class LockEntries:
             operationType=DataOperationType.NO_TXN,
         )
         request = LockRequest(component=[component], user=self._user, hostname=self._host, agentInfo=agent_info)
-        answer = self._pool.run(lambda client: client.call("lock", rqst=request), idempotent=False)
+        answer = self._pool.run(lambda client: self._call(client, "lock", rqst=request), idempotent=False)
         return self._own(answer.lockid, answer.state, agent_info)
 
     @contextmanager
@@ -80,20 +87,24 @@ class LockEntries:
 
     def check(self, entry: LockEntry) -> LockEntry:
         """The entry as it is now; the server also counts this as a heartbeat. Fault NO_SUCH_LOCK when it is gone."""
-        answer = self._ask("check_lock", CheckLockRequest(lockid=entry.lock_id))
+        request = CheckLockRequest(lockid=entry.lock_id)
+        answer = self._pool.run(lambda client: self._call(client, "check_lock", rqst=request), idempotent=True)
         return self._own(answer.lockid, answer.state, entry.agent_info)
 
     def renew(self, entry: LockEntry) -> None:
         """A heartbeat. Fault NO_SUCH_LOCK when the entry is gone."""
-        self._ask("heartbeat", HeartbeatRequest(lockid=entry.lock_id), argument="ids")
+        request = HeartbeatRequest(lockid=entry.lock_id)
+        self._pool.run_for_held_lock(lambda client: self._call(client, "heartbeat", ids=request))
 
     def remove(self, entry: LockEntry) -> None:
         """Unlock. Succeeds too when the entry is gone already."""
-        self._ask("unlock", UnlockRequest(lockid=entry.lock_id))
+        request = UnlockRequest(lockid=entry.lock_id)
+        self._pool.run_for_held_lock(lambda client: client.call("unlock", rqst=request))
 
     def of(self, name: TableName) -> list[LockEntry]:
         """All entries of a table, in the order of their ids."""
-        answer = self._ask("show_locks", ShowLocksRequest(dbname=name.namespace, tablename=name.name, isExtended=False))
+        request = ShowLocksRequest(dbname=name.namespace, tablename=name.name, isExtended=False)
+        answer = self._pool.run(lambda client: client.call("show_locks", rqst=request), idempotent=True)
         found = [
             LockEntry(
                 element.lockid,
@@ -115,5 +126,7 @@ class LockEntries:
     def _own(self, lock_id: int, state: int, agent_info: str) -> LockEntry:
         return LockEntry(lock_id, state == LockState.ACQUIRED, agent_info, self._user, self._host)
 
-    def _ask(self, method: str, request: Any, argument: str = "rqst") -> Any:
-        return self._pool.run(lambda client: client.call(method, **{argument: request}), idempotent=True)
+    def _call(self, client: MetastoreClient, method: str, **arguments: Any) -> Any:
+        if self._leases is not None:
+            self._leases.ask(client)
+        return client.call(method, **arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from iceberg_hms.clock import SYSTEM_CLOCK, Clock
 from iceberg_hms.config import Settings
@@ -19,10 +19,12 @@ from iceberg_hms.errors import MetastoreError
 from iceberg_hms.metastore.compare_and_swap.scratch_row import scratch_name
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import LockState, LockType, ShowLocksRequest, UnlockRequest
-from iceberg_hms.metastore.locks.dead_lock_reaper import MISSED_HEARTBEATS
 from iceberg_hms.metastore.locks.holder_identity import has_ended, parse
 from iceberg_hms.metastore.locks.lease import lease_seconds
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
+
+#: How many heartbeats the entry of a process that seems to have ended must have missed.
+_MISSED_HEARTBEATS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def _why_dead(row: LockTableRow, age_ms: float, lease_ms: float) -> str:
     if holder is not None and holder.lease_seconds is not None:
         lease_ms = min(lease_ms, 1000 * holder.lease_seconds)
     # A process that lives on a clone of this machine keeps renewing its lock.
-    beats_ms = MISSED_HEARTBEATS * heartbeat_seconds(lease_ms / 1000) * 1000
+    beats_ms = _MISSED_HEARTBEATS * heartbeat_seconds(lease_ms / 1000) * 1000
     if holder is not None and age_ms >= beats_ms and has_ended(holder):
         return f"process {holder.pid} of this machine has ended"
     if age_ms > lease_ms:

@@ -12,6 +12,7 @@ together. Unlike Java:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable
@@ -26,8 +27,8 @@ from iceberg_hms.metastore.connection.storable import require_lockable
 from iceberg_hms.metastore.connection.versions import has_wide_columns
 from iceberg_hms.metastore.locks.dead_lock_reaper import DeadLockReaper
 from iceberg_hms.metastore.locks.heartbeat import HmsHeldLock
-from iceberg_hms.metastore.locks.holder_identity import LockHolder, agent_info, has_ended
-from iceberg_hms.metastore.locks.lease import lease_or_default
+from iceberg_hms.metastore.locks.holder_identity import agent_info
+from iceberg_hms.metastore.locks.lease import ServerLeases
 from iceberg_hms.metastore.locks.lock_attempt import HmsLockAttempt
 from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.lost_lock_cleanup import POLL_INTERVAL_SECONDS, LostLockCleanup
@@ -44,7 +45,6 @@ class HmsTableLock:
     """coordinator.ports.TableLock on a metastore.
 
     new_agent_info: the agentInfo of a new entry, from its request, its protection and the lease that it announces.
-    has_ended: whether the holder of an entry is known to have ended.
     cleanup_poll_seconds: how often to search for entries whose reply was lost.
     poll_rate: counts the waiters of the process.
     """
@@ -56,21 +56,18 @@ class HmsTableLock:
         settings: Settings,
         *,
         new_agent_info: Callable[[str, SwapProtection, int | None], str] = agent_info,
-        has_ended: Callable[[LockHolder], bool] = has_ended,
         cleanup_poll_seconds: float = POLL_INTERVAL_SECONDS,
         poll_rate: PollRate | None = None,
     ) -> None:
         self._pool = pool
         self._runtime = runtime
         self._settings = settings
-        self._entries = LockEntries(pool, settings.user)
+        self._leases = ServerLeases(runtime, settings.lock_lease_default_ms / 1000)
+        self._entries = LockEntries(pool, settings.user, self._leases)
         self._cleanup = LostLockCleanup(self._entries, runtime, poll_seconds=cleanup_poll_seconds)
-        self._reaper = DeadLockReaper(
-            self._entries, runtime, settings.lock_stale_check_interval_ms / 1000, has_ended=has_ended
-        )
+        self._reaper = DeadLockReaper(self._entries, runtime, settings.lock_stale_check_interval_ms / 1000)
         self._new_agent_info = new_agent_info
         self._poll_rate = poll_rate or PollRate(runtime, settings.lock_max_checks_per_second)
-        self._lease: float | None = None
         self._closed = runtime.event()
         self._mutex = self._runtime.mutex()
         self._in_use = 0
@@ -126,9 +123,9 @@ class HmsTableLock:
         """Raises as `HmsLockAttempt.run`. may_be_short: the lease may be short."""
         if self._closed.is_set():
             raise LockNotAcquired(f"The lock of {name} was not requested: the catalog is closed")
-        lease = self._lease_to_wait_by()
+        self._ask_for_lease()
         protection = self._pool.cas_support.protection(name.namespace) if use else SwapProtection.BLIND
-        announced = self._short_lease(lease) if may_be_short and protection is SwapProtection.CAS else None
+        announced = self._short_lease() if may_be_short and protection is not SwapProtection.BLIND else None
         info = self._new_agent_info(request, protection, announced)
         attempt = HmsLockAttempt(
             self._entries,
@@ -137,15 +134,15 @@ class HmsTableLock:
             name,
             info,
             deadline=deadline,
-            lease_seconds=announced or lease,
-            watch=self._reaper.watch(name, lease),
+            lease_seconds=announced or self._leases.shortest,
+            watch=self._reaper.watch(name, self._leases.longest),
             poll_rate=self._poll_rate,
             closed=self._closed,
         )
 
         def clean_up(removed: bool) -> None:
             if attempt.may_have_lost_entries or not removed:
-                self._cleanup.watch(name, info, lease)
+                self._cleanup.watch(name, info, self._leases.longest)
 
         def on_release(removed: bool) -> None:
             try:
@@ -162,7 +159,8 @@ class HmsTableLock:
                 sent=sent,
                 behind_foreign_writer=attempt.behind_foreign_writer,
                 require_cas=protection is not SwapProtection.BLIND,
-                lease_seconds=min(announced or math.inf, self._server_lease()),
+                lease_seconds=min(announced or math.inf, self._leases.shortest),
+                server_lease=lambda: self._leases.shortest,
                 interval_seconds=self._settings.lock_heartbeat_interval_ms / 1000,
                 on_release=on_release,
                 on_let_expire=lambda: self._count(-1),
@@ -185,21 +183,14 @@ class HmsTableLock:
             return ""
         return f" (held by {holders[0]})" if holders else ""
 
-    def _short_lease(self, lease: float) -> int | None:
+    def _short_lease(self) -> int | None:
         """The seconds to announce; None where the server's own lease is no longer, or the setting turns it off."""
         seconds = math.ceil(self._settings.lock_short_lease_ms / 1000)
-        return seconds if 0 < seconds < lease else None
+        return seconds if 0 < seconds < self._leases.shortest else None
 
-    def _server_lease(self) -> float:
-        """The server's lease, asked for once. Raises MetastoreUnavailable: a holder must know its lease, or it
-        acknowledges what the server has given away."""
-        if self._lease is None:
-            self._lease = lease_or_default(self._pool, self._settings)
-        return self._lease
-
-    def _lease_to_wait_by(self) -> float:
-        """The server's lease, or the default while no server answers: good enough for a waiter."""
-        try:
-            return self._server_lease()
-        except MetastoreUnavailable:
-            return self._settings.lock_lease_default_ms / 1000
+    def _ask_for_lease(self) -> None:
+        """Ask a server, if none was asked. While none answers, the default is good enough for a waiter: that of the
+        connection is asked before the lock is."""
+        if not self._leases.is_known:
+            with contextlib.suppress(MetastoreUnavailable):
+                self._pool.run(self._leases.ask, idempotent=True)

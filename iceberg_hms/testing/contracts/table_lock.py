@@ -137,6 +137,10 @@ def a_released_lock_is_not_renewed(guard: Guard) -> None:
     held.release()
     with expect_raises(LockLost, "renew after release"):
         held.renew()
+    with expect_raises(LockLost, "ensure_held after release"):
+        held.ensure_held()
+    with expect_raises(LockLost, "seconds_since_renewal after release"):
+        held.seconds_since_renewal()
 
 
 def a_renewal_restarts_the_lease(guard: Guard) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,7 +14,7 @@ from iceberg_hms.metastore.connection.faults import NoAnswer, NotSent, ServerFau
 from iceberg_hms.metastore.connection.pool import ClientPool
 from iceberg_hms.metastore.connection.thrift_types import ShowLocksRequest
 from tests.forking import said_by
-from tests.metastore.fake_hms import DropAfter, DropBefore, Late, Running, StoreClosed, pool_of, running
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Late, Running, StoreClosed, pool_of, running
 
 
 def databases(client: MetastoreClient) -> list[str]:
@@ -176,6 +178,63 @@ def test_who_waits_patiently_leaves_its_place_to_heartbeats(server: Running) -> 
         assert answers == [[]]
         assert pool.run(databases, idempotent=True) == ["db"]
         assert [client.is_usable for client in used].count(True) == 1, "the pool keeps no more than its size"
+
+
+@contextmanager
+def hung_calls(pool: ClientPool, hms: FakeHms, count: int) -> Iterator[None]:
+    """So many calls that the metastore does not answer meanwhile."""
+    late = [Late() for _ in range(count)]
+    hms.misbehave["get_all_tables"] += late
+    before = hms.calls.count("get_all_tables")
+    callers = [
+        threading.Thread(
+            target=lambda: pool.run(lambda client: client.call("get_all_tables", db_name="db"), idempotent=True)
+        )
+        for _ in late
+    ]
+    for caller in callers:
+        caller.start()
+    while hms.calls.count("get_all_tables") < before + count:
+        callers[0].join(0.001)
+    try:
+        yield
+    finally:
+        for each in late:
+            each.go.set()
+        for caller in callers:
+            caller.join()
+
+
+def test_what_keeps_a_lock_has_a_connection_of_its_own(server: Running) -> None:
+    with pool_of(server, size=2, timeout_ms=2_000) as pool, hung_calls(pool, server.hms, 2):
+        own = {pool.run_for_held_lock(lambda client: (id(client), *databases(client))) for _ in range(3)}
+        assert len(own) == 1
+        assert server.hms.calls.count("get_all_tables") == 2, "those were not given up before"
+
+
+def test_what_keeps_a_lock_takes_another_connection_while_its_own_hangs(server: Running) -> None:
+    late = Late()
+    with pool_of(server, size=1) as pool:
+        server.hms.misbehave["get_all_tables"].append(late)
+        own = threading.Thread(
+            target=pool.run_for_held_lock, args=(lambda client: client.call("get_all_tables", db_name="db"),)
+        )
+        own.start()
+        while "get_all_tables" not in server.hms.calls:
+            own.join(0.001)
+        assert pool.run_for_held_lock(databases) == ["db"]
+        late.go.set()
+        own.join()
+
+
+def test_a_closed_pool_closes_the_connection_of_held_locks(server: Running) -> None:
+    with pool_of(server) as pool:
+        kept: list[MetastoreClient] = []
+        pool.run_for_held_lock(kept.append)
+        pool.close()
+        assert not kept[0].is_usable
+        with pytest.raises(NotSent, match="closed"):
+            pool.run_for_held_lock(databases)
 
 
 def test_a_closed_pool_refuses_and_closes_what_comes_back(server: Running) -> None:

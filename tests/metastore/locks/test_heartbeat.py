@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -37,6 +38,7 @@ def hold(entries: LockEntries, runtime: ByHand, released: list[bool | None]) -> 
             behind_foreign_writer=False,
             require_cas=False,
             lease_seconds=lease,
+            server_lease=lambda: math.inf,
             interval_seconds=interval,
             on_release=released.append,
             on_let_expire=lambda: released.append(None),

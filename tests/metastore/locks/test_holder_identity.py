@@ -69,7 +69,9 @@ def test_the_longest_fits_the_metastores_column(monkeypatch: pytest.MonkeyPatch,
     longest = agent_info("x" * 36, SwapProtection.UNPROVEN, proc=proc)
     assert "/4294967295/4194304-999999999999/" in longest
     assert len(longest) <= AGENT_INFO_MAX
-    assert len(agent_info("x" * 36, SwapProtection.CAS, 86_400, proc=proc)) <= AGENT_INFO_MAX
+    with_lease = agent_info("x" * 36, SwapProtection.UNPROVEN, 86_400, proc=proc)
+    assert len(with_lease) == AGENT_INFO_MAX
+    assert holder_of(with_lease).lease_seconds == 86_400
 
 
 @pytest.mark.parametrize("request_", ["", "A", "a/b", "a.b", "x" * 37, "a\n", "\u00e9"])
@@ -93,19 +95,29 @@ def test_what_was_written_is_read(protection: SwapProtection) -> None:
     ]
 
 
+@pytest.mark.parametrize("protection", [SwapProtection.CAS, SwapProtection.UNPROVEN])
 @pytest.mark.parametrize("seconds", [1, 15, 86_400])
-def test_a_lease_that_was_announced_is_read(seconds: int) -> None:
-    text = agent_info("r", SwapProtection.CAS, seconds)
-    assert text.endswith(f"/cas-{seconds}")
-    assert (holder_of(text).protection, holder_of(text).lease_seconds) == (SwapProtection.CAS, seconds)
+def test_a_lease_that_was_announced_is_read(seconds: int, protection: SwapProtection) -> None:
+    text = agent_info("r", protection, seconds)
+    assert text.endswith(f"/{protection}-{seconds}")
+    assert (holder_of(text).protection, holder_of(text).lease_seconds) == (protection, seconds)
     assert me().lease_seconds is None
 
 
 def test_who_does_not_know_of_announced_leases_takes_their_entries_for_somebody_elses() -> None:
-    """As releases before they came read an agentInfo: `None` is a foreign writer, whose entry is never removed."""
-    earlier = re.compile(r"iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+/(cas|unproven|blind)")
-    assert earlier.fullmatch(agent_info("r", SwapProtection.CAS)) is not None
-    assert earlier.fullmatch(agent_info("r", SwapProtection.CAS, 15)) is None
+    """As releases before they came read an agentInfo: `None` is a foreign writer, whose entry is never removed. The
+    first to announce leases did so with `cas` alone."""
+    process = "iceberg-hms/([0-9a-f]{32}|-)/([0-9]+|-)/([0-9]{1,7})-([0-9]+|-)/[^/]+"
+    first = re.compile(process + "/(cas|unproven|blind)")
+    second = re.compile(process + "/(cas|unproven|blind)(?:(?<=cas)-([1-9][0-9]{0,4}))?")
+    for protection in SwapProtection:
+        text = agent_info("r", protection)
+        assert first.fullmatch(text) is not None
+        assert second.fullmatch(text) is not None
+    short = agent_info("r", SwapProtection.CAS, 15)
+    assert first.fullmatch(short) is None
+    assert second.fullmatch(short) is not None
+    assert second.fullmatch(agent_info("r", SwapProtection.UNPROVEN, 15)) is None
 
 
 BOOT = "0" * 32
@@ -120,7 +132,7 @@ BOOT = "0" * 32
         f"iceberg-hms/{BOOT[1:]}/1/2-3/r.000/cas",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/else",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/cas ",
-        f"iceberg-hms/{BOOT}/1/2-3/r.000/unproven-15",
+        f"iceberg-hms/{BOOT}/1/2-3/r.000/blind-15",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/cas-0",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/cas-15-15",
         f"iceberg-hms/{BOOT}/1/2-3/r.000/cas\n",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,10 @@ from iceberg_hms.coordinator.ports import LockUse
 from iceberg_hms.errors import MetastoreUnavailable
 from iceberg_hms.metastore.connection.cas_support import CompareAndSwap
 from iceberg_hms.metastore.connection.pool import ClientPool
-from iceberg_hms.metastore.locks.lease import lease_seconds, parse_duration
+from iceberg_hms.metastore.locks.lease import ServerLeases, lease_seconds, parse_duration
 from iceberg_hms.metastore.locks.table_lock import HmsTableLock
-from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, pool_of, running
+from iceberg_hms.runtime import ThreadRuntime
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, pool_of, running
 from tests.metastore.locks.waiters import NAME, SETTINGS
 from tests.metastore.runtimes import Counted
 
@@ -71,7 +73,7 @@ def test_a_server_that_does_not_name_its_lease_gives_none_and_one_that_is_gone_r
         (CompareAndSwap.UNKNOWN, LockUse.BLIND, 15_000, "300s", "blind", 300),
         (CompareAndSwap.ATOMIC, LockUse.CAS, 0, "300s", "cas", 300),
         (CompareAndSwap.ATOMIC, LockUse.CAS, 15_000, "10s", "cas", 10),
-        (CompareAndSwap.UNKNOWN, LockUse.CAS, 15_000, "300s", "unproven", 300),
+        (CompareAndSwap.UNKNOWN, LockUse.CAS, 15_000, "300s", "unproven-15", 15),
         (CompareAndSwap.IGNORED, LockUse.CAS, 15_000, "300s", "blind", 300),
         (CompareAndSwap.CHECKED, LockUse.CAS, 15_000, "300s", "blind", 300),
     ],
@@ -100,7 +102,60 @@ def test_a_short_lease_is_announced_where_all_that_is_sent_compares_and_is_lived
     runtime.join()
 
 
-def test_a_lease_that_could_not_be_asked_is_asked_once_the_lock_is_held(pool: ClientPool, hms: FakeHms) -> None:
+@pytest.mark.parametrize("while_held", [False, True])
+def test_a_server_that_was_restarted_with_a_shorter_lease_is_believed_on_the_next_connection(
+    while_held: bool, server: Running, pool: ClientPool, hms: FakeHms
+) -> None:
+    runtime = Counted()
+    lock = HmsTableLock(pool, runtime, SETTINGS)
+    held: Any = lock.acquire(NAME, wait_seconds=1, request="r")
+    held.renew()
+    assert held.lease_seconds == 300
+    hms.config["hive.txn.timeout"] = "20s"
+    server.hang_up()
+    if while_held:
+        held.renew()
+    else:
+        held.release()
+        held = lock.acquire(NAME, wait_seconds=1, request="r")
+    assert (held.lease_seconds, held.interval_seconds) == (20, 2)
+    held.release()
+    lock.close()
+    runtime.join()
+
+
+def test_each_server_of_the_list_has_its_own_lease() -> None:
+    runtime = Counted()
+    with running() as first, running() as second, pool_of(first, second) as pool:
+        second.hms.config["hive.txn.timeout"] = "60s"
+        lock = HmsTableLock(pool, runtime, SETTINGS)
+        held = lock.acquire(NAME, wait_seconds=1, request="r")
+        assert held.lease_seconds == 300
+        held.release()
+        first.stop()
+        held = lock.acquire(NAME, wait_seconds=1, request="r")
+        assert held.lease_seconds == 60
+        held.release()
+        lock.close()
+        runtime.join()
+
+
+def test_the_shortest_and_the_longest_lease_are_those_of_the_connections_that_are_there() -> None:
+    leases = ServerLeases(ThreadRuntime(), 30.0)
+    assert (leases.is_known, leases.shortest, leases.longest) == (False, 30.0, 30.0)
+    with running() as first, running() as second:
+        second.hms.config["hive.txn.timeout"] = "60s"
+        with pool_of(first) as one, pool_of(second) as other:
+            for each in (one, other, one):
+                each.run(leases.ask, idempotent=True)
+            assert (leases.is_known, leases.shortest, leases.longest) == (True, 60.0, 300.0)
+        assert first.hms.calls.count("get_config_value") == 2, "once for each name"
+    del one, other, each
+    gc.collect()
+    assert not leases.is_known
+
+
+def test_a_lease_that_could_not_be_asked_is_asked_before_the_lock_is(pool: ClientPool, hms: FakeHms) -> None:
     """A holder that believed in a longer lease than the server's would acknowledge what a reaper gave away."""
     hms.config["hive.txn.timeout"] = "60s"
     hms.misbehave["get_config_value"].extend([DropBefore(), DropBefore()])
@@ -113,13 +168,13 @@ def test_a_lease_that_could_not_be_asked_is_asked_once_the_lock_is_held(pool: Cl
     runtime.join()
 
 
-def test_a_lock_whose_lease_nobody_tells_is_withdrawn(pool: ClientPool, hms: FakeHms) -> None:
-    hms.misbehave["get_config_value"].extend(DropBefore() for _ in range(4))
+def test_a_lock_whose_lease_nobody_tells_is_not_requested(pool: ClientPool, hms: FakeHms) -> None:
+    hms.misbehave["get_config_value"].extend(DropBefore() for _ in range(10_000))
     runtime = Counted()
     lock = HmsTableLock(pool, runtime, SETTINGS)
     with pytest.raises(MetastoreUnavailable):
-        lock.acquire(NAME, wait_seconds=1, request="r")
-    assert hms.locks == {}
+        lock.acquire(NAME, wait_seconds=0.05, request="r")
+    assert "lock" not in hms.calls
     lock.close()
     runtime.join()
 

@@ -182,16 +182,18 @@ def test_a_waiter_survives_a_restart_of_the_metastore(
 
 
 @pytest.mark.parametrize(
-    ("interval", "word", "seconds"), [(2_000, "cas-15", 7.5), (2_000, "cas", 10), (0, "cas-15", 0)]
+    ("interval", "word", "seconds"),
+    [(2_000, "cas-15", 15), (2_000, "unproven-15", 15), (2_000, "cas", 300), (0, "cas-15", 0)],
 )
 def test_a_waiter_removes_a_killed_writers_entry_unless_that_is_turned_off(
     interval: int, word: str, seconds: float, pool: ClientPool, hms: FakeHms, entries: LockEntries
 ) -> None:
     runtime = TimedWith(hms)
-    lock = HmsTableLock(pool, runtime, replace(SETTINGS, lock_stale_check_interval_ms=interval))
+    settings = replace(SETTINGS, lock_stale_check_interval_ms=interval, lock_check_max_wait_ms=500)
+    lock = HmsTableLock(pool, runtime, settings)
     entries.enqueue(NAME, of_a_process_that_ended().replace("unproven", word))
     if interval:
-        lock.acquire(NAME, wait_seconds=100, request="r").release()
+        lock.acquire(NAME, wait_seconds=400, request="r").release()
         assert hms.locks == {}
         assert seconds <= runtime.now() < seconds + 3
     else:

@@ -17,7 +17,7 @@ from iceberg_hms.metastore.locks.lock_entries import LockEntries
 from iceberg_hms.metastore.locks.table_lock import CLOSE_SECONDS, HmsTableLock
 from iceberg_hms.runtime import ThreadRuntime
 from iceberg_hms.testing.contracts.table_lock import CHECKS, Check, Guard
-from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Running, StoreClosed, pool_of
+from tests.metastore.fake_hms import DropAfter, DropBefore, FakeHms, Late, Running, StoreClosed, pool_of
 from tests.metastore.locks.waiters import NAME, SETTINGS, Timed, taken_by_another
 from tests.metastore.runtimes import Counted
 
@@ -33,12 +33,37 @@ def test_the_lock_keeps_the_contract(check: Check, proven: bool, server: Running
         assert hms.locks == {}
 
 
-def test_the_servers_lease_is_asked_for_once(lock: HmsTableLock, hms: FakeHms) -> None:
+def test_a_connections_server_is_asked_for_its_lease_once(lock: HmsTableLock, hms: FakeHms) -> None:
     for _ in range(3):
         held = lock.acquire(NAME, wait_seconds=1, request="r")
         assert held.lease_seconds == 300
         held.release()
     assert hms.calls.count("get_config_value") == 2
+
+
+def test_a_held_lock_is_renewed_and_released_while_the_alters_of_other_tables_hang(
+    server: Running, hms: FakeHms
+) -> None:
+    """With `clients` of 2, two swaps that wait for rows of the metastore's database have all connections."""
+    runtime, hung = Counted(), [Late(), Late()]
+    with pool_of(server, size=2, timeout_ms=1_000) as pool:
+        lock = HmsTableLock(pool, runtime, SETTINGS)
+        held = lock.acquire(NAME, wait_seconds=1, request="r", use=LockUse.CAS)
+        hms.misbehave["get_all_tables"] += hung
+        for _ in hung:
+            runtime.spawn(
+                "swap", lambda: pool.run(lambda client: client.call("get_all_tables", db_name="db"), idempotent=True)
+            )
+        while hms.calls.count("get_all_tables") < len(hung):
+            runtime.sleep(0.001)
+        held.renew()
+        held.release()
+        assert hms.calls.count("get_all_tables") == len(hung), "they were not given up before"
+        assert hms.locks == {}
+        for each in hung:
+            each.go.set()
+        lock.close()
+        runtime.join()
 
 
 def test_an_unknown_lease_is_presumed_by_the_setting(lock: HmsTableLock, hms: FakeHms) -> None:
@@ -209,7 +234,7 @@ def test_a_lock_announces_what_its_process_knows_of_compare_and_swap(
             (entry,) = hms.locks.values()
             said.append(entry.agentInfo.rpartition("/")[2])
             held.release()
-    assert said == ["unproven", "blind", "cas-15", "blind", "blind", "blind"]
+    assert said == ["unproven-15", "blind", "cas-15", "blind", "blind", "blind"]
 
 
 def test_a_foreign_writer_waits_only_if_it_is_not_ours_and_has_no_lock_yet(
